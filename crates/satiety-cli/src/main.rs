@@ -1,0 +1,2 @@
+//! The satiety command.
+fn main() {}

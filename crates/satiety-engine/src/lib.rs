@@ -1,0 +1,1 @@
+//! satiety-engine
