@@ -1,2 +1,40 @@
-//! xtask
-fn main() {}
+//! `cargo xtask`: the project's own commands.
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test [--skip STEP]...   run all checks and tests; `test --list` names the steps
+  gen [--check]           write the generated reference pages and man pages (or say whether they are up to date)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("test") => xtask::test::run(&arguments[1..]),
+        Some("gen") => xtask::generate::run(&arguments[1..]),
+        Some("help" | "--help" | "-h") | None => {
+            say(HELP);
+            return ExitCode::SUCCESS;
+        }
+        Some(other) => Err(anyhow::anyhow!("there is no command `{other}`\n\n{HELP}")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a command's answer")]
+fn say(text: &str) {
+    print!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "a command's error")]
+fn complain(text: &str) {
+    eprintln!("error: {text}");
+}

@@ -1,1 +1,108 @@
-//! satiety-store
+//! What Satiety remembers: one typed [`Store`] over two engines, SQLite and PostgreSQL.
+//!
+//! The engine is chosen by URL (`sqlite:PATH` or `postgres://…`) and nothing above this crate can tell which
+//! one it talks to. A write that was acknowledged is durable on both. This crate knows tables and transactions;
+//! it does not know what a verdict means, and it never decides anything.
+//!
+//! | module | what it keeps |
+//! |---|---|
+//! | [`journal`] | what happened, append-only, written by group commit |
+//! | [`records`] | JSON documents under namespaced keys |
+//! | [`conversations`] | conversations, their rounds and verdicts |
+//! | [`retention`] | the rules that say how long each of these is kept |
+//! | [`transfer`] | the whole store as JSON Lines, out and in |
+
+pub mod conversations;
+mod error;
+mod group_commit;
+pub mod journal;
+mod migrate;
+mod pool;
+pub mod records;
+pub mod retention;
+mod status;
+mod tables;
+pub mod transfer;
+mod url;
+
+pub use error::StoreError;
+pub use migrate::{Migration, SCHEMA_VERSION, migrations};
+pub use status::{Status, TableStatus};
+pub use tables::{Column, Kind, TABLES, Table};
+pub use url::StoreUrl;
+
+use group_commit::GroupCommit;
+use pool::Pool;
+
+/// An open store: cheap to clone, safe to share between tasks.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: Pool,
+    journal: GroupCommit,
+}
+
+/// How to open a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Migrate {
+    /// Bring the schema up to date first: what every command does.
+    #[default]
+    ToLatest,
+    /// Leave the schema alone, whatever its version, as long as it is not newer than this program: for
+    /// `db status`, which must be able to look without changing anything.
+    Never,
+    /// Stop at this version: for tests of the migrations themselves.
+    UpTo(i64),
+}
+
+impl Store {
+    /// Opens the store that `url` names, creates it when it is a SQLite file that is not there yet, and brings
+    /// its schema up to date. A schema from the future is refused and not touched.
+    pub async fn open(url: &StoreUrl) -> Result<Self, StoreError> {
+        Self::open_with(url, Migrate::ToLatest).await
+    }
+
+    /// Opens the store with an explicit choice about migrations.
+    pub async fn open_with(url: &StoreUrl, migrate: Migrate) -> Result<Self, StoreError> {
+        let pool = Pool::connect(url, migrate != Migrate::Never).await?;
+        match migrate {
+            Migrate::ToLatest => migrate::run(&pool, SCHEMA_VERSION).await?,
+            Migrate::UpTo(version) => migrate::run(&pool, version).await?,
+            Migrate::Never => migrate::refuse_newer(&pool).await?,
+        }
+        let journal = GroupCommit::start(pool.clone());
+        Ok(Self { pool, journal })
+    }
+
+    /// Where this store is, with any password masked: what messages and logs may show.
+    pub fn place(&self) -> &str {
+        self.pool.place()
+    }
+
+    /// Closes all connections, after what was under way has finished.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Reads back JSON that this store wrote; `what` names it in the error.
+    fn parse_json(&self, text: &str, what: impl FnOnce() -> String) -> Result<serde_json::Value, StoreError> {
+        serde_json::from_str(text).map_err(|cause| StoreError::Unreadable {
+            place: self.place().into(),
+            what: what(),
+            detail: cause.to_string(),
+        })
+    }
+}
+
+/// Text that both engines can hold: PostgreSQL has no NUL character, and a store must be able to move there.
+fn storable(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.contains('\0') {
+        text.replace('\0', "\u{FFFD}").into()
+    } else {
+        text.into()
+    }
+}
+
+/// The present moment as the store keeps it: microseconds since 1970, UTC.
+pub fn now_micros() -> i64 {
+    jiff::Timestamp::now().as_microsecond()
+}

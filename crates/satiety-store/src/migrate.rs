@@ -1,0 +1,223 @@
+//! Versioned migrations, run at open, in one transaction each, one process at a time.
+//!
+//! The same text serves both engines. A store that a newer program wrote is refused before anything is changed.
+
+use sqlx::AssertSqlSafe;
+
+use crate::pool::{Pool, in_transaction, reading};
+use crate::{StoreError, now_micros};
+
+/// One step of the schema.
+#[derive(Debug, Clone, Copy)]
+pub struct Migration {
+    /// Its number; versions count up from 1 without gaps.
+    pub version: i64,
+    /// Its name, as in the file name.
+    pub name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "dialogue",
+        sql: include_str!("migrations/0002_dialogue.sql"),
+    },
+];
+
+/// The version this program writes.
+#[expect(clippy::cast_possible_wrap, reason = "a handful of migrations")]
+pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// All migrations, oldest first.
+pub fn migrations() -> &'static [Migration] {
+    MIGRATIONS
+}
+
+const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS satiety_schema (
+    version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";
+
+/// Any constant will do, as long as every Satiety uses the same one.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7214058331102)";
+
+/// Brings the schema up to `target`.
+pub(crate) async fn run(pool: &Pool, target: i64) -> Result<(), StoreError> {
+    refuse_foreign(pool).await?;
+    refuse_newer(pool).await?;
+    let mut known = applied(pool).await?;
+    check_applied(pool, &known)?;
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version <= target) {
+        if known.iter().any(|(version, _)| *version == migration.version) {
+            continue;
+        }
+        apply(pool, migration).await?;
+        known = applied(pool).await?;
+        check_applied(pool, &known)?;
+    }
+    Ok(())
+}
+
+/// Refuses a store that a newer program wrote.
+pub(crate) async fn refuse_newer(pool: &Pool) -> Result<(), StoreError> {
+    let found = version(pool).await?;
+    if found > SCHEMA_VERSION {
+        return Err(StoreError::NewerSchema {
+            place: pool.place().into(),
+            found,
+            known: SCHEMA_VERSION,
+        });
+    }
+    Ok(())
+}
+
+/// The version of the store's schema; 0 for an empty one.
+pub(crate) async fn version(pool: &Pool) -> Result<i64, StoreError> {
+    Ok(applied(pool).await?.last().map_or(0, |(version, _)| *version))
+}
+
+/// Runs one migration, unless another process has done so while we waited for the lock.
+async fn apply(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
+    let Migration { version, name, sql } = *migration;
+    let postgres = matches!(pool, Pool::Postgres { .. });
+    let text = if postgres {
+        sql.to_owned()
+    } else {
+        sql.replace(r#"COLLATE "C""#, "COLLATE BINARY")
+    };
+    let checksum = checksum(sql);
+    tracing::debug!(version, name, "applying migration");
+    in_transaction!(pool, |connection| {
+        if postgres {
+            sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
+        }
+        sqlx::raw_sql(CREATE_VERSIONS).execute(&mut *connection).await?;
+        let done: Option<(i64,)> = sqlx::query_as("SELECT version FROM satiety_schema WHERE version = $1")
+            .bind(version)
+            .fetch_optional(&mut *connection)
+            .await?;
+        if done.is_none() {
+            // Not user input: the text of a migration file compiled into the program.
+            sqlx::raw_sql(AssertSqlSafe(text.as_str()))
+                .execute(&mut *connection)
+                .await?;
+            sqlx::query(
+                "INSERT INTO satiety_schema (version, name, checksum, applied_at) VALUES ($1, $2, $3, $4)",
+            )
+            .bind(version)
+            .bind(name)
+            .bind(&checksum)
+            .bind(now_micros())
+            .execute(&mut *connection)
+            .await?;
+        }
+    })
+}
+
+/// Versions that are applied, with the checksums of what was applied, oldest first.
+async fn applied(pool: &Pool) -> Result<Vec<(i64, String)>, StoreError> {
+    if !user_tables(pool)
+        .await?
+        .iter()
+        .any(|table| table == "satiety_schema")
+    {
+        return Ok(Vec::new());
+    }
+    reading!(pool, |connection| {
+        sqlx::query_as("SELECT version, checksum FROM satiety_schema ORDER BY version")
+            .fetch_all(connection)
+            .await?
+    })
+}
+
+/// A migration that was edited after it was applied somewhere would leave two kinds of stores with one number.
+fn check_applied(pool: &Pool, applied: &[(i64, String)]) -> Result<(), StoreError> {
+    for migration in MIGRATIONS {
+        if let Some((_, found)) = applied.iter().find(|(version, _)| *version == migration.version)
+            && *found != checksum(migration.sql)
+        {
+            return Err(StoreError::ForeignMigration {
+                place: pool.place().into(),
+                version: migration.version,
+                name: migration.name.into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A database that holds tables, and none of them ours, belongs to somebody else.
+async fn refuse_foreign(pool: &Pool) -> Result<(), StoreError> {
+    let tables = user_tables(pool).await?;
+    // A PostgreSQL database may be shared on purpose; a SQLite file is named by hand and easily the wrong one.
+    if matches!(pool, Pool::Postgres { .. })
+        || tables.is_empty()
+        || tables.iter().any(|table| table == "satiety_schema")
+    {
+        return Ok(());
+    }
+    let shown = tables
+        .iter()
+        .take(3)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    Err(StoreError::ForeignDatabase {
+        place: pool.place().into(),
+        tables: shown,
+    })
+}
+
+async fn user_tables(pool: &Pool) -> Result<Vec<String>, StoreError> {
+    let rows: Vec<(String,)> = if matches!(pool, Pool::Postgres { .. }) {
+        reading!(pool, |connection| {
+            sqlx::query_as(
+            "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() ORDER BY 1"
+        )
+        .fetch_all(connection)
+        .await?
+        })?
+    } else {
+        reading!(pool, |connection| sqlx::query_as(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        )
+        .fetch_all(connection)
+        .await?)?
+    };
+    Ok(rows.into_iter().map(|(name,)| name).collect())
+}
+
+fn checksum(sql: &str) -> String {
+    blake3::hash(sql.as_bytes()).to_hex()[..16].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_count_up_without_gaps() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(
+                migration.version,
+                i64::try_from(index).unwrap() + 1,
+                "{}",
+                migration.name
+            );
+        }
+    }
+
+    /// A migration is history once it has been released: stores out there carry its checksum.
+    #[test]
+    fn released_migrations_are_not_edited() {
+        let sums: Vec<String> = MIGRATIONS
+            .iter()
+            .map(|migration| checksum(migration.sql))
+            .collect();
+        assert_eq!(sums, ["2cdfa5c2a7c96d6d", "993da10ce39f9ba4"]);
+    }
+}

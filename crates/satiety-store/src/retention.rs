@@ -1,0 +1,494 @@
+//! How long things are kept: a table of rules, and the run that carries them out.
+//!
+//! A rule's subject is a table (`journal`) or the keys of a table under a prefix (`records:eval-harness/…`). What is
+//! archived is on disk, synced, before it is deleted; a run that dies in between archives some rows twice and loses
+//! none.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sqlx::{AssertSqlSafe, QueryBuilder, Row};
+use tokio::io::AsyncWriteExt;
+
+use crate::journal::Event;
+use crate::pool::{in_transaction, reading};
+use crate::tables::{Kind, Table};
+use crate::transfer::row_to_json;
+use crate::{Store, StoreError, now_micros};
+
+/// Rows that go at a time: long enough to be quick, short enough not to hold up other writers.
+const BATCH: i64 = 1000;
+const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// What happens to rows past their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// They stay.
+    Keep,
+    /// They go.
+    Delete,
+    /// They go, after they were written to a JSONL file.
+    Archive,
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// A table, or a table and a prefix of its keys: `records:eval-harness/saturation/cycles/`.
+    pub subject: String,
+    /// For how many days; absent when they stay for ever.
+    pub keep_days: Option<i64>,
+    /// What happens then.
+    pub action: Action,
+}
+
+/// What a rule did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// Rows past their time.
+    pub rows: u64,
+    /// Where they were archived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<PathBuf>,
+}
+
+/// A run of all rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retained {
+    /// Whether this only looked.
+    pub dry_run: bool,
+    /// Records that had expired by themselves.
+    pub expired_records: u64,
+    /// Rule by rule.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Delete => "delete",
+            Self::Archive => "archive",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.keep_days {
+            Some(days) if self.action != Action::Keep => {
+                write!(f, "{}={days}d:{}", self.subject, self.action.name())
+            }
+            _ => write!(f, "{}=keep", self.subject),
+        }
+    }
+}
+
+impl FromStr for Rule {
+    type Err = StoreError;
+
+    /// `journal=90d:archive`, `journal=90d` (delete) or `journal=keep`.
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let invalid = |reason: String| StoreError::InvalidRule {
+            rule: text.into(),
+            reason,
+        };
+        let (subject, rest) = text
+            .rsplit_once('=')
+            .ok_or_else(|| invalid("there is no `=`".into()))?;
+        retained_table(subject).map_err(invalid)?;
+        if rest == "keep" {
+            return Ok(Self {
+                subject: subject.into(),
+                keep_days: None,
+                action: Action::Keep,
+            });
+        }
+        let (days, action) = rest.split_once(':').unwrap_or((rest, "delete"));
+        let keep_days = days
+            .strip_suffix('d')
+            .and_then(|days| days.parse().ok())
+            .filter(|days| (0..=100_000).contains(days))
+            .ok_or_else(|| invalid(format!("`{days}` is not a number of days such as `90d`")))?;
+        let action = match action {
+            "delete" => Action::Delete,
+            "archive" => Action::Archive,
+            other => return Err(invalid(format!("`{other}` is neither `delete` nor `archive`"))),
+        };
+        Ok(Self {
+            subject: subject.into(),
+            keep_days: Some(keep_days),
+            action,
+        })
+    }
+}
+
+impl Store {
+    /// The rules, by subject.
+    pub async fn retention_rules(&self) -> Result<Vec<Rule>, StoreError> {
+        let rows: Vec<(String, Option<i64>, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT subject, keep_days, action FROM retention_rules ORDER BY subject"
+        )
+        .fetch_all(connection)
+        .await?)?;
+        Ok(rows
+            .into_iter()
+            .map(|(subject, keep_days, action)| {
+                let action = match action.as_str() {
+                    "delete" => Action::Delete,
+                    "archive" => Action::Archive,
+                    _ => Action::Keep,
+                };
+                Rule {
+                    subject,
+                    keep_days,
+                    action,
+                }
+            })
+            .collect())
+    }
+
+    /// Sets the rule of its subject.
+    pub async fn set_retention_rule(&self, rule: &Rule) -> Result<(), StoreError> {
+        let now = now_micros();
+        in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "INSERT INTO retention_rules (subject, keep_days, action, updated_at) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (subject) DO UPDATE SET keep_days = excluded.keep_days, action = excluded.action,
+                     updated_at = excluded.updated_at",
+            )
+            .bind(&rule.subject)
+            .bind(rule.keep_days)
+            .bind(rule.action.name())
+            .bind(now)
+            .execute(&mut *connection)
+            .await?;
+        })
+    }
+
+    /// Carries out all rules as of `now` (microseconds since 1970). Archives go to `archive_folder`.
+    pub async fn retain(
+        &self,
+        now: i64,
+        archive_folder: &Path,
+        dry_run: bool,
+    ) -> Result<Retained, StoreError> {
+        let expired_records = self.remove_expired(now, dry_run).await?;
+        let mut outcomes = Vec::new();
+        for rule in self.retention_rules().await? {
+            let outcome = match (rule.action, rule.keep_days) {
+                (Action::Keep, _) | (_, None) => Outcome {
+                    rule,
+                    rows: 0,
+                    archive: None,
+                },
+                (_, Some(days)) => {
+                    self.carry_out(rule, now - days.saturating_mul(DAY), archive_folder, dry_run)
+                        .await?
+                }
+            };
+            if outcome.rows > 0 && !dry_run {
+                let body = json!({"rule": outcome.rule.to_string(), "rows": outcome.rows, "archive": outcome.archive});
+                self.append(Event::now("store.retained", &outcome.rule.subject, body))
+                    .await?;
+            }
+            outcomes.push(outcome);
+        }
+        Ok(Retained {
+            dry_run,
+            expired_records,
+            outcomes,
+        })
+    }
+
+    async fn remove_expired(&self, now: i64, dry_run: bool) -> Result<u64, StoreError> {
+        if dry_run {
+            let (count,): (i64,) = reading!(&self.pool, |connection| sqlx::query_as(
+                "SELECT COUNT(*) FROM records WHERE expires_at <= $1"
+            )
+            .bind(now)
+            .fetch_one(connection)
+            .await?)?;
+            return Ok(u64::try_from(count).unwrap_or(0));
+        }
+        in_transaction!(&self.pool, |connection| sqlx::query(
+            "DELETE FROM records WHERE expires_at <= $1"
+        )
+        .bind(now)
+        .execute(&mut *connection)
+        .await?
+        .rows_affected())
+    }
+
+    async fn carry_out(
+        &self,
+        rule: Rule,
+        cutoff: i64,
+        archive_folder: &Path,
+        dry_run: bool,
+    ) -> Result<Outcome, StoreError> {
+        let scope = Scope::of(&rule)?;
+        if dry_run {
+            let rows = scope.count(self, cutoff).await?;
+            return Ok(Outcome {
+                rule,
+                rows,
+                archive: None,
+            });
+        }
+        let mut archive = None;
+        let mut removed = 0;
+        loop {
+            let rows = scope.oldest(self, cutoff).await?;
+            let Some(last) = rows.last() else { break };
+            tracing::debug!(subject = rule.subject, rows = rows.len(), oldest_kept = ?last.get(scope.age), "retaining");
+            let keys: Vec<String> = rows
+                .iter()
+                .filter_map(|row| row.get(scope.key).and_then(Value::as_str))
+                .map(str::to_owned)
+                .collect();
+            if rule.action == Action::Archive {
+                let file = match &mut archive {
+                    Some(file) => file,
+                    none => none.insert(Archive::create(archive_folder, scope.table.name).await?),
+                };
+                file.write(scope.table.name, &rows).await?;
+                for (child, column) in scope.table.children {
+                    file.write(child, &scope.children(self, child, column, &keys).await?)
+                        .await?;
+                }
+                file.sync().await?;
+            }
+            let count = scope.remove(self, cutoff, &keys).await?;
+            removed += count;
+            // Rows that were touched meanwhile are young again; without this, a busy one would be fetched for ever.
+            if count == 0 {
+                break;
+            }
+        }
+        Ok(Outcome {
+            rule,
+            rows: removed,
+            archive: archive.map(|archive| archive.path),
+        })
+    }
+}
+
+/// The table of a rule's subject, if retention can apply to it.
+fn retained_table(subject: &str) -> Result<(&'static Table, &'static str, &str), String> {
+    let (name, prefix) = subject.split_once(':').unwrap_or((subject, ""));
+    let table = Table::named(name).ok_or_else(|| format!("there is no table `{name}`"))?;
+    match table.age {
+        Some(age) => Ok((table, age, prefix)),
+        None => Err(format!("the rows of `{name}` have no age of their own")),
+    }
+}
+
+/// The rows that a rule is about.
+struct Scope<'a> {
+    table: &'static Table,
+    age: &'static str,
+    key: &'static str,
+    prefix: &'a str,
+}
+
+impl<'a> Scope<'a> {
+    fn of(rule: &'a Rule) -> Result<Self, StoreError> {
+        let (table, age, prefix) =
+            retained_table(&rule.subject).map_err(|reason| StoreError::InvalidRule {
+                rule: rule.to_string(),
+                reason,
+            })?;
+        Ok(Self {
+            table,
+            age,
+            key: table.key[0],
+            prefix,
+        })
+    }
+
+    /// Both engines compare these keys by bytes, so a prefix is a range. `$1` is the cutoff, `$2` and `$3` the range.
+    fn condition(&self) -> String {
+        format!(
+            "{age} < $1 AND {key} >= $2 AND {key} < $3",
+            age = self.age,
+            key = self.key
+        )
+    }
+
+    fn end(&self) -> String {
+        format!("{}\u{10FFFF}", self.prefix)
+    }
+
+    async fn count(&self, store: &Store, cutoff: i64) -> Result<u64, StoreError> {
+        let select = format!(
+            "SELECT COUNT(*) FROM {} WHERE {}",
+            self.table.name,
+            self.condition()
+        );
+        let (rows,): (i64,) = reading!(&store.pool, |connection| sqlx::query_as(AssertSqlSafe(
+            select.as_str()
+        ))
+        .bind(cutoff)
+        .bind(self.prefix)
+        .bind(self.end())
+        .fetch_one(connection)
+        .await?)?;
+        Ok(u64::try_from(rows).unwrap_or(0))
+    }
+
+    async fn oldest(&self, store: &Store, cutoff: i64) -> Result<Vec<Map<String, Value>>, StoreError> {
+        let select = format!(
+            "SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT {BATCH}",
+            self.table.column_list(),
+            self.table.name,
+            self.condition(),
+            self.age
+        );
+        reading!(&store.pool, |connection| {
+            let rows = sqlx::query(AssertSqlSafe(select.as_str()))
+                .bind(cutoff)
+                .bind(self.prefix)
+                .bind(self.end())
+                .fetch_all(connection)
+                .await?;
+            let mut objects = Vec::with_capacity(rows.len());
+            for row in rows {
+                objects.push(row_to_json!(self.table, row));
+            }
+            objects
+        })
+    }
+
+    async fn children(
+        &self,
+        store: &Store,
+        child: &str,
+        column: &str,
+        keys: &[String],
+    ) -> Result<Vec<Map<String, Value>>, StoreError> {
+        let Some(child) = Table::named(child) else {
+            return Ok(Vec::new());
+        };
+        reading!(&store.pool, |connection| {
+            let mut select = QueryBuilder::new(format!(
+                "SELECT {} FROM {} WHERE {column} IN (",
+                child.column_list(),
+                child.name
+            ));
+            let mut list = select.separated(", ");
+            for key in keys {
+                list.push_bind(key);
+            }
+            select.push(")");
+            let rows = select.build().fetch_all(connection).await?;
+            let mut objects = Vec::with_capacity(rows.len());
+            for row in rows {
+                objects.push(row_to_json!(child, row));
+            }
+            objects
+        })
+    }
+
+    /// Deletes these rows, unless they were written to since they were read. What belongs to them goes with them.
+    async fn remove(&self, store: &Store, cutoff: i64, keys: &[String]) -> Result<u64, StoreError> {
+        in_transaction!(&store.pool, |connection| {
+            let mut delete =
+                QueryBuilder::new(format!("DELETE FROM {} WHERE {} < ", self.table.name, self.age));
+            delete.push_bind(cutoff).push(format!(" AND {} IN (", self.key));
+            let mut list = delete.separated(", ");
+            for key in keys {
+                list.push_bind(key);
+            }
+            delete.push(")");
+            delete.build().execute(&mut *connection).await?.rows_affected()
+        })
+    }
+}
+
+/// A file of archived rows, in the shape of an export's lines.
+struct Archive {
+    path: PathBuf,
+    file: tokio::io::BufWriter<fs_err::tokio::File>,
+}
+
+impl Archive {
+    async fn create(folder: &Path, table: &str) -> Result<Self, StoreError> {
+        let failed = |cause| StoreError::file("cannot write to the archive in", folder, cause);
+        fs_err::tokio::create_dir_all(folder).await.map_err(failed)?;
+        let stamp = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S");
+        let unique = uuid::Uuid::now_v7().simple().to_string();
+        let path = folder.join(format!("{table}-{stamp}-{}.jsonl", &unique[unique.len() - 6..]));
+        let file = fs_err::tokio::File::create_new(&path).await.map_err(failed)?;
+        Ok(Self {
+            path,
+            file: tokio::io::BufWriter::new(file),
+        })
+    }
+
+    async fn write(&mut self, table: &str, rows: &[Map<String, Value>]) -> Result<(), StoreError> {
+        for row in rows {
+            let line = json!({"table": table, "row": row}).to_string() + "\n";
+            self.file
+                .write_all(line.as_bytes())
+                .await
+                .map_err(|cause| self.failed(cause))?;
+        }
+        Ok(())
+    }
+
+    async fn sync(&mut self) -> Result<(), StoreError> {
+        let outcome = async {
+            self.file.flush().await?;
+            self.file.get_ref().sync_all().await
+        }
+        .await;
+        outcome.map_err(|cause| self.failed(cause))
+    }
+
+    fn failed(&self, cause: std::io::Error) -> StoreError {
+        StoreError::file("cannot write the archive", &self.path, cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_read_as_they_print() {
+        for text in [
+            "journal=90d:archive",
+            "journal=0d:delete",
+            "conversations=keep",
+            "records:a/b/=7d:delete",
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
+        }
+        assert_eq!("journal=5d".parse::<Rule>().unwrap().action, Action::Delete);
+    }
+
+    #[test]
+    fn rules_that_make_no_sense() {
+        for (text, reason) in [
+            ("journal", "there is no `=`"),
+            ("diary=5d", "there is no table `diary`"),
+            ("rounds=5d", "the rows of `rounds` have no age of their own"),
+            ("journal=five", "`five` is not a number of days such as `90d`"),
+            ("journal=-1d", "`-1d` is not a number of days such as `90d`"),
+            ("journal=5d:burn", "`burn` is neither `delete` nor `archive`"),
+        ] {
+            assert!(
+                text.parse::<Rule>().unwrap_err().to_string().contains(reason),
+                "{text}"
+            );
+        }
+    }
+}

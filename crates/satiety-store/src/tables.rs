@@ -1,0 +1,168 @@
+//! The catalogue of tables: what export, import, retention and status go by.
+//!
+//! A test compares it with what the engine says is there, so a table that a migration adds cannot be forgotten here.
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text, also ids and JSON.
+    Text,
+    /// A whole number, also times in microseconds.
+    Integer,
+    /// A floating-point number.
+    Float,
+    /// True or false.
+    Boolean,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it may be absent.
+    pub optional: bool,
+}
+
+/// A table, in the order in which rows can be inserted without breaking a reference.
+#[derive(Debug, Clone, Copy)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Its columns, in a fixed order.
+    pub columns: &'static [Column],
+    /// The columns that identify a row.
+    pub key: &'static [&'static str],
+    /// The time that decides a row's age, where retention applies.
+    pub age: Option<&'static str>,
+    /// Tables whose rows belong to a row of this one, with the column that says so.
+    pub children: &'static [(&'static str, &'static str)],
+    /// The schema version that brought it.
+    pub since: i64,
+}
+
+const fn text(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: Kind::Text,
+        optional: false,
+    }
+}
+const fn integer(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: Kind::Integer,
+        optional: false,
+    }
+}
+const fn optional(column: Column) -> Column {
+    Column {
+        optional: true,
+        ..column
+    }
+}
+const fn float(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: Kind::Float,
+        optional: false,
+    }
+}
+
+/// All tables that hold what users put in.
+pub const TABLES: &[Table] = &[
+    Table {
+        name: "journal",
+        columns: &[
+            text("id"),
+            integer("at"),
+            text("kind"),
+            text("subject"),
+            text("body"),
+        ],
+        key: &["id"],
+        age: Some("at"),
+        children: &[],
+        since: 1,
+    },
+    Table {
+        name: "records",
+        columns: &[
+            text("key"),
+            text("schema_version"),
+            text("body"),
+            integer("created_at"),
+            integer("updated_at"),
+            optional(integer("expires_at")),
+        ],
+        key: &["key"],
+        age: Some("updated_at"),
+        children: &[],
+        since: 1,
+    },
+    Table {
+        name: "retention_rules",
+        columns: &[
+            text("subject"),
+            optional(integer("keep_days")),
+            text("action"),
+            integer("updated_at"),
+        ],
+        key: &["subject"],
+        age: None,
+        children: &[],
+        since: 1,
+    },
+    Table {
+        name: "conversations",
+        columns: &[
+            text("id"),
+            text("topic"),
+            text("profile"),
+            optional(text("embedder")),
+            text("signal"),
+            optional(float("score")),
+            text("report"),
+            integer("created_at"),
+            integer("updated_at"),
+        ],
+        key: &["id"],
+        age: Some("updated_at"),
+        children: &[("rounds", "conversation_id")],
+        since: 2,
+    },
+    Table {
+        name: "rounds",
+        columns: &[
+            text("conversation_id"),
+            integer("position"),
+            optional(text("agent")),
+            text("signal"),
+            optional(float("novelty")),
+            optional(float("readiness")),
+            text("body"),
+        ],
+        key: &["conversation_id", "position"],
+        age: None,
+        children: &[],
+        since: 2,
+    },
+];
+
+impl Table {
+    /// The table of that name.
+    pub fn named(name: &str) -> Option<&'static Table> {
+        TABLES.iter().find(|table| table.name == name)
+    }
+
+    /// `a, b, c`: its columns as a list.
+    pub(crate) fn column_list(&self) -> String {
+        self.columns
+            .iter()
+            .map(|column| column.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}

@@ -1,0 +1,493 @@
+//! The whole store as JSON Lines, out and in: how a store moves between engines, and the backup of a server.
+//!
+//! The first line says what this is, then a line a row, and the last line counts and hashes what came before, so that
+//! a file that was cut off is not taken for a smaller store. Both directions stream; an import is one transaction.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use futures_util::TryStreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sqlx::{AssertSqlSafe, QueryBuilder, Row};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::error::sort;
+use crate::pool::{Pool, reading};
+use crate::tables::{Column, Kind, TABLES, Table};
+use crate::{SCHEMA_VERSION, Store, StoreError, migrate};
+
+/// The version of the file format.
+const FORMAT: i64 = 1;
+/// Longest line that is read: no row of ours comes near, and a file without line ends must not fill the memory.
+const MAX_LINE: usize = 256 * 1024 * 1024;
+const ROWS_PER_STATEMENT: usize = 500;
+
+/// What was moved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Rows by table.
+    pub tables: BTreeMap<String, u64>,
+    /// Rows in all.
+    pub rows: u64,
+}
+
+impl Moved {
+    fn count(&mut self, table: &str, rows: u64) {
+        *self.tables.entry(table.into()).or_default() += rows;
+        self.rows += rows;
+    }
+}
+
+/// How a backup was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackupKind {
+    /// A copy of the SQLite file, ready to be opened.
+    SqliteFile,
+    /// An export, to be imported into a new store.
+    Export,
+}
+
+/// Turns a row of either engine into a JSON object.
+macro_rules! row_to_json {
+    ($table:expr, $row:expr) => {{
+        let mut object = Map::new();
+        for (index, column) in $table.columns.iter().enumerate() {
+            let value = match column.kind {
+                Kind::Text => $row.try_get::<Option<String>, _>(index)?.map(Value::from),
+                Kind::Integer => $row.try_get::<Option<i64>, _>(index)?.map(Value::from),
+                Kind::Float => $row
+                    .try_get::<Option<f64>, _>(index)?
+                    .map($crate::transfer::float_to_json),
+                Kind::Boolean => $row.try_get::<Option<bool>, _>(index)?.map(Value::from),
+            };
+            object.insert(column.name.into(), value.unwrap_or(Value::Null));
+        }
+        object
+    }};
+}
+pub(crate) use row_to_json;
+
+impl Store {
+    /// Writes everything to `out`, as of one moment.
+    pub async fn export(&self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, StoreError> {
+        let mut out = HashingWriter {
+            out,
+            hasher: blake3::Hasher::new(),
+        };
+        let header = json!({"satiety_export": FORMAT, "schema_version": SCHEMA_VERSION,
+            "exported_at": jiff::Timestamp::now().to_string()});
+        out.line(&header).await?;
+        let place = self.place().to_owned();
+        let mut moved = Moved::default();
+        macro_rules! export_from {
+            ($pool:expr, $begin:expr) => {{
+                let mut transaction = $pool.begin_with($begin).await.map_err(|error| sort(&place, error))?;
+                for table in TABLES {
+                    moved.count(table.name, 0);
+                    let select =
+                        format!("SELECT {} FROM {} ORDER BY {}", table.column_list(), table.name, table.key.join(", "));
+                    let mut rows = sqlx::query(AssertSqlSafe(select)).fetch(&mut *transaction);
+                    while let Some(row) = rows.try_next().await.map_err(|error| sort(&place, error))? {
+                        let object = (|| Ok(row_to_json!(table, row)))().map_err(|error| sort(&place, error))?;
+                        out.line(&json!({"table": table.name, "row": object})).await?;
+                        moved.count(table.name, 1);
+                    }
+                }
+            }};
+        }
+        match &self.pool {
+            Pool::Sqlite { read, .. } => {
+                export_from!(read, "BEGIN DEFERRED");
+            }
+            Pool::Postgres { pool, .. } => {
+                export_from!(pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+            }
+        }
+        let hash = out.hasher.finalize().to_hex().to_string();
+        let end = json!({"end": {"rows": moved.rows, "tables": moved.tables, "blake3": hash}});
+        out.line(&end).await?;
+        out.out
+            .flush()
+            .await
+            .map_err(|cause| StoreError::stream("write the export", cause))?;
+        Ok(moved)
+    }
+
+    /// Reads an export into this store, which must hold nothing yet. All of it is kept, or nothing.
+    pub async fn import(&self, input: &mut (impl AsyncBufRead + Unpin + Send)) -> Result<Moved, StoreError> {
+        migrate::run(&self.pool, SCHEMA_VERSION).await?;
+        self.refuse_unless_empty().await?;
+        let place = self.place().to_owned();
+        let mut lines = Lines {
+            input,
+            line: 0,
+            hasher: blake3::Hasher::new(),
+            put_back: None,
+        };
+        lines.header().await?;
+        let mut moved = Moved::default();
+        macro_rules! import_into {
+            ($pool:expr, $begin:expr) => {{
+                let mut transaction = $pool
+                    .begin_with($begin)
+                    .await
+                    .map_err(|error| sort(&place, error))?;
+                // An export brings its own rules; the ones that a new store starts with would collide.
+                sqlx::query("DELETE FROM retention_rules")
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(|error| sort(&place, error))?;
+                while let Some(Batch {
+                    table,
+                    rows,
+                    last_line,
+                }) = lines.batch(&mut moved).await?
+                {
+                    let mut insert = QueryBuilder::new(format!(
+                        "INSERT INTO {} ({}) ",
+                        table.name,
+                        table.column_list()
+                    ));
+                    insert.push_values(&rows, |mut tuple, row| {
+                        for cell in row {
+                            match cell {
+                                Cell::Text(value) => tuple.push_bind(value.as_deref()),
+                                Cell::Integer(value) => tuple.push_bind(*value),
+                                Cell::Float(value) => tuple.push_bind(*value),
+                                Cell::Boolean(value) => tuple.push_bind(*value),
+                            };
+                        }
+                    });
+                    insert
+                        .build()
+                        .execute(&mut *transaction)
+                        .await
+                        .map_err(|error| at_line(&place, last_line, error))?;
+                }
+                transaction
+                    .commit()
+                    .await
+                    .map_err(|error| sort(&place, error))?;
+            }};
+        }
+        match &self.pool {
+            Pool::Sqlite { write, .. } => import_into!(write, "BEGIN IMMEDIATE"),
+            Pool::Postgres { pool, .. } => import_into!(pool, "BEGIN"),
+        }
+        Ok(moved)
+    }
+
+    /// Makes a backup at `path`, which must not exist yet, while the store stays in use.
+    pub async fn backup(&self, path: &Path) -> Result<BackupKind, StoreError> {
+        let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is a file of that name");
+        if path.exists() {
+            return Err(StoreError::file("cannot write the backup", path, taken));
+        }
+        match &self.pool {
+            Pool::Sqlite { read, place, .. } => {
+                let target = path.to_str().ok_or_else(|| {
+                    let cause =
+                        std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path is not UTF-8");
+                    StoreError::file("cannot write the backup", path, cause)
+                })?;
+                sqlx::query("VACUUM INTO $1")
+                    .bind(target)
+                    .execute(read)
+                    .await
+                    .map_err(|error| sort(place, error))?;
+                let sync = async { fs_err::tokio::File::open(path).await?.sync_all().await }.await;
+                sync.map_err(|cause| StoreError::file("cannot sync the backup", path, cause))?;
+                Ok(BackupKind::SqliteFile)
+            }
+            Pool::Postgres { .. } => {
+                let failed = |cause| StoreError::file("cannot write the backup", path, cause);
+                let mut file =
+                    tokio::io::BufWriter::new(fs_err::tokio::File::create_new(path).await.map_err(failed)?);
+                self.export(&mut file).await?;
+                file.get_ref().sync_all().await.map_err(failed)?;
+                Ok(BackupKind::Export)
+            }
+        }
+    }
+
+    async fn refuse_unless_empty(&self) -> Result<(), StoreError> {
+        for table in TABLES.iter().filter(|table| table.name != "retention_rules") {
+            let select = format!("SELECT 1 FROM {} LIMIT 1", table.name);
+            let row = reading!(&self.pool, |connection| sqlx::query(AssertSqlSafe(
+                select.as_str()
+            ))
+            .fetch_optional(connection)
+            .await?
+            .is_some())?;
+            if row {
+                return Err(StoreError::NotEmpty {
+                    place: self.place().into(),
+                    table: table.name.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A constraint that a row breaks is a fault of the file; anything else is one of the store.
+fn at_line(place: &str, line: u64, error: sqlx::Error) -> StoreError {
+    match &error {
+        sqlx::Error::Database(database)
+            if database.is_unique_violation()
+                || database.is_foreign_key_violation()
+                || database.is_check_violation() =>
+        {
+            StoreError::Import {
+                line,
+                reason: format!(
+                    "at or shortly before it, a row is refused: {}",
+                    database.message()
+                ),
+            }
+        }
+        _ => sort(place, error),
+    }
+}
+
+/// JSON has no infinities; as words they survive the way there and back.
+pub(crate) fn float_to_json(value: f64) -> Value {
+    if value.is_finite() {
+        Value::from(value)
+    } else {
+        Value::from(value.to_string())
+    }
+}
+
+struct HashingWriter<'a, W> {
+    out: &'a mut W,
+    hasher: blake3::Hasher,
+}
+
+impl<W: AsyncWrite + Unpin> HashingWriter<'_, W> {
+    async fn line(&mut self, value: &Value) -> Result<(), StoreError> {
+        let mut line = value.to_string();
+        line.push('\n');
+        self.hasher.update(line.as_bytes());
+        self.out
+            .write_all(line.as_bytes())
+            .await
+            .map_err(|cause| StoreError::stream("write the export", cause))
+    }
+}
+
+enum Cell {
+    Text(Option<String>),
+    Integer(Option<i64>),
+    Float(Option<f64>),
+    Boolean(Option<bool>),
+}
+
+type TableRow = (&'static Table, Vec<Cell>);
+
+/// What a line can be.
+enum Item {
+    Row(TableRow),
+    End,
+}
+
+struct Batch {
+    table: &'static Table,
+    rows: Vec<Vec<Cell>>,
+    last_line: u64,
+}
+
+/// Reads the lines of an export and checks each one.
+struct Lines<'a, R> {
+    input: &'a mut R,
+    line: u64,
+    hasher: blake3::Hasher,
+    /// What was read one too far: a row of the next table, or the end.
+    put_back: Option<Item>,
+}
+
+impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
+    async fn header(&mut self) -> Result<(), StoreError> {
+        let Some((bytes, header)) = self.next().await? else {
+            return Err(self.wrong("the file is empty"));
+        };
+        self.hasher.update(&bytes);
+        match header.get("satiety_export").and_then(Value::as_i64) {
+            None => {
+                return Err(
+                    self.wrong("this is not a Satiety export: the first line has no `satiety_export`")
+                );
+            }
+            Some(FORMAT) => {}
+            Some(other) => {
+                return Err(self.wrong(format!(
+                    "export format {other}; this program reads format {FORMAT}"
+                )));
+            }
+        }
+        match header.get("schema_version").and_then(Value::as_i64) {
+            Some(version) if version <= SCHEMA_VERSION => Ok(()),
+            Some(version) => Err(self.wrong(format!(
+                "the export has schema version {version}, and this program knows versions up to {SCHEMA_VERSION}"
+            ))),
+            None => Err(self.wrong("the first line has no `schema_version`")),
+        }
+    }
+
+    /// The next rows of one table, or nothing after a last line that agrees with all before it.
+    async fn batch(&mut self, moved: &mut Moved) -> Result<Option<Batch>, StoreError> {
+        let Item::Row((table, first)) = self.item(moved).await? else {
+            return Ok(None);
+        };
+        let mut batch = Batch {
+            table,
+            rows: vec![first],
+            last_line: self.line,
+        };
+        while batch.rows.len() < ROWS_PER_STATEMENT {
+            match self.item(moved).await? {
+                Item::Row((next, row)) if next.name == table.name => batch.rows.push(row),
+                other => {
+                    self.put_back = Some(other);
+                    break;
+                }
+            }
+            batch.last_line = self.line;
+        }
+        Ok(Some(batch))
+    }
+
+    async fn item(&mut self, moved: &mut Moved) -> Result<Item, StoreError> {
+        if let Some(item) = self.put_back.take() {
+            return Ok(item);
+        }
+        let Some((bytes, line)) = self.next().await? else {
+            return Err(self.wrong("the file ends without its last line: it was cut off"));
+        };
+        if let Some(end) = line.get("end") {
+            self.check_end(end, moved).await?;
+            return Ok(Item::End);
+        }
+        self.hasher.update(&bytes);
+        let (table, row) = self.row(&line)?;
+        moved.count(table.name, 1);
+        Ok(Item::Row((table, row)))
+    }
+
+    fn row(&self, line: &Value) -> Result<TableRow, StoreError> {
+        let name = line
+            .get("table")
+            .and_then(Value::as_str)
+            .ok_or_else(|| self.wrong("there is no `table`"))?;
+        let table = Table::named(name).ok_or_else(|| self.wrong(format!("there is no table `{name}`")))?;
+        let object = line
+            .get("row")
+            .and_then(Value::as_object)
+            .ok_or_else(|| self.wrong("there is no `row`"))?;
+        if let Some(stranger) = object
+            .keys()
+            .find(|key| !table.columns.iter().any(|column| column.name == **key))
+        {
+            return Err(self.wrong(format!("table `{name}` has no column `{stranger}`")));
+        }
+        let cells = table
+            .columns
+            .iter()
+            .map(|column| self.cell(column, object.get(column.name).unwrap_or(&Value::Null)))
+            .collect::<Result<_, _>>()?;
+        Ok((table, cells))
+    }
+
+    fn cell(&self, column: &Column, value: &Value) -> Result<Cell, StoreError> {
+        let name = column.name;
+        let wrong = |wanted: &str| self.wrong(format!("column `{name}` should be {wanted}, and is {value}"));
+        if value.is_null() && !column.optional {
+            return Err(self.wrong(format!("column `{name}` is missing")));
+        }
+        let present = !value.is_null();
+        Ok(match column.kind {
+            Kind::Text => Cell::Text(
+                present
+                    .then(|| {
+                        value
+                            .as_str()
+                            .map(|text| crate::storable(text).into_owned())
+                            .ok_or_else(|| wrong("text"))
+                    })
+                    .transpose()?,
+            ),
+            Kind::Integer => Cell::Integer(
+                present
+                    .then(|| value.as_i64().ok_or_else(|| wrong("a whole number")))
+                    .transpose()?,
+            ),
+            Kind::Float => Cell::Float(
+                present
+                    .then(|| {
+                        value
+                            .as_f64()
+                            .or_else(|| value.as_str().and_then(|word| word.parse().ok()))
+                            .ok_or_else(|| wrong("a number"))
+                    })
+                    .transpose()?,
+            ),
+            Kind::Boolean => Cell::Boolean(
+                present
+                    .then(|| value.as_bool().ok_or_else(|| wrong("true or false")))
+                    .transpose()?,
+            ),
+        })
+    }
+
+    async fn check_end(&mut self, end: &Value, moved: &Moved) -> Result<(), StoreError> {
+        let rows = end.get("rows").and_then(Value::as_u64);
+        if rows != Some(moved.rows) {
+            let said = rows.map_or_else(
+                || "does not count the rows".to_owned(),
+                |rows| format!("counts {rows} rows"),
+            );
+            return Err(self.wrong(format!("the last line {said}, and {} came before it", moved.rows)));
+        }
+        let hash = self.hasher.finalize().to_hex();
+        if end.get("blake3").and_then(Value::as_str) != Some(hash.as_str()) {
+            return Err(self.wrong(
+                "the hash in the last line is not that of the lines before it: the file was changed",
+            ));
+        }
+        if self.next().await?.is_some() {
+            return Err(self.wrong("there is more after the last line"));
+        }
+        Ok(())
+    }
+
+    /// The next line that is not blank, as bytes and as JSON.
+    async fn next(&mut self) -> Result<Option<(Vec<u8>, Value)>, StoreError> {
+        loop {
+            let mut bytes = Vec::new();
+            let mut limited = tokio::io::AsyncReadExt::take(&mut *self.input, MAX_LINE as u64);
+            let read = limited.read_until(b'\n', &mut bytes).await;
+            if read.map_err(|cause| StoreError::stream("read the import", cause))? == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if bytes.len() >= MAX_LINE {
+                return Err(self.wrong("the line is too long"));
+            }
+            if bytes.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let value =
+                serde_json::from_slice(&bytes).map_err(|cause| self.wrong(format!("not JSON: {cause}")))?;
+            return Ok(Some((bytes, value)));
+        }
+    }
+
+    fn wrong(&self, reason: impl Into<String>) -> StoreError {
+        StoreError::Import {
+            line: self.line,
+            reason: reason.into(),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Store URLs: which engine, where, and how to print that without giving a password away.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use sqlx::postgres::PgConnectOptions;
+
+use crate::StoreError;
+
+/// Which engine to use and where it is.
+#[derive(Clone)]
+pub enum StoreUrl {
+    /// A SQLite file: `sqlite:PATH`.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database: `postgres://user:password@host:port/database?sslmode=…`.
+    Postgres {
+        /// What the driver connects with; holds the password.
+        options: Box<PgConnectOptions>,
+        /// The URL with the password masked.
+        shown: String,
+    },
+}
+
+impl StoreUrl {
+    /// The URL of a SQLite file.
+    pub fn sqlite(path: impl AsRef<Path>) -> Self {
+        Self::Sqlite(path.as_ref().to_path_buf())
+    }
+
+    /// Name of the engine: `sqlite` or `postgres`.
+    pub fn engine(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "sqlite",
+            Self::Postgres { .. } => "postgres",
+        }
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let invalid = |reason: String| StoreError::InvalidUrl {
+            url: mask_password(text),
+            reason,
+        };
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if path.is_empty() {
+                return Err(invalid("it names no file".into()));
+            }
+            if path == ":memory:" {
+                return Err(invalid(
+                    "a store in memory would forget everything when the command ends".into(),
+                ));
+            }
+            return Ok(Self::Sqlite(PathBuf::from(path)));
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            let options = PgConnectOptions::from_str(text)
+                // The driver's message may quote the URL, and with it the password.
+                .map_err(|_| invalid("it is not a PostgreSQL connection URL".into()))?;
+            return Ok(Self::Postgres {
+                options: Box::new(options),
+                shown: mask_password(text),
+            });
+        }
+        Err(invalid(match text.split_once(':') {
+            Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) && scheme.len() > 1 => {
+                format!("there is no engine called `{scheme}`")
+            }
+            _ => "it does not say which engine to use".into(),
+        }))
+    }
+}
+
+impl std::fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres { shown, .. } => f.write_str(shown),
+        }
+    }
+}
+
+impl std::fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// Replaces the password of a URL, both in `user:password@host` and in a `password=` parameter.
+fn mask_password(url: &str) -> String {
+    let (base, query) = url
+        .split_once('?')
+        .map_or((url, None), |(base, query)| (base, Some(query)));
+    let mut masked = match base.split_once("://") {
+        Some((scheme, rest)) => {
+            // The last `@`: an unescaped one may stand inside the password.
+            let authority_end = rest.find('/').unwrap_or(rest.len());
+            match rest[..authority_end].rfind('@').or_else(|| rest.rfind('@')) {
+                Some(at) => match rest[..at].split_once(':') {
+                    Some((user, _)) => format!("{scheme}://{user}:***{}", &rest[at..]),
+                    None => base.to_owned(),
+                },
+                None => base.to_owned(),
+            }
+        }
+        None => base.to_owned(),
+    };
+    if let Some(query) = query {
+        let parameters: Vec<String> = query
+            .split('&')
+            .map(|parameter| match parameter.split_once('=') {
+                Some((name, _)) if name.eq_ignore_ascii_case("password") => format!("{name}=***"),
+                _ => parameter.to_owned(),
+            })
+            .collect();
+        masked.push('?');
+        masked.push_str(&parameters.join("&"));
+    }
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_by_scheme() {
+        for (text, engine, shown) in [
+            ("sqlite:a.db", "sqlite", "sqlite:a.db"),
+            ("sqlite:///var/lib/a.db", "sqlite", "sqlite:/var/lib/a.db"),
+            (
+                "postgres://u:secret@h:5432/d",
+                "postgres",
+                "postgres://u:***@h:5432/d",
+            ),
+            (
+                "postgresql://u@h/d?password=secret&sslmode=require",
+                "postgres",
+                "postgresql://u@h/d?password=***&sslmode=require",
+            ),
+            ("postgres://u:p%40ss@h/d", "postgres", "postgres://u:***@h/d"),
+        ] {
+            let url: StoreUrl = text.parse().unwrap();
+            assert_eq!(
+                (url.engine(), url.to_string().as_str()),
+                (engine, shown),
+                "{text}"
+            );
+            assert!(!format!("{url:?}").contains("secret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_store_is_refused_without_showing_a_password() {
+        for (text, reason) in [
+            ("", "it does not say which engine to use"),
+            ("notes.db", "it does not say which engine to use"),
+            ("sqlite:", "it names no file"),
+            (
+                "sqlite::memory:",
+                "a store in memory would forget everything when the command ends",
+            ),
+            ("mysql://u:secret@h/d", "there is no engine called `mysql`"),
+            (
+                "postgres://u:secret@h:notaport/d",
+                "it is not a PostgreSQL connection URL",
+            ),
+        ] {
+            let error = text.parse::<StoreUrl>().unwrap_err();
+            assert!(error.to_string().contains(reason), "{text}: {error}");
+            assert!(!error.to_string().contains("secret"), "{text}: {error}");
+        }
+    }
+}

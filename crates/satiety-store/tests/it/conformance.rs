@@ -1,0 +1,185 @@
+//! What every engine must do alike.
+
+use std::collections::BTreeMap;
+
+use satiety_store::conversations::{ConversationRow, RoundRow};
+use satiety_store::journal::{Event, Query};
+use satiety_store::{Kind, TABLES};
+use serde_json::{Value, json};
+
+use crate::support::on_both_engines;
+
+on_both_engines! {
+    async fn events_come_back_in_order_page_by_page(fixture: Fixture) {
+        let store = fixture.open().await;
+        for number in 0..25 {
+            store.append(Event::now("test.event", format!("s{}", number % 2), json!({"number": number}))).await.unwrap();
+        }
+        let mut seen = Vec::new();
+        let mut query = Query { limit: 10, ..Query::default() };
+        loop {
+            let page = store.events(&query).await.unwrap();
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.id.clone());
+            seen.extend(page.iter().map(|event| event.body["number"].as_i64().unwrap()));
+        }
+        assert_eq!(seen, (0..25).collect::<Vec<_>>());
+        let odd = store.events(&Query { subject: Some("s1".into()), ..Query::default() }).await.unwrap();
+        assert_eq!(odd.len(), 12);
+    }
+}
+
+on_both_engines! {
+    async fn an_event_sent_twice_is_kept_once(fixture: Fixture) {
+        let store = fixture.open().await;
+        let event = Event::now("test.event", "s", json!({"text": "quoted \" and \u{1F98A} and \0"}));
+        store.append_all(vec![event.clone(), event.clone()]).await.unwrap();
+        store.append(event.clone()).await.unwrap();
+        assert_eq!(store.events(&Query::default()).await.unwrap(), [event]);
+    }
+}
+
+on_both_engines! {
+    async fn many_callers_share_commits_and_lose_nothing(fixture: Fixture) {
+        let store = fixture.open().await;
+        let tasks: Vec<_> = (0..50)
+            .map(|task| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    for number in 0..20 {
+                        store.append(Event::now("test.event", format!("t{task}"), json!(number))).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(store.count_events().await.unwrap(), 1000);
+    }
+}
+
+on_both_engines! {
+    async fn records_are_replaced_listed_by_prefix_and_expire(fixture: Fixture) {
+        let store = fixture.open().await;
+        for key in ["a/1", "a/2", "a/10", "a-b", "A/1", "b"] {
+            store.put_record(key, "1.0.0", &json!({"key": key}), None).await.unwrap();
+        }
+        store.put_record("a/2", "1.1.0", &json!({"key": "new"}), None).await.unwrap();
+        store.put_record("a/gone", "1", &json!(1), Some(satiety_store::now_micros() - 1)).await.unwrap();
+        let second = store.record("a/2").await.unwrap().unwrap();
+        assert_eq!((second.schema_version.as_str(), &second.body), ("1.1.0", &json!({"key": "new"})));
+        assert!(second.created_at <= second.updated_at);
+        assert!(store.record("a/gone").await.unwrap().is_none());
+        let keys = |records: Vec<satiety_store::records::Record>| records.into_iter().map(|r| r.key).collect::<Vec<_>>();
+        // By bytes on both engines, whatever language the server sorts in.
+        assert_eq!(keys(store.records_under("a/", "", 10).await.unwrap()), ["a/1", "a/10", "a/2"]);
+        assert_eq!(keys(store.records_under("a/", "a/1", 1).await.unwrap()), ["a/10"]);
+        assert_eq!(keys(store.records_under("", "", 100).await.unwrap()), ["A/1", "a-b", "a/1", "a/10", "a/2", "b"]);
+        assert!(store.remove_record("b").await.unwrap());
+        assert!(!store.remove_record("b").await.unwrap());
+    }
+}
+
+on_both_engines! {
+    async fn a_conversation_is_replaced_whole(fixture: Fixture) {
+        let store = fixture.open().await;
+        let (conversation, rounds) = conversation("c-1", 3);
+        store.put_conversation(&conversation, &rounds).await.unwrap();
+        let shorter = ConversationRow { signal: "SHIP".into(), score: None, ..conversation };
+        store.put_conversation(&shorter, &rounds[..2]).await.unwrap();
+        assert_eq!(store.conversation("c-1").await.unwrap(), Some((shorter, rounds[..2].to_vec())));
+        assert_eq!(store.conversation("other").await.unwrap(), None);
+    }
+}
+
+on_both_engines! {
+    async fn text_that_one_engine_cannot_hold_is_made_storable(fixture: Fixture) {
+        let store = fixture.open().await;
+        let (mut conversation, rounds) = conversation("c\0d", 1);
+        conversation.topic = "zero \0 byte".into();
+        store.put_conversation(&conversation, &rounds).await.unwrap();
+        let (back, _) = store.conversation("c\0d").await.unwrap().unwrap();
+        assert_eq!((back.id.as_str(), back.topic.as_str()), ("c\u{FFFD}d", "zero \u{FFFD} byte"));
+        store.put_record("k\0", "1", &json!("\0"), None).await.unwrap();
+        assert_eq!(store.record("k\0").await.unwrap().unwrap().body, json!("\0"));
+        store.append(Event::now("k\0", "s\0", json!({"\0": 1}))).await.unwrap();
+        assert_eq!(store.events(&Query { subject: Some("s\0".into()), ..Query::default() }).await.unwrap().len(), 1);
+    }
+}
+
+on_both_engines! {
+    async fn the_catalogue_names_every_table_and_column_that_the_engine_has(fixture: Fixture) {
+        fixture.open().await.close().await;
+        let mut listed: BTreeMap<(String, String), (Kind, bool)> = BTreeMap::new();
+        for table in TABLES {
+            for column in table.columns {
+                listed.insert((table.name.into(), column.name.into()), (column.kind, column.optional));
+            }
+        }
+        assert_eq!(columns_in_engine(&fixture.url_text).await, listed);
+    }
+}
+
+/// Asks the engine, through a connection that knows nothing of the store.
+async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)> {
+    let rows: Vec<(String, String, String, bool)> = if let Some(path) = url.strip_prefix("sqlite:") {
+        let pool = sqlx::SqlitePool::connect(&format!("sqlite:{path}"))
+            .await
+            .unwrap();
+        sqlx::query_as(
+            "SELECT m.name, c.name, lower(c.type), c.\"notnull\" = 0 FROM sqlite_master m, pragma_table_info(m.name) c
+             WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'",
+        )
+        .fetch_all(&pool)
+        .await
+        .unwrap()
+    } else {
+        let pool = sqlx::PgPool::connect(url).await.unwrap();
+        sqlx::query_as(
+            "SELECT table_name::text, column_name::text, data_type::text, is_nullable = 'YES'
+             FROM information_schema.columns WHERE table_schema = current_schema()",
+        )
+        .fetch_all(&pool)
+        .await
+        .unwrap()
+    };
+    rows.into_iter()
+        .filter(|(table, ..)| table != "satiety_schema")
+        .map(|(table, column, kind, optional)| {
+            let kind = match kind.as_str() {
+                "text" => Kind::Text,
+                "bigint" => Kind::Integer,
+                "double precision" => Kind::Float,
+                "boolean" => Kind::Boolean,
+                other => {
+                    panic!("{table}.{column} has type {other}, which does not mean the same on both engines")
+                }
+            };
+            ((table, column), (kind, optional))
+        })
+        .collect()
+}
+
+pub(crate) fn conversation(id: &str, rounds: i64) -> (ConversationRow, Vec<RoundRow>) {
+    let conversation = ConversationRow {
+        id: id.into(),
+        topic: "Which queue?".into(),
+        profile: "default".into(),
+        embedder: None,
+        signal: "CONTINUE".into(),
+        score: Some(0.1 + 0.2),
+        report: json!({"score": 0.1 + 0.2, "rounds": rounds}),
+    };
+    let rounds = (1..=rounds)
+        .map(|position| RoundRow {
+            position,
+            agent: (position % 2 == 0).then(|| "planner".into()),
+            signal: "CONTINUE".into(),
+            novelty: Some(1.0 / position as f64),
+            readiness: None,
+            body: json!({"claims": [format!("claim {position}"), Value::Null]}),
+        })
+        .collect();
+    (conversation, rounds)
+}

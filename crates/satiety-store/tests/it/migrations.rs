@@ -1,0 +1,93 @@
+//! From every earlier version to the newest, and refusals.
+
+use satiety_store::journal::Event;
+use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError, migrations};
+use serde_json::json;
+
+use crate::support::on_both_engines;
+
+on_both_engines! {
+    async fn every_earlier_version_is_brought_up_to_date_with_its_rows(fixture: Fixture) {
+        // One database a start version: the engines' fixtures hold one, so go through them in turn by version.
+        for version in 1..=SCHEMA_VERSION {
+            let fixture = if fixture.url_text.starts_with("sqlite:") {
+                crate::support::Fixture::sqlite()
+            } else {
+                crate::support::Fixture::postgres().await.unwrap()
+            };
+            let old = Store::open_with(&fixture.url, Migrate::UpTo(version)).await.unwrap();
+            assert_eq!(old.status().await.unwrap().schema_version, version);
+            old.append(Event::now("test.event", "old", json!(version))).await.unwrap();
+            old.put_record("old", "1", &json!({"from": version}), None).await.unwrap();
+            old.close().await;
+            let new = fixture.open().await;
+            let status = new.status().await.unwrap();
+            assert_eq!(status.schema_version, SCHEMA_VERSION);
+            assert_eq!(status.tables.len(), satiety_store::TABLES.len());
+            assert_eq!(new.count_events().await.unwrap(), 1);
+            assert_eq!(new.record("old").await.unwrap().unwrap().body, json!({"from": version}));
+        }
+    }
+}
+
+on_both_engines! {
+    async fn a_schema_from_the_future_is_refused_and_not_touched(fixture: Fixture) {
+        fixture.open().await.close().await;
+        let future = SCHEMA_VERSION + 7;
+        let insert = format!("INSERT INTO satiety_schema VALUES ({future}, 'future', 'x', 0)");
+        raw(&fixture.url_text, &insert).await;
+        for migrate in [Migrate::ToLatest, Migrate::Never] {
+            let error = Store::open_with(&fixture.url, migrate).await.unwrap_err();
+            assert!(
+                matches!(error, StoreError::NewerSchema { found, known, .. } if found == future && known == SCHEMA_VERSION),
+                "{error}"
+            );
+        }
+    }
+}
+
+on_both_engines! {
+    async fn a_migration_that_differs_from_the_applied_one_is_refused(fixture: Fixture) {
+        fixture.open().await.close().await;
+        raw(&fixture.url_text, "UPDATE satiety_schema SET checksum = 'other' WHERE version = 1").await;
+        let error = Store::open(&fixture.url).await.unwrap_err();
+        assert!(matches!(error, StoreError::ForeignMigration { version: 1, .. }), "{error}");
+    }
+}
+
+on_both_engines! {
+    async fn ten_openers_at_once_migrate_once(fixture: Fixture) {
+        let openers: Vec<_> = (0..10)
+            .map(|_| {
+                let url = fixture.url.clone();
+                tokio::spawn(async move { Store::open(&url).await.unwrap().status().await.unwrap().schema_version })
+            })
+            .collect();
+        for opener in openers {
+            assert_eq!(opener.await.unwrap(), SCHEMA_VERSION);
+        }
+        assert_eq!(fixture.open().await.retention_rules().await.unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn there_is_a_migration_for_every_version() {
+    assert_eq!(
+        migrations().last().map(|migration| migration.version),
+        Some(SCHEMA_VERSION)
+    );
+}
+
+/// Runs SQL beside the store.
+pub(crate) async fn raw(url: &str, sql: &str) {
+    let sql = sqlx::AssertSqlSafe(sql.to_owned());
+    if url.starts_with("sqlite:") {
+        let pool = sqlx::SqlitePool::connect(url).await.unwrap();
+        sqlx::query(sql).execute(&pool).await.unwrap();
+        pool.close().await;
+    } else {
+        let pool = sqlx::PgPool::connect(url).await.unwrap();
+        sqlx::query(sql).execute(&pool).await.unwrap();
+        pool.close().await;
+    }
+}

@@ -1,0 +1,86 @@
+//! Rules are carried out to the row, and archives hold what went.
+
+use satiety_store::journal::{Event, Query};
+use satiety_store::retention::Rule;
+use satiety_store::{Store, now_micros};
+use serde_json::{Value, json};
+
+use crate::conformance::conversation;
+use crate::support::on_both_engines;
+
+const DAY: i64 = 86_400_000_000;
+
+async fn append_aged(store: &Store, days: i64, subject: &str) {
+    let mut event = Event::now("test.event", subject, json!({"days": days}));
+    event.at -= days * DAY;
+    store.append(event).await.unwrap();
+}
+
+on_both_engines! {
+    async fn old_events_are_archived_and_then_deleted(fixture: Fixture) {
+        let store = fixture.open().await;
+        let mut old = Vec::new();
+        for number in 0..2500 {
+            let mut event = Event::now("test.event", "old", json!(number));
+            event.at -= 91 * DAY;
+            old.push(event);
+        }
+        store.append_all(old).await.unwrap();
+        append_aged(&store, 89, "young").await;
+        store.set_retention_rule(&"journal=90d:archive".parse::<Rule>().unwrap()).await.unwrap();
+        let folder = fixture.folder.path().join("archive");
+
+        let dry = store.retain(now_micros(), &folder, true).await.unwrap();
+        assert_eq!(dry.outcomes.iter().find(|o| o.rule.subject == "journal").unwrap().rows, 2500);
+        assert_eq!(store.count_events().await.unwrap(), 2501);
+        assert!(!folder.exists());
+
+        let done = store.retain(now_micros(), &folder, false).await.unwrap();
+        let outcome = done.outcomes.iter().find(|o| o.rule.subject == "journal").unwrap();
+        assert_eq!(outcome.rows, 2500);
+        let archive = fs_err::read_to_string(outcome.archive.as_ref().unwrap()).unwrap();
+        let numbers: std::collections::BTreeSet<i64> = archive
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["row"]["body"].as_str().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(numbers, (0..2500).collect());
+        let left = store.events(&Query::default()).await.unwrap();
+        // The young one, and the note that retention made about itself.
+        assert_eq!(left.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), ["test.event", "store.retained"]);
+    }
+}
+
+on_both_engines! {
+    async fn a_prefix_rule_leaves_its_neighbours_alone(fixture: Fixture) {
+        let store = fixture.open().await;
+        for key in ["x/1", "x/2", "x0", "w/9"] {
+            store.put_record(key, "1", &json!(1), None).await.unwrap();
+        }
+        store.put_record("short", "1", &json!(1), Some(now_micros() + DAY)).await.unwrap();
+        store.set_retention_rule(&"records:x/=1d:delete".parse::<Rule>().unwrap()).await.unwrap();
+        let in_two_days = now_micros() + 2 * DAY;
+        let done = store.retain(in_two_days, fixture.folder.path(), false).await.unwrap();
+        assert_eq!(done.expired_records, 1);
+        let rows: u64 = done.outcomes.iter().map(|outcome| outcome.rows).sum();
+        assert_eq!(rows, 2);
+        let keys: Vec<_> = store.records_under("", "", 10).await.unwrap().into_iter().map(|r| r.key).collect();
+        assert_eq!(keys, ["w/9", "x0"]);
+    }
+}
+
+on_both_engines! {
+    async fn a_conversation_goes_into_the_archive_with_its_rounds(fixture: Fixture) {
+        let store = fixture.open().await;
+        let (row, rounds) = conversation("c", 3);
+        store.put_conversation(&row, &rounds).await.unwrap();
+        store.set_retention_rule(&"conversations=1d:archive".parse::<Rule>().unwrap()).await.unwrap();
+        let done = store.retain(now_micros() + 2 * DAY, fixture.folder.path(), false).await.unwrap();
+        let outcome = done.outcomes.iter().find(|o| o.rule.subject == "conversations").unwrap();
+        let archive = fs_err::read_to_string(outcome.archive.as_ref().unwrap()).unwrap();
+        let tables: Vec<&str> =
+            archive.lines().map(|line| if line.contains("\"table\":\"rounds\"") { "rounds" } else { "conversations" }).collect();
+        assert_eq!(tables, ["conversations", "rounds", "rounds", "rounds"]);
+        assert!(store.conversation("c").await.unwrap().is_none());
+        assert!(store.status().await.unwrap().tables.iter().all(|table| table.name != "rounds" || table.rows == 0));
+    }
+}

@@ -1,0 +1,189 @@
+//! Export, import and backup: nothing lost on the way, and nothing half done.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use satiety_store::conversations::ConversationRow;
+use satiety_store::journal::Event;
+use satiety_store::retention::Rule;
+use satiety_store::transfer::BackupKind;
+use satiety_store::{Store, StoreError, TABLES};
+use serde_json::json;
+
+use crate::conformance::conversation;
+use crate::support::{Fixture, on_both_engines};
+
+/// Puts rows into every table, with values that are easily damaged on the way.
+async fn populate(store: &Store) {
+    let awkward = json!({"text": "a \" b \\ c \n d \u{2028} \u{1F9A8} \0", "float": 0.1 + 0.2, "tiny": 5e-324,
+        "big": 9_007_199_254_740_993_i64, "nested": {"null": null, "list": [1, 2.5, "x", false]}});
+    for number in 0..1203 {
+        store
+            .append(Event::now(
+                "test.event",
+                format!("subject {number}"),
+                awkward.clone(),
+            ))
+            .await
+            .unwrap();
+    }
+    store.put_record("a/b", "2.1.0", &awkward, None).await.unwrap();
+    store
+        .put_record("a/c", "1", &json!(null), Some(i64::MAX))
+        .await
+        .unwrap();
+    store
+        .set_retention_rule(&"journal=30d:delete".parse::<Rule>().unwrap())
+        .await
+        .unwrap();
+    for number in 0..3 {
+        let (mut conversation, rounds) = conversation(&format!("c-{number}"), 4);
+        conversation.score = [Some(f64::MIN_POSITIVE), None, Some(f64::INFINITY)][number];
+        conversation.embedder = (number == 1).then(|| "minilm".to_owned());
+        store
+            .put_conversation(
+                &ConversationRow {
+                    report: awkward.clone(),
+                    ..conversation
+                },
+                &rounds,
+            )
+            .await
+            .unwrap();
+    }
+}
+
+async fn export(store: &Store) -> String {
+    let mut bytes = Vec::new();
+    store.export(&mut bytes).await.unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+async fn import(store: &Store, text: &str) -> Result<u64, StoreError> {
+    store.import(&mut text.as_bytes()).await.map(|moved| moved.rows)
+}
+
+/// The rows only: header and last line tell times and hashes.
+fn rows(export: &str) -> Vec<&str> {
+    export
+        .lines()
+        .filter(|line| line.contains("\"table\":"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_store_moves_between_engines_and_back_with_nothing_lost() {
+    let first = Fixture::sqlite();
+    let store = first.open().await;
+    populate(&store).await;
+    let original = export(&store).await;
+    for table in TABLES {
+        assert!(
+            original.contains(&format!("\"table\":\"{}\"", table.name)),
+            "no row in `{}`: populate it",
+            table.name
+        );
+    }
+    let mut current = original.clone();
+    for hop in [
+        Fixture::postgres().await,
+        Some(Fixture::sqlite()),
+        Fixture::postgres().await,
+    ]
+    .into_iter()
+    .flatten()
+    {
+        let next = hop.open().await;
+        assert_eq!(
+            import(&next, &current).await.unwrap(),
+            rows(&original).len() as u64
+        );
+        current = export(&next).await;
+        assert_eq!(rows(&current), rows(&original), "after {}", next.place());
+    }
+}
+
+on_both_engines! {
+    async fn an_import_that_fails_leaves_nothing_behind(fixture: Fixture) {
+        let source = Fixture::sqlite();
+        let store = source.open().await;
+        populate(&store).await;
+        let good = export(&store).await;
+        let lines: Vec<&str> = good.lines().collect();
+        let cut_off = lines[..lines.len() - 1].join("\n");
+        let changed = good.replacen("subject 7\"", "subject 8\"", 1);
+        let doubled = [&lines[..2], &lines[1..]].concat().join("\n");
+        let (parents, others): (Vec<&str>, Vec<&str>) =
+            lines.iter().partition(|line| line.contains("\"table\":\"conversations\""));
+        let (end, others) = others.split_last().unwrap();
+        let orphan = [others, &parents, &[end]].concat().join("\n");
+        let target = fixture.open().await;
+        let before = export(&target).await;
+        for (what, text, reason) in [
+            ("nothing", String::new(), "the file is empty"),
+            ("another file", "hello".into(), "line 1 of the import: not JSON"),
+            ("other JSON", "{}".into(), "not a Satiety export"),
+            ("from the future", r#"{"satiety_export":1,"schema_version":99}"#.into(), "schema version 99"),
+            ("newer format", r#"{"satiety_export":2,"schema_version":1}"#.into(), "export format 2"),
+            ("cut off", cut_off, "cut off"),
+            ("changed", changed, "the file was changed"),
+            ("a row twice", doubled, "a row is refused"),
+            ("a child without its parent", orphan, "a row is refused"),
+            ("a wrong type", good.replacen("\"at\":", "\"at\":\"x\",\"_\":", 1), "has no column `_`"),
+            ("a wrong value", good.replacen("\"kind\":\"test.event\"", "\"kind\":7", 1), "column `kind` should be text, and is 7"),
+            ("an unknown table", good.replacen("\"table\":\"journal\"", "\"table\":\"diary\"", 1), "there is no table `diary`"),
+            ("more after the end", format!("{good}{{}}"), "there is more after the last line"),
+        ] {
+            let error = import(&target, &text).await.expect_err(what);
+            assert!(error.to_string().contains(reason), "{what}: {error}");
+            assert_eq!(rows(&export(&target).await), rows(&before), "{what}");
+        }
+        assert!(import(&target, &good).await.is_ok());
+        let error = import(&target, &good).await.unwrap_err();
+        assert!(matches!(error, StoreError::NotEmpty { .. }), "{error}");
+    }
+}
+
+on_both_engines! {
+    async fn a_backup_can_be_opened_or_imported(fixture: Fixture) {
+        let store = fixture.open().await;
+        populate(&store).await;
+        let path = fixture.folder.path().join("backup");
+        let restored_in = Fixture::sqlite();
+        let restored = match store.backup(&path).await.unwrap() {
+            BackupKind::SqliteFile => Store::open(&satiety_store::StoreUrl::sqlite(&path)).await.unwrap(),
+            BackupKind::Export => {
+                let restored = restored_in.open().await;
+                import(&restored, &fs_err::read_to_string(&path).unwrap()).await.unwrap();
+                restored
+            }
+        };
+        assert_eq!(rows(&export(&restored).await), rows(&export(&store).await));
+        let error = store.backup(Path::new(&path)).await.unwrap_err();
+        assert!(error.to_string().contains("there is a file of that name"), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn no_import_makes_the_store_panic(lines in prop::collection::vec(any_line(), 0..8)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let fixture = Fixture::sqlite();
+            let store = fixture.open().await;
+            let _ = import(&store, &lines.join("\n")).await;
+        });
+    }
+}
+
+fn any_line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(r#"{"satiety_export":1,"schema_version":1}"#.to_owned()),
+        Just(r#"{"end":{"rows":0}}"#.to_owned()),
+        Just(r#"{"table":"journal","row":{"id":"x","at":1e400,"kind":null}}"#.to_owned()),
+        (".{0,20}", ".{0,20}")
+            .prop_map(|(table, value)| json!({"table": table, "row": {"id": value}}).to_string()),
+        "\\PC{0,40}",
+    ]
+}

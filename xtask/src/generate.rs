@@ -1,0 +1,47 @@
+//! `cargo xtask gen`: reference pages and man pages, written by the binary itself from its own definitions.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Writes `docs/reference`, or with `--check` fails when what is committed differs.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let check = match arguments {
+        [] => false,
+        [flag] if flag == "--check" => true,
+        _ => bail!("usage: cargo xtask gen [--check]"),
+    };
+    let committed = crate::test::root().join("docs/reference");
+    if !check {
+        return write_to(&committed);
+    }
+    let fresh = tempfile::tempdir()?;
+    write_to(fresh.path())?;
+    let status = Command::new("diff")
+        .arg("--recursive")
+        .arg("--brief")
+        .arg(&committed)
+        .arg(fresh.path())
+        .status()?;
+    ensure!(
+        status.success(),
+        "docs/reference is out of date\nhint: run `cargo xtask gen` and commit the result"
+    );
+    Ok(())
+}
+
+fn write_to(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs_err::remove_dir_all(folder)?;
+    }
+    fs_err::create_dir_all(folder)?;
+    let status = Command::new(crate::test::cargo())
+        .args(["run", "--quiet", "--package", "satiety-cli", "--", "reference"])
+        .arg(folder)
+        .current_dir(crate::test::root())
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "`satiety reference` failed");
+    Ok(())
+}

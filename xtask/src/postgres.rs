@@ -1,0 +1,292 @@
+//! A private PostgreSQL server: its own folder, its own port on loopback, gone when dropped.
+//!
+//! Uses the server programs of this machine and can install them where that is a matter of one package. It knows
+//! nothing of Satiety.
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Superuser of the private server.
+pub const USER: &str = "satiety";
+/// Its password; the server listens on loopback only and lives as long as a test.
+pub const PASSWORD: &str = "loopback-only";
+
+/// How the server is set up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Certificate and key (PEM) to offer TLS with.
+    pub tls: Option<(&'a str, &'a str)>,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Cluster {
+    folder: tempfile::TempDir,
+    programs: PathBuf,
+    port: u16,
+    owner: Option<(u32, u32)>,
+}
+
+impl Cluster {
+    /// Creates and starts a server, with its programs from this machine.
+    pub fn start(options: Options<'_>) -> Result<Self> {
+        let programs = find_programs().context(
+            "no PostgreSQL server programs (initdb, pg_ctl) on this machine\n\
+             hint: install them (Debian: `apt-get install postgresql`), or leave these tests out: `cargo xtask test --skip postgres`",
+        )?;
+        let folder = tempfile::Builder::new().prefix("satiety-pg-").tempdir()?;
+        // PostgreSQL refuses to run as root; Debian's package brings a user for it.
+        let owner = if is_root() {
+            Some(user_ids("postgres").or_else(|_| user_ids("nobody"))?)
+        } else {
+            None
+        };
+        let cluster = Self {
+            folder,
+            programs,
+            port: free_port()?,
+            owner,
+        };
+        cluster.create(options)?;
+        cluster.up()?;
+        Ok(cluster)
+    }
+
+    fn create(&self, options: Options<'_>) -> Result<()> {
+        let password = self.folder.path().join("password");
+        fs_err::write(&password, PASSWORD)?;
+        self.give(self.folder.path())?;
+        self.give(&password)?;
+        let mut initdb = self.program("initdb");
+        initdb
+            .args([
+                "--username",
+                USER,
+                "--auth",
+                "scram-sha-256",
+                "--encoding",
+                "UTF8",
+                "--locale",
+                "C.UTF-8",
+            ])
+            .arg("--pwfile")
+            .arg(&password)
+            .arg("--pgdata")
+            .arg(self.data());
+        if self.major_version()? >= 15 {
+            // A language's sort order, as most servers out there have: shows where a query relies on byte order.
+            initdb.args(["--locale-provider", "icu", "--icu-locale", "en-US"]);
+        }
+        run(&mut initdb)?;
+        let mut settings = format!(
+            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = ''\nmax_connections = 100\n",
+            self.port
+        );
+        if let Some((certificate, key)) = options.tls {
+            for (name, content) in [("server.crt", certificate), ("server.key", key)] {
+                let path = self.data().join(name);
+                fs_err::write(&path, content)?;
+                fs_err::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+                self.give(&path)?;
+            }
+            settings.push_str("ssl = on\n");
+        }
+        let conf = self.data().join("postgresql.auto.conf");
+        fs_err::write(&conf, settings)?;
+        self.give(&conf)
+    }
+
+    /// Starts the server and waits until it answers.
+    pub fn up(&self) -> Result<()> {
+        let log = self.folder.path().join("log");
+        let mut start = self.program("pg_ctl");
+        start
+            .arg("start")
+            .arg("--wait")
+            .arg("--pgdata")
+            .arg(self.data())
+            .arg("--log")
+            .arg(&log);
+        // The server inherits the streams of pg_ctl; a pipe would stay open as long as it runs.
+        let status = start.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        ensure!(
+            status.success(),
+            "the private PostgreSQL server did not start:\n{}",
+            fs_err::read_to_string(&log).unwrap_or_default()
+        );
+        Ok(())
+    }
+
+    /// Stops the server as a power cut would: no time to finish anything.
+    pub fn stop_immediately(&self) -> Result<()> {
+        run(self
+            .program("pg_ctl")
+            .args(["stop", "--mode", "immediate", "--wait", "--pgdata"])
+            .arg(self.data()))
+    }
+
+    /// Creates a database and returns its URL.
+    pub fn create_database(&self, name: &str) -> Result<String> {
+        self.sql("postgres", &format!("CREATE DATABASE \"{name}\""))?;
+        Ok(self.url(name))
+    }
+
+    /// Runs SQL with `psql`, stopping at the first error, and returns what it printed.
+    pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.arg(self.url(database))
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
+        psql.args(["--set", "ON_ERROR_STOP=1", "--command", sql]);
+        Ok(String::from_utf8_lossy(&checked(&mut psql)?.stdout)
+            .trim()
+            .to_owned())
+    }
+
+    /// The URL of a database on this server.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The path of one of the server's programs, such as `psql` or `pgbench`.
+    pub fn program_path(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.programs.join(name));
+        command.current_dir(self.folder.path());
+        if let Some((user, group)) = self.owner {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn give(&self, path: &Path) -> Result<()> {
+        if let Some((user, group)) = self.owner {
+            std::os::unix::fs::chown(path, Some(user), Some(group))?;
+        }
+        Ok(())
+    }
+
+    fn major_version(&self) -> Result<u32> {
+        let output = checked(self.program("postgres").arg("--version"))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let digits: String = text
+            .chars()
+            .skip_while(|c| !c.is_ascii_digit())
+            .take_while(char::is_ascii_digit)
+            .collect();
+        digits
+            .parse()
+            .with_context(|| format!("no version in `{}`", text.trim()))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // It may be stopped already, which is fine.
+        let _ = self.stop_immediately();
+    }
+}
+
+/// Installs the server where that is one package away: as root on a Debian-like system.
+pub fn install() -> Result<()> {
+    if find_programs().is_some() {
+        return Ok(());
+    }
+    if !is_root() || !Path::new("/usr/bin/apt-get").exists() {
+        bail!(
+            "PostgreSQL is not installed, and this is not root on a Debian system, so it cannot be installed from here\n\
+             hint: install the PostgreSQL server (Debian: `apt-get install postgresql`; macOS: `brew install postgresql`), \
+             or leave these tests out: `cargo xtask test --skip postgres`"
+        );
+    }
+    for arguments in [
+        &["update"][..],
+        &["install", "--yes", "--no-install-recommends", "postgresql"],
+    ] {
+        run(Command::new("apt-get")
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    ensure!(
+        find_programs().is_some(),
+        "the package `postgresql` was installed, and initdb and pg_ctl are still missing"
+    );
+    Ok(())
+}
+
+/// The folder with `initdb` and `pg_ctl`: Debian keeps them out of the PATH, one folder a version.
+fn find_programs() -> Option<PathBuf> {
+    let complete = |folder: &Path| {
+        ["initdb", "pg_ctl", "postgres", "psql"]
+            .iter()
+            .all(|name| folder.join(name).exists())
+    };
+    let mut versions: Vec<PathBuf> = fs_err::read_dir("/usr/lib/postgresql")
+        .map(|entries| {
+            entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.path().join("bin"))
+                .collect()
+        })
+        .unwrap_or_default();
+    versions.sort();
+    let in_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    versions
+        .into_iter()
+        .rev()
+        .chain(in_path.unwrap_or_default())
+        .find(|folder| complete(folder))
+}
+
+fn is_root() -> bool {
+    // The owner of this process's own folder in /proc is its effective user.
+    std::os::unix::fs::MetadataExt::uid(&match std::fs::metadata("/proc/self") {
+        Ok(metadata) => metadata,
+        Err(_) => return false,
+    }) == 0
+}
+
+fn user_ids(name: &str) -> Result<(u32, u32)> {
+    let id = |flag: &str| -> Result<u32> {
+        let output = checked(Command::new("id").args([flag, name]))?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+    };
+    Ok((id("-u")?, id("-g")?))
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    checked(command).map(|_| ())
+}
+
+fn checked(command: &mut Command) -> Result<Output> {
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {}", command.get_program().to_string_lossy()))?;
+    ensure!(
+        output.status.success(),
+        "{} failed:\n{}{}",
+        command.get_program().to_string_lossy(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output)
+}

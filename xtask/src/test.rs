@@ -1,0 +1,275 @@
+//! `cargo xtask test`: all checks and tests, in one command, with a summary at the end.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::postgres;
+
+/// The steps, in order. `postgres` is not one of its own: it is the server that the tests run against.
+const STEPS: &[(&str, &str)] = &[
+    ("format", "rustfmt"),
+    ("lints", "clippy, warnings are errors"),
+    (
+        "dependencies",
+        "licences, bans and sources with cargo-deny, where it is installed",
+    ),
+    ("postgres", "a private PostgreSQL server for the tests"),
+    (
+        "tests",
+        "unit, integration and command tests, on SQLite and PostgreSQL",
+    ),
+    ("doctests", "examples in the documentation comments"),
+    ("docs", "rustdoc, warnings are errors"),
+    ("generated", "reference pages and man pages are up to date"),
+];
+
+struct Outcome {
+    step: &'static str,
+    state: State,
+    tests: Tests,
+    took: Duration,
+}
+
+enum State {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+#[derive(Default, Clone, Copy)]
+struct Tests {
+    passed: u64,
+    failed: u64,
+}
+
+/// Runs the steps and fails when one of them did.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let mut skip = Vec::new();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--list" => {
+                for (name, what) in STEPS {
+                    say(&format!("{name:<14}{what}"));
+                }
+                return Ok(());
+            }
+            "--skip" => match arguments.next() {
+                Some(name) if STEPS.iter().any(|(step, _)| step == name) => skip.push(name.clone()),
+                Some(name) => bail!("there is no step `{name}`; `cargo xtask test --list` names them"),
+                None => bail!("--skip needs the name of a step"),
+            },
+            other => bail!("usage: cargo xtask test [--skip STEP]... [--list] (not `{other}`)"),
+        }
+    }
+    let started = Instant::now();
+    let mut server = None;
+    let mut outcomes = Vec::new();
+    for (step, what) in STEPS {
+        let began = Instant::now();
+        let mut tests = Tests::default();
+        let state = if skip.iter().any(|name| name == step) {
+            State::Skipped("as asked".into())
+        } else {
+            say(&format!("\n── {step}: {what}"));
+            perform(step, &mut server, &mut tests)
+        };
+        if let State::Failed(reason) = &state {
+            say(&format!("{step} failed: {reason}"));
+        }
+        outcomes.push(Outcome {
+            step,
+            state,
+            tests,
+            took: began.elapsed(),
+        });
+    }
+    summarise(&outcomes, started.elapsed())
+}
+
+fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests) -> State {
+    match step {
+        "format" => finish(cargo_command(&["fmt", "--all", "--check"])),
+        "lints" => finish(cargo_command(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ])),
+        "dependencies" => {
+            let installed = Command::new(cargo())
+                .args(["deny", "--version"])
+                .output()
+                .is_ok_and(|o| o.status.success());
+            if !installed {
+                return State::Skipped("cargo-deny is not installed".into());
+            }
+            finish(cargo_command(&[
+                "deny",
+                "--offline",
+                "check",
+                "bans",
+                "licenses",
+                "sources",
+            ]))
+        }
+        "postgres" => {
+            match postgres::install().and_then(|()| postgres::Cluster::start(postgres::Options::default())) {
+                Ok(cluster) => {
+                    *server = Some(cluster);
+                    State::Passed
+                }
+                Err(error) => State::Failed(format!("{error:#}")),
+            }
+        }
+        "tests" => {
+            let mut command = cargo_command(&[
+                "test",
+                "--workspace",
+                "--lib",
+                "--bins",
+                "--tests",
+                "--no-fail-fast",
+            ]);
+            if let Some(server) = server {
+                command.env("SATIETY_TEST_POSTGRES", server.url("postgres"));
+            }
+            count_tests(command, tests)
+        }
+        "doctests" => count_tests(
+            cargo_command(&["test", "--workspace", "--doc", "--no-fail-fast"]),
+            tests,
+        ),
+        "docs" => {
+            let mut command = cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"]);
+            command.env("RUSTDOCFLAGS", "-D warnings");
+            finish(command)
+        }
+        "generated" => match crate::generate::run(&["--check".into()]) {
+            Ok(()) => State::Passed,
+            Err(error) => State::Failed(format!("{error:#}")),
+        },
+        other => State::Failed(format!("there is no step `{other}`")),
+    }
+}
+
+fn finish(mut command: Command) -> State {
+    match command.status() {
+        Ok(status) if status.success() => State::Passed,
+        Ok(status) => State::Failed(status.to_string()),
+        Err(error) => State::Failed(error.to_string()),
+    }
+}
+
+/// Runs a test command, passes its output on, and adds up what the test binaries report.
+fn count_tests(mut command: Command, tests: &mut Tests) -> State {
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return State::Failed(error.to_string()),
+    };
+    let lines = child.stdout.take().map(|out| BufReader::new(out).lines());
+    for line in lines.into_iter().flatten().map_while(Result::ok) {
+        say(&line);
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            tests.passed += count_before(counts, " passed");
+            tests.failed += count_before(counts, " failed");
+        }
+    }
+    match child.wait() {
+        Ok(status) if status.success() && tests.failed == 0 => State::Passed,
+        Ok(status) => State::Failed(status.to_string()),
+        Err(error) => State::Failed(error.to_string()),
+    }
+}
+
+/// The number before a word: `12` before ` passed` in `ok. 12 passed; 0 failed`.
+fn count_before(text: &str, word: &str) -> u64 {
+    text.find(word)
+        .and_then(|end| text[..end].rsplit(|c: char| !c.is_ascii_digit()).next())
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(0)
+}
+
+fn summarise(outcomes: &[Outcome], took: Duration) -> Result<()> {
+    say("\n── summary");
+    let mut all = Tests::default();
+    let mut broken = Vec::new();
+    for Outcome {
+        step,
+        state,
+        tests,
+        took,
+    } in outcomes
+    {
+        all.passed += tests.passed;
+        all.failed += tests.failed;
+        let word = match state {
+            State::Passed => "ok".to_owned(),
+            State::Failed(_) => "FAILED".to_owned(),
+            State::Skipped(why) => format!("skipped ({why})"),
+        };
+        if matches!(state, State::Failed(_)) {
+            broken.push(*step);
+        }
+        let count = if tests.passed + tests.failed > 0 {
+            format!("{} tests", tests.passed + tests.failed)
+        } else {
+            String::new()
+        };
+        say(&format!(
+            "{step:<14}{:>7.1} s  {count:>11}  {word}",
+            took.as_secs_f64()
+        ));
+    }
+    say(&format!("{:<14}{:>7.1} s", "in all", took.as_secs_f64()));
+    say(&format!("{} passed, {} failed", all.passed, all.failed));
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        bail!("failed: {}", broken.join(", "))
+    }
+}
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// The cargo that runs this command.
+pub fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}
+
+fn cargo_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(cargo());
+    command.args(arguments).current_dir(root());
+    command
+}
+
+#[expect(clippy::print_stdout, reason = "a command's answer")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count_before;
+
+    #[test]
+    fn counts_are_read_from_the_runners_closing_line() {
+        let line = "ok. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+        assert_eq!(
+            (count_before(line, " passed"), count_before(line, " failed")),
+            (12, 3)
+        );
+        assert_eq!(count_before("nothing here", " passed"), 0);
+    }
+}
