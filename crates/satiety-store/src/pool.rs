@@ -192,6 +192,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             left: ATTEMPTS - 1,
+            opening: false,
             next: Duration::from_millis(20),
         }
     }
