@@ -136,6 +136,12 @@ pub enum StoreError {
         /// What it is.
         what: String,
     },
+    /// There is no store at that place, and it was not to be created.
+    #[error("there is no store at {place}")]
+    NoStore {
+        /// The store.
+        place: String,
+    },
     /// What was asked for is not there.
     #[error("{what} is not in the store")]
     NotThere {
@@ -241,6 +247,9 @@ impl StoreError {
             Self::NewerSchema { .. } => {
                 "update satiety, or name another store with `--db`; this one was not changed".into()
             }
+            Self::NoStore { .. } => {
+                "the first command that writes creates it, and so does `satiety db migrate`; or name another with `--db`".into()
+            }
             Self::OlderSchema { .. } => "run `satiety db migrate`".into(),
             Self::ForeignMigration { .. } => {
                 "this store was written by a different build; export it with that build and import it with this one".into()
@@ -266,6 +275,7 @@ impl StoreError {
             Self::InvalidUrl { .. }
                 | Self::AlreadyThere { .. }
                 | Self::NotThere { .. }
+                | Self::NoStore { .. }
                 | Self::Import { .. }
                 | Self::NotEmpty { .. }
                 | Self::InvalidRule { .. }

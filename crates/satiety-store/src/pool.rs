@@ -122,8 +122,8 @@ impl Pool {
             })?;
         }
         if !create && !path.exists() {
-            return Err(StoreError::NotThere {
-                what: place.to_string(),
+            return Err(StoreError::NoStore {
+                place: place.to_string(),
             });
         }
         let options = SqliteConnectOptions::new()
@@ -137,7 +137,7 @@ impl Pool {
         let write_options = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(BUSY_TIMEOUT);
-        let write: Result<SqlitePool, StoreError> = patiently!(&place, async {
+        let write: Result<SqlitePool, StoreError> = patiently!(&place, Patience::when_opening(), async {
             write_options.clone().connect_with(options.clone()).await
         });
         let write = write.map_err(|error| explain_refusal(error, path))?;

@@ -92,7 +92,7 @@ async fn damage_is_reported_as_damage() {
 async fn looking_at_a_store_that_is_not_there_does_not_make_one() {
     let fixture = Fixture::sqlite();
     let error = Store::open_with(&fixture.url, Migrate::Never).await.unwrap_err();
-    assert!(matches!(error, StoreError::NotThere { .. }), "{error}");
+    assert!(matches!(error, StoreError::NoStore { .. }), "{error}");
     assert!(!fixture.folder.path().join("store.db").exists());
 }
 

@@ -1,0 +1,171 @@
+//! `satiety db`: looking after the store.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use satiety_engine::Engine;
+use satiety_engine::database::{BackedUp, BackupKind, Migrated, Moved, Outcome, Retained, Rule, Status};
+use serde::Serialize;
+use tokio::io::BufReader;
+
+use crate::args::Db;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::table::{bytes, table};
+
+pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    match command {
+        Db::Status { check } => printer.answer(&engine.db_status(check).await?)?,
+        Db::Migrate => printer.answer(&engine.db_migrate().await?)?,
+        Db::Retain { dry_run, set, list } => retain(engine, printer, dry_run, &set, list).await?,
+        Db::Export { file } if is_dash(&file) => {
+            // The export is the answer; anything beside it would spoil the pipe.
+            engine.db_export(&mut tokio::io::stdout()).await?;
+        }
+        Db::Export { file } => {
+            let moved = engine.db_export_file(&file).await?;
+            printer.answer(&Transfer {
+                verb: "exported",
+                moved,
+            })?;
+        }
+        Db::Import { file } => {
+            let moved = if is_dash(&file) {
+                engine.db_import(&mut BufReader::new(tokio::io::stdin())).await?
+            } else {
+                engine.db_import_file(&file).await?
+            };
+            printer.answer(&Transfer {
+                verb: "imported",
+                moved,
+            })?;
+        }
+        Db::Backup { file } => printer.answer(&engine.db_backup(&file).await?)?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn retain(
+    engine: &Engine,
+    printer: &Printer,
+    dry_run: bool,
+    set: &[String],
+    list: bool,
+) -> Result<(), Failure> {
+    let rules: Vec<Rule> = set
+        .iter()
+        .map(|rule| rule.parse())
+        .collect::<Result<_, _>>()
+        .map_err(satiety_engine::EngineError::from)?;
+    engine.set_retention_rules(&rules).await?;
+    if list {
+        return printer.answer(&Rules {
+            rules: engine.retention_rules().await?,
+        });
+    }
+    printer.answer(&engine.db_retain(dry_run).await?)
+}
+
+fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+impl Render for Status {
+    fn human(&self) -> String {
+        let size = bytes(u64::try_from(self.bytes).unwrap_or(0));
+        let state = if self.schema_version == self.latest_schema_version {
+            "the newest"
+        } else {
+            "older"
+        };
+        let mut text = format!(
+            "{}\n{} {}, {size}, schema version {} ({state})\n\n",
+            self.place, self.engine, self.engine_version, self.schema_version
+        );
+        let rows = self
+            .tables
+            .iter()
+            .map(|table| vec![table.name.clone(), table.rows.to_string()]);
+        text.push_str(&table(&["table", "rows"], &[1], rows));
+        text
+    }
+}
+
+impl Render for Migrated {
+    fn human(&self) -> String {
+        let Self { place, from, to } = self;
+        if from == to {
+            format!("{place} is up to date (schema version {to})")
+        } else {
+            format!("{place} went from schema version {from} to {to}")
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Rules {
+    rules: Vec<Rule>,
+}
+
+impl Render for Rules {
+    fn human(&self) -> String {
+        self.rules
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+impl Render for Retained {
+    fn human(&self) -> String {
+        let rows = self.outcomes.iter().map(|Outcome { rule, rows, archive }| {
+            let archive = archive
+                .as_ref()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default();
+            vec![rule.to_string(), rows.to_string(), archive]
+        });
+        let went = if self.dry_run { "would go" } else { "went" };
+        let mut text = table(&["rule", went, "archived in"], &[1], rows);
+        if self.expired_records > 0 {
+            let _ = write!(text, "\n{} expired records {went}", self.expired_records);
+        }
+        text
+    }
+}
+
+#[derive(Serialize)]
+struct Transfer {
+    #[serde(skip)]
+    verb: &'static str,
+    #[serde(flatten)]
+    moved: Moved,
+}
+
+impl Render for Transfer {
+    fn human(&self) -> String {
+        let tables = self
+            .moved
+            .tables
+            .iter()
+            .map(|(table, rows)| vec![table.clone(), rows.to_string()]);
+        format!(
+            "{} rows {}\n\n{}",
+            self.moved.rows,
+            self.verb,
+            table(&["table", "rows"], &[1], tables)
+        )
+    }
+}
+
+impl Render for BackedUp {
+    fn human(&self) -> String {
+        let how = match self.kind {
+            BackupKind::SqliteFile => "open it with `--db sqlite:FILE`",
+            BackupKind::Export => "read it into a new store with `satiety db import FILE`",
+        };
+        format!("{} ({}); {how}", self.path.display(), bytes(self.bytes))
+    }
+}

@@ -1,0 +1,51 @@
+//! The commands: each reads like a story — ask the engine, print what it says, choose the exit code.
+
+mod completions;
+mod config;
+mod db;
+mod doctor;
+mod reference;
+
+use std::future::Future;
+
+use satiety_engine::Engine;
+
+use crate::args::Command;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Runs a command.
+pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    match command {
+        Command::Db(command) => with_engine(settings, async |engine| db::run(command, engine, printer).await),
+        Command::Config(command) => config::run(&command, settings, printer),
+        Command::Doctor => with_engine(settings, async |engine| {
+            doctor::run(engine, settings, printer).await
+        }),
+        Command::Completions { shell } => completions::run(shell, printer),
+        Command::Reference { folder } => reference::run(&folder),
+    }
+}
+
+/// Runs `work` with an engine, on a runtime of its own, and closes what the engine opened.
+fn with_engine(
+    settings: &Settings,
+    work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    block_on(async {
+        let engine = Engine::new(settings.for_engine());
+        let outcome = work(&engine).await;
+        engine.close().await;
+        outcome
+    })
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))?;
+    runtime.block_on(work)
+}

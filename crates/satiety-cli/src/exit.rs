@@ -1,0 +1,65 @@
+//! Exit codes: what a script can rely on.
+
+use std::process::ExitCode;
+
+/// How a command ended. The numbers are part of the interface and never change their meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done, and the answer is fine.
+    Done,
+    /// Wrong usage or bad input.
+    BadInput,
+    /// The environment failed: store, network, model, file system.
+    Environment,
+    /// A bug in satiety itself.
+    Bug,
+}
+
+/// The table that `--help` and the reference page show.
+pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "done, and the answer is fine"),
+    (
+        1,
+        "done, and the gate says no (a regression, a weakening, something worse)",
+    ),
+    (2, "wrong usage or bad input"),
+    (3, "inconclusive: not enough evidence to decide"),
+    (4, "the environment failed: store, network, model or file system"),
+    (10, "`score --exit-code`: SHIP"),
+    (11, "`score --exit-code`: STOP"),
+    (12, "`score --exit-code`: ESCALATE"),
+    (70, "a bug in satiety itself; please report it"),
+];
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::BadInput => 2,
+            Self::Environment => 4,
+            Self::Bug => 70,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_in_the_table_once() {
+        for exit in [Exit::Done, Exit::BadInput, Exit::Environment, Exit::Bug] {
+            assert_eq!(
+                EXIT_CODES.iter().filter(|(code, _)| *code == exit.code()).count(),
+                1,
+                "{exit:?}"
+            );
+        }
+    }
+}

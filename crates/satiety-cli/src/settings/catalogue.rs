@@ -1,0 +1,214 @@
+//! Every setting there is: the source of the default file, the environment variables and the reference page.
+
+use std::fmt::Write;
+
+/// What values a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Any text.
+    Text,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// `true` or `false`.
+    Boolean,
+}
+
+/// A setting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    /// Section and name: `store.url`.
+    pub(crate) name: &'static str,
+    /// What values it takes.
+    pub(crate) takes: Takes,
+    /// The built-in value; empty when it depends on the machine.
+    pub(crate) default: &'static str,
+    /// The flag that overrides it.
+    pub(crate) flag: Option<&'static str>,
+    /// What it is for, in a sentence or two.
+    pub(crate) about: &'static str,
+}
+
+/// All settings, by section.
+pub(crate) const KEYS: &[Key] = &[
+    Key {
+        name: "store.url",
+        takes: Takes::Text,
+        default: "",
+        flag: Some("--db"),
+        about: "Where everything is remembered: `sqlite:PATH` or `postgres://user:password@host/database`. \
+                Without it, a SQLite file in your data folder.",
+    },
+    Key {
+        name: "store.archive_folder",
+        takes: Takes::Text,
+        default: "",
+        flag: None,
+        about: "Where `satiety db retain` puts what it archives. Without it, a folder beside the default store.",
+    },
+    Key {
+        name: "models.embedder",
+        takes: Takes::Text,
+        default: "builtin",
+        flag: Some("--embedder"),
+        about: "The sentence model that tells whether two texts mean the same: `builtin`, `dir:FOLDER`, \
+                `ollama:MODEL`, `openai:MODEL`, or `none` to compare words only.",
+    },
+    Key {
+        name: "dialogue.profile",
+        takes: Takes::Text,
+        default: "default",
+        flag: Some("--profile"),
+        about: "How conversations are judged: `default`, `spec` (the written specification to the letter), or the \
+                path of a TOML file of your own.",
+    },
+    Key {
+        name: "dialogue.record",
+        takes: Takes::Boolean,
+        default: "false",
+        flag: Some("--record"),
+        about: "Whether `satiety score` keeps conversations and verdicts in the store.",
+    },
+    Key {
+        name: "output.format",
+        takes: Takes::OneOf(&["human", "json", "markdown"]),
+        default: "human",
+        flag: Some("--format"),
+        about: "How answers are printed.",
+    },
+    Key {
+        name: "output.color",
+        takes: Takes::OneOf(&["auto", "always", "never"]),
+        default: "auto",
+        flag: Some("--color"),
+        about: "When to use colours; `NO_COLOR` is respected.",
+    },
+    Key {
+        name: "log.level",
+        takes: Takes::OneOf(&["error", "warn", "info", "debug", "trace"]),
+        default: "warn",
+        flag: Some("--verbose"),
+        about: "How much to log to stderr.",
+    },
+    Key {
+        name: "log.format",
+        takes: Takes::OneOf(&["text", "json"]),
+        default: "text",
+        flag: None,
+        about: "How logs are written: for people, or a JSON object a line.",
+    },
+];
+
+impl Key {
+    /// The environment variable: `SATIETY_STORE_URL`.
+    pub(crate) fn variable(&self) -> String {
+        format!("SATIETY_{}", self.name.to_ascii_uppercase().replace('.', "_"))
+    }
+
+    pub(crate) fn named(name: &str) -> Option<&'static Key> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// Says what is wrong with a value, if anything is.
+    pub(crate) fn objection(&self, value: &str) -> Option<String> {
+        match self.takes {
+            Takes::Text => value.trim().is_empty().then(|| "it is empty".into()),
+            Takes::OneOf(words) if words.contains(&value) => None,
+            Takes::OneOf(words) => Some(format!("`{value}` is not one of {}", words.join(", "))),
+            Takes::Boolean if ["true", "false"].contains(&value) => None,
+            Takes::Boolean => Some(format!("`{value}` is neither true nor false")),
+        }
+    }
+}
+
+/// The known name that is nearest to a mistyped one.
+pub(crate) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(typed, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= (name.len() / 3).max(2))
+        .map(|(_, name)| name)
+}
+
+/// The commented default file, which is also the documentation of every setting.
+pub(crate) fn default_file() -> String {
+    let mut text = String::from(
+        "# Satiety's settings. This file is found upwards from the working folder, as `satiety.toml`.\n\
+         # Stronger than it: environment variables (SATIETY_SECTION_NAME) and flags.\n",
+    );
+    let mut section = "";
+    for key in KEYS {
+        let (its_section, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        if its_section != section {
+            section = its_section;
+            let _ = writeln!(text, "\n[{section}]");
+        }
+        for line in wrap(key.about, 96) {
+            let _ = writeln!(text, "# {line}");
+        }
+        let choices = match key.takes {
+            Takes::OneOf(words) => format!("  # {}", words.join(" | ")),
+            _ => String::new(),
+        };
+        let value = match key.takes {
+            Takes::Boolean => key.default.to_owned(),
+            _ => format!("\"{}\"", key.default),
+        };
+        let _ = writeln!(text, "# {name} = {value}{choices}");
+    }
+    text
+}
+
+/// Breaks text into lines of at most `width` characters.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].len() + 1 + word.len() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !lines[last].is_empty() {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_values_are_accepted() {
+        for key in KEYS.iter().filter(|key| !key.default.is_empty()) {
+            assert_eq!(key.objection(key.default), None, "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn typing_errors_find_their_way() {
+        let names = || KEYS.iter().map(|key| key.name);
+        assert_eq!(nearest("store.ulr", names()), Some("store.url"));
+        assert_eq!(nearest("output.colour", names()), Some("output.color"));
+        assert_eq!(nearest("weather", names()), None);
+    }
+
+    /// Who uncomments a line of the default file gets a file that works.
+    #[test]
+    fn the_default_file_is_valid_when_uncommented() {
+        let uncommented: String = default_file()
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.contains(" = ") => format!("{rest}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        let table: toml::Table = uncommented.parse().unwrap();
+        for key in KEYS {
+            let (section, name) = key.name.split_once('.').unwrap();
+            assert!(table[section].get(name).is_some(), "{} is missing", key.name);
+        }
+    }
+}

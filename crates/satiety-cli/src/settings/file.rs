@@ -1,0 +1,155 @@
+//! Reads `satiety.toml`, with the line of each value, and refuses what it does not know.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::catalogue::{KEYS, Key, nearest};
+use super::{Origin, Value, set};
+use crate::failure::Failure;
+
+/// The settings of a file.
+pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Value>, Failure> {
+    let text = fs_err::read_to_string(path).map_err(|error| Failure::environment(error.to_string(), None))?;
+    parse(path, &text)
+}
+
+fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Value>, Failure> {
+    let document = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(text, span.start));
+        Failure::bad_input(
+            format!("{}:{line}: {}", path.display(), error.message()),
+            "this is not TOML; `satiety config show --default` prints a file to start from",
+        )
+    })?;
+    let mut values = BTreeMap::new();
+    collect(path, text, "", document.get_ref(), &mut values)?;
+    Ok(values)
+}
+
+fn collect(
+    path: &Path,
+    text: &str,
+    section: &str,
+    table: &DeTable<'_>,
+    values: &mut BTreeMap<&'static str, Value>,
+) -> Result<(), Failure> {
+    for (name, value) in table {
+        let line = line_of(text, name.span().start);
+        let full = if section.is_empty() {
+            name.get_ref().to_string()
+        } else {
+            format!("{section}.{}", name.get_ref())
+        };
+        if let DeValue::Table(inner) = value.get_ref()
+            && is_section(&full)
+        {
+            collect(path, text, &full, inner, values)?;
+            continue;
+        }
+        let Some(key) = Key::named(&full) else {
+            return Err(unknown(path, line, &full));
+        };
+        let origin = Origin::File {
+            path: path.to_path_buf(),
+            line,
+        };
+        let Some(value) = as_text(value) else {
+            let message = format!("{origin}: {full}: one value is expected here, not a list or a table");
+            return Err(Failure::bad_input(message, key.about));
+        };
+        set(values, key, &value, origin)?;
+    }
+    Ok(())
+}
+
+fn is_section(name: &str) -> bool {
+    KEYS.iter().any(|key| {
+        key.name
+            .split_once('.')
+            .is_some_and(|(section, _)| section == name)
+    })
+}
+
+fn as_text(value: &Spanned<DeValue<'_>>) -> Option<String> {
+    Some(match value.get_ref() {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(_) | DeValue::Table(_) => return None,
+    })
+}
+
+fn unknown(path: &Path, line: usize, name: &str) -> Failure {
+    let sections = KEYS
+        .iter()
+        .filter_map(|key| key.name.split_once('.'))
+        .map(|(section, _)| section);
+    let near = nearest(name, KEYS.iter().map(|key| key.name).chain(sections));
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`satiety config show` lists all settings".into(),
+    };
+    Failure::bad_input(
+        format!("{}:{line}: there is no setting `{name}`", path.display()),
+        hint,
+    )
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()
+        .iter()
+        .take(offset)
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(Path::new("satiety.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn values_know_their_line() {
+        let values = parse(
+            Path::new("satiety.toml"),
+            "# top\n[output]\n\nformat = \"json\"\n",
+        )
+        .unwrap();
+        let format = &values["output.format"];
+        assert_eq!(
+            (format.text.as_str(), format.origin.to_string().as_str()),
+            ("json", "satiety.toml:4")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        assert_eq!(
+            error("[store]\nulr = \"x\"\n"),
+            "satiety.toml:2: there is no setting `store.ulr`"
+        );
+        assert_eq!(
+            error("\n[weather]\n"),
+            "satiety.toml:2: there is no setting `weather`"
+        );
+        assert_eq!(error("store = 1"), "satiety.toml:1: there is no setting `store`");
+        assert_eq!(
+            error("[output]\nformat = \"xml\""),
+            "satiety.toml:2: output.format: `xml` is not one of human, json, markdown"
+        );
+        assert_eq!(
+            error("[output]\ncolor = [1]"),
+            "satiety.toml:2: output.color: one value is expected here, not a list or a table"
+        );
+        assert!(error("[output\n").starts_with("satiety.toml:1: "));
+    }
+}

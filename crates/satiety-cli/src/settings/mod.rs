@@ -1,0 +1,289 @@
+//! Settings: what was typed, the environment, the configuration file and the built-in defaults, made into one value.
+//!
+//! Nothing after this module looks at clap types for them, or at the environment.
+
+pub(crate) mod catalogue;
+mod file;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anstream::ColorChoice;
+use clap::ValueEnum;
+use etcetera::BaseStrategy;
+use satiety_engine::StoreUrl;
+use serde::Serialize;
+
+use crate::args::{ColorWhen, Global};
+use crate::failure::{Failure, warn};
+use catalogue::{KEYS, Key, nearest};
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, on a terminal.
+    Human,
+    /// One documented object, for programs.
+    Json,
+    /// For a comment or a page.
+    Markdown,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// Where a value comes from, from weak to strong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Origin {
+    /// Built in.
+    Default,
+    /// A line of a configuration file.
+    File { path: PathBuf, line: usize },
+    /// An environment variable.
+    Environment(String),
+    /// A flag.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Environment(variable) => f.write_str(variable),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
+
+/// A value and where it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
+
+/// All settings, found and checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) store: StoreUrl,
+    pub(crate) archive_folder: PathBuf,
+    pub(crate) embedder: String,
+    pub(crate) format: Format,
+    pub(crate) color: ColorChoice,
+    pub(crate) log_level: String,
+    pub(crate) log_format: LogFormat,
+    /// Every setting by name, as text, with its origin.
+    pub(crate) values: BTreeMap<&'static str, Value>,
+    /// The configuration file that was used.
+    pub(crate) file: Option<PathBuf>,
+    /// Environment variables that look like settings and are none.
+    strangers: Vec<String>,
+}
+
+/// Variables of ours that are not settings.
+const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG"];
+
+/// Finds all settings.
+pub(crate) fn load(global: &Global) -> Result<Settings, Failure> {
+    let environment: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let file = find_file(global, &environment)?;
+    let mut values = defaults();
+    if let Some(path) = &file {
+        values.extend(file::read(path)?);
+    }
+    for key in KEYS {
+        if let Some(text) = environment.get(&key.variable()) {
+            set(&mut values, key, text, Origin::Environment(key.variable()))?;
+        }
+    }
+    for (name, text) in typed(global) {
+        if let Some(key) = Key::named(name) {
+            set(
+                &mut values,
+                key,
+                &text,
+                Origin::Flag(key.flag.unwrap_or(name).into()),
+            )?;
+        }
+    }
+    let strangers = environment
+        .keys()
+        .filter(|name| name.starts_with("SATIETY_") && !name.starts_with("SATIETY_TEST_"))
+        .filter(|name| {
+            !OTHER_VARIABLES.contains(&name.as_str()) && !KEYS.iter().any(|key| key.variable() == **name)
+        })
+        .cloned()
+        .collect();
+    understand(values, file, strangers)
+}
+
+/// Makes typed settings of checked texts.
+fn understand(
+    values: BTreeMap<&'static str, Value>,
+    file: Option<PathBuf>,
+    strangers: Vec<String>,
+) -> Result<Settings, Failure> {
+    let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
+    let store = text("store.url").parse::<StoreUrl>().map_err(|error| {
+        let origin = values
+            .get("store.url")
+            .map_or(Origin::Default, |value| value.origin.clone());
+        Failure::BadInput {
+            message: format!("{origin}: {error}"),
+            hint: error.hint(),
+        }
+    })?;
+    Ok(Settings {
+        store,
+        archive_folder: text("store.archive_folder").into(),
+        embedder: text("models.embedder").into(),
+        format: match text("output.format") {
+            "json" => Format::Json,
+            "markdown" => Format::Markdown,
+            _ => Format::Human,
+        },
+        color: match text("output.color") {
+            "always" => ColorChoice::Always,
+            "never" => ColorChoice::Never,
+            _ => ColorChoice::Auto,
+        },
+        log_level: text("log.level").into(),
+        log_format: if text("log.format") == "json" {
+            LogFormat::Json
+        } else {
+            LogFormat::Text
+        },
+        values,
+        file,
+        strangers,
+    })
+}
+
+impl Settings {
+    /// What the engine must be told.
+    pub(crate) fn for_engine(&self) -> satiety_engine::Settings {
+        satiety_engine::Settings {
+            store: self.store.clone(),
+            archive_folder: self.archive_folder.clone(),
+            embedder: self.embedder.clone(),
+        }
+    }
+
+    /// A mistyped variable would otherwise be ignored in silence.
+    pub(crate) fn warn_about_strangers(&self) {
+        for name in &self.strangers {
+            let known: Vec<String> = KEYS.iter().map(Key::variable).collect();
+            let suggestion = nearest(name, known.iter().map(String::as_str))
+                .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            warn(&format!(
+                "there is no setting behind the environment variable `{name}`{suggestion}"
+            ));
+        }
+    }
+}
+
+/// Checks a value and puts it over the one that is there.
+fn set(
+    values: &mut BTreeMap<&'static str, Value>,
+    key: &'static Key,
+    text: &str,
+    origin: Origin,
+) -> Result<(), Failure> {
+    if let Some(objection) = key.objection(text) {
+        return Err(Failure::BadInput {
+            message: format!("{origin}: {}: {objection}", key.name),
+            hint: Some(format!("{} See `satiety config show --default`.", key.about)),
+        });
+    }
+    values.insert(
+        key.name,
+        Value {
+            text: text.to_owned(),
+            origin,
+        },
+    );
+    Ok(())
+}
+
+fn defaults() -> BTreeMap<&'static str, Value> {
+    // Without a home folder everything still works, in the working folder.
+    let data = etcetera::choose_base_strategy()
+        .map(|folders| folders.data_dir().join("satiety"))
+        .unwrap_or_default();
+    let mut values = BTreeMap::new();
+    for key in KEYS {
+        let text = match key.name {
+            "store.url" => format!("sqlite:{}", data.join("satiety.db").display()),
+            "store.archive_folder" => data.join("archive").display().to_string(),
+            _ => key.default.to_owned(),
+        };
+        values.insert(
+            key.name,
+            Value {
+                text,
+                origin: Origin::Default,
+            },
+        );
+    }
+    values
+}
+
+/// What flags say about settings.
+fn typed(global: &Global) -> Vec<(&'static str, String)> {
+    let mut typed = Vec::new();
+    if let Some(url) = &global.db {
+        typed.push(("store.url", url.clone()));
+    }
+    if let Some(format) = global.format.and_then(|format| format.to_possible_value()) {
+        typed.push(("output.format", format.get_name().to_owned()));
+    }
+    if let Some(color) = global.color {
+        let word = match color {
+            ColorWhen::Auto => "auto",
+            ColorWhen::Always => "always",
+            ColorWhen::Never => "never",
+        };
+        typed.push(("output.color", word.to_owned()));
+    }
+    match global.verbose {
+        0 => {}
+        1 => typed.push(("log.level", "info".into())),
+        2 => typed.push(("log.level", "debug".into())),
+        _ => typed.push(("log.level", "trace".into())),
+    }
+    typed
+}
+
+/// The configuration file: the named one, or the nearest `satiety.toml` upwards from the working folder.
+fn find_file(global: &Global, environment: &BTreeMap<String, String>) -> Result<Option<PathBuf>, Failure> {
+    let named = global
+        .config
+        .clone()
+        .or_else(|| environment.get("SATIETY_CONFIG").map(PathBuf::from));
+    if let Some(path) = named {
+        if !path.is_file() {
+            let message = format!("the configuration file {} is not there", path.display());
+            return Err(Failure::bad_input(
+                message,
+                "make one with `satiety config show --default > satiety.toml`",
+            ));
+        }
+        return Ok(Some(path));
+    }
+    let here = std::env::current_dir().unwrap_or_else(|_| Path::new(".").to_path_buf());
+    Ok(here
+        .ancestors()
+        .map(|folder| folder.join("satiety.toml"))
+        .find(|path| path.is_file()))
+}

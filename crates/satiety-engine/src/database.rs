@@ -1,0 +1,144 @@
+//! The store itself: what is in it, moving it, keeping it small.
+
+use std::path::{Path, PathBuf};
+
+pub use satiety_store::Status;
+pub use satiety_store::retention::{Outcome, Retained, Rule};
+pub use satiety_store::transfer::{BackupKind, Moved};
+use satiety_store::{Migrate, Store};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
+
+use crate::{Engine, EngineError};
+
+/// The outcome of a migration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Migrated {
+    /// Where.
+    pub place: String,
+    /// The schema version before.
+    pub from: i64,
+    /// The schema version now.
+    pub to: i64,
+}
+
+/// The outcome of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackedUp {
+    /// The file.
+    pub path: PathBuf,
+    /// What kind of file it is.
+    pub kind: BackupKind,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl Engine {
+    /// What is in the store. Creates nothing and migrates nothing; `check` also reads it whole to look for damage.
+    pub async fn db_status(&self, check: bool) -> Result<Status, EngineError> {
+        let store = Store::open_with(&self.settings.store, Migrate::Never).await?;
+        let status = store.status().await?;
+        if check {
+            store.check_integrity().await?;
+        }
+        store.close().await;
+        Ok(status)
+    }
+
+    /// Brings the schema up to date, and creates the store when there is none.
+    pub async fn db_migrate(&self) -> Result<Migrated, EngineError> {
+        let from = match Store::open_with(&self.settings.store, Migrate::Never).await {
+            Ok(store) => store.status().await?.schema_version,
+            Err(satiety_store::StoreError::NoStore { .. }) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let status = self.store().await?.status().await?;
+        Ok(Migrated {
+            place: status.place,
+            from,
+            to: status.schema_version,
+        })
+    }
+
+    /// The retention rules.
+    pub async fn retention_rules(&self) -> Result<Vec<Rule>, EngineError> {
+        Ok(self.store().await?.retention_rules().await?)
+    }
+
+    /// Sets retention rules.
+    pub async fn set_retention_rules(&self, rules: &[Rule]) -> Result<(), EngineError> {
+        let store = self.store().await?;
+        for rule in rules {
+            store.set_retention_rule(rule).await?;
+        }
+        Ok(())
+    }
+
+    /// Carries out the retention rules, or only says what they would do.
+    pub async fn db_retain(&self, dry_run: bool) -> Result<Retained, EngineError> {
+        let store = self.store().await?;
+        Ok(store
+            .retain(
+                satiety_store::now_micros(),
+                &self.settings.archive_folder,
+                dry_run,
+            )
+            .await?)
+    }
+
+    /// Writes the whole store as JSON Lines to a file, which appears only when it is complete.
+    pub async fn db_export_file(&self, path: &Path) -> Result<Moved, EngineError> {
+        let failed = |cause| EngineError::file("write", path, cause);
+        let partial = path.with_added_extension("partial");
+        let mut file = BufWriter::new(fs_err::tokio::File::create(&partial).await.map_err(failed)?);
+        let moved = match self.db_export(&mut file).await {
+            Ok(moved) => moved,
+            Err(error) => {
+                let _ = fs_err::tokio::remove_file(&partial).await;
+                return Err(error);
+            }
+        };
+        file.get_ref().sync_all().await.map_err(failed)?;
+        fs_err::tokio::rename(&partial, path).await.map_err(failed)?;
+        Ok(moved)
+    }
+
+    /// Writes the whole store as JSON Lines.
+    pub async fn db_export(&self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, EngineError> {
+        let moved = self.store().await?.export(out).await?;
+        out.flush()
+            .await
+            .map_err(|cause| EngineError::file("write", Path::new("the export"), cause))?;
+        Ok(moved)
+    }
+
+    /// Reads an export from a file into this store.
+    pub async fn db_import_file(&self, path: &Path) -> Result<Moved, EngineError> {
+        let file = fs_err::tokio::File::open(path)
+            .await
+            .map_err(|cause| EngineError::file("read", path, cause))?;
+        self.db_import(&mut BufReader::new(file)).await
+    }
+
+    /// Reads an export into this store, which must be empty.
+    pub async fn db_import(
+        &self,
+        input: &mut (impl AsyncBufRead + Unpin + Send),
+    ) -> Result<Moved, EngineError> {
+        Ok(self.store().await?.import(input).await?)
+    }
+
+    /// Makes a backup while the store stays in use.
+    pub async fn db_backup(&self, path: &Path) -> Result<BackedUp, EngineError> {
+        let kind = self.store().await?.backup(path).await?;
+        let bytes = fs_err::tokio::metadata(path)
+            .await
+            .map_err(|cause| EngineError::file("read", path, cause))?
+            .len();
+        Ok(BackedUp {
+            path: path.to_path_buf(),
+            kind,
+            bytes,
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! Is everything there that the commands need? One finding a part, each with what to do about it.
+
+use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::Engine;
+
+/// How a part is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// As it should be.
+    Good,
+    /// Works, and could be better.
+    Warning,
+    /// Does not work.
+    Bad,
+}
+
+/// What was found about one part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The part: `store`, `schema`, `embedder`.
+    pub part: String,
+    /// How it is doing.
+    pub health: Health,
+    /// What was seen.
+    pub detail: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// All findings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Examination {
+    /// Part by part.
+    pub findings: Vec<Finding>,
+}
+
+impl Examination {
+    /// Whether something does not work.
+    pub fn has_failed(&self) -> bool {
+        self.findings.iter().any(|finding| finding.health == Health::Bad)
+    }
+}
+
+impl Finding {
+    /// A part that is as it should be.
+    pub fn good(part: &str, detail: impl Into<String>) -> Self {
+        Self {
+            part: part.into(),
+            health: Health::Good,
+            detail: detail.into(),
+            fix: None,
+        }
+    }
+
+    /// A part that works and could be better.
+    pub fn warning(part: &str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            part: part.into(),
+            health: Health::Warning,
+            detail: detail.into(),
+            fix: Some(fix.into()),
+        }
+    }
+
+    /// A part that does not work.
+    pub fn bad(part: &str, detail: impl Into<String>, fix: Option<String>) -> Self {
+        Self {
+            part: part.into(),
+            health: Health::Bad,
+            detail: detail.into(),
+            fix,
+        }
+    }
+}
+
+impl Engine {
+    /// Examines the store and the models. Changes nothing: a store that is not there yet is fine, and stays away.
+    pub async fn doctor(&self) -> Examination {
+        let mut findings = self.examine_store().await;
+        findings.push(self.examine_archive());
+        Examination { findings }
+    }
+
+    async fn examine_store(&self) -> Vec<Finding> {
+        let url = &self.settings.store;
+        let store = match Store::open_with(url, Migrate::Never).await {
+            Ok(store) => store,
+            Err(StoreError::NoStore { .. }) => {
+                return vec![Finding::good(
+                    "store",
+                    format!("{url} is not there yet; the first write creates it"),
+                )];
+            }
+            Err(error) => return vec![Finding::bad("store", error.to_string(), error.hint())],
+        };
+        let mut findings = Vec::new();
+        match store.status().await {
+            Ok(status) => {
+                let rows: i64 = status.tables.iter().map(|table| table.rows).sum();
+                let detail = format!(
+                    "{} answers ({} {}, {rows} rows)",
+                    status.place, status.engine, status.engine_version
+                );
+                findings.push(Finding::good("store", detail));
+                findings.push(match status.schema_version {
+                    SCHEMA_VERSION => Finding::good("schema", format!("version {SCHEMA_VERSION}, the newest")),
+                    older => Finding::warning(
+                        "schema",
+                        format!("version {older}; the newest is {SCHEMA_VERSION}"),
+                        "nothing to do: the next command that writes brings it up to date, or run `satiety db migrate` now",
+                    ),
+                });
+                if status.schema_version > 0 {
+                    findings.push(match store.check_writable().await {
+                        Ok(()) => Finding::good("writing", "a write would succeed"),
+                        Err(error) => Finding::bad("writing", error.to_string(), error.hint()),
+                    });
+                }
+            }
+            Err(error) => findings.push(Finding::bad("store", error.to_string(), error.hint())),
+        }
+        store.close().await;
+        findings
+    }
+
+    fn examine_archive(&self) -> Finding {
+        let folder = &self.settings.archive_folder;
+        let mut nearest = folder.as_path();
+        while !nearest.exists() {
+            match nearest.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => nearest = parent,
+                _ => break,
+            }
+        }
+        match nearest.metadata() {
+            Ok(metadata) if !metadata.is_dir() => Finding::bad(
+                "archive",
+                format!("{} is not a folder", nearest.display()),
+                Some("set `store.archive_folder` to a folder".into()),
+            ),
+            Ok(metadata) if metadata.permissions().readonly() => Finding::warning(
+                "archive",
+                format!("{} cannot be written to", nearest.display()),
+                "retention rules that archive will fail; set `store.archive_folder` to a folder of yours",
+            ),
+            _ => Finding::good("archive", format!("{} (made when needed)", folder.display())),
+        }
+    }
+}
