@@ -1,3 +1,4 @@
 //! satiety
 
 pub mod dialogue;
+pub mod stats;
