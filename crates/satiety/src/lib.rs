@@ -1,1 +1,3 @@
 //! satiety
+
+pub mod text;
