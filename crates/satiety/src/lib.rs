@@ -2,3 +2,4 @@
 
 pub mod dialogue;
 pub mod stats;
+pub mod text;

@@ -1,0 +1,16 @@
+//! What every capability needs to know about text: when two statements are the same words ([`normalize`],
+//! [`JaccardIndex`]) and where one statement ends and the next begins ([`sentences`]).
+//!
+//! Nothing here knows about conversations, models or searches; sentence embeddings live in `satiety-models`.
+
+mod index;
+mod normalize;
+mod sentences;
+mod threshold;
+mod tokens;
+
+pub use index::{JaccardIndex, Match};
+pub use normalize::normalize;
+pub use sentences::{Sentence, SentenceKind, sentences};
+pub use threshold::{Threshold, ThresholdError};
+pub use tokens::{Tokenization, jaccard};
