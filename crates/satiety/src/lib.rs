@@ -1,3 +1,5 @@
 //! satiety
 
+pub mod dialogue;
+pub mod stats;
 pub mod text;

@@ -1,0 +1,3 @@
+//! Is the conversation still producing anything, and what to do about it?
+
+pub mod wire;
