@@ -1,8 +1,10 @@
 //! What every capability needs to know about text: when two statements are the same words ([`normalize`],
-//! [`JaccardIndex`]) and where one statement ends and the next begins ([`sentences`]).
+//! [`JaccardIndex`]), where one statement ends and the next begins ([`sentences`]), and whether two statements that
+//! look alike really say the same ([`guard`]).
 //!
 //! Nothing here knows about conversations, models or searches; sentence embeddings live in `satiety-models`.
 
+pub mod guard;
 mod index;
 mod normalize;
 mod sentences;
