@@ -3,7 +3,6 @@
 use super::lexicon::{self, Phrases};
 use super::novelty::{ClaimLedger, RoundClaims};
 use super::profile::AgreementRules;
-use super::sameness::Difference;
 
 /// Finds the stance of claims.
 #[derive(Debug, Clone)]
@@ -63,11 +62,11 @@ impl StanceReader {
                 let related = finding
                     .nearest
                     .is_some_and(|near| earlier(near.said) && near.similarity >= self.related);
-                match (finding.differs, finding.restates) {
-                    (Some((near, Difference::Negation)), _) if earlier(near.said) => {
+                match (&finding.differs, finding.restates) {
+                    (Some(other), _) if earlier(other.near.said) && other.contradicts => {
                         Some(Stance::Contradicts)
                     }
-                    (Some((near, _)), _) if earlier(near.said) => Some(Stance::Modifies),
+                    (Some(other), _) if earlier(other.near.said) => Some(Stance::Modifies),
                     (_, Some(near)) if earlier(near.said) => Some(Stance::Endorses),
                     _ if !related => None,
                     _ if says(&self.contradicting) => Some(Stance::Contradicts),

@@ -251,7 +251,7 @@ mod tests {
             ..Outputs::default()
         };
         let round = Round::new(1, outputs);
-        for (cosine, blockers, evasions) in [(0.5, 0, 0), (0.6, 0, 1), (0.7, 1, 1)] {
+        for (cosine, blockers, evasions) in [(0.45, 0, 0), (0.55, 0, 1), (0.6, 1, 1)] {
             let vector = vec![cosine, (1.0_f32 - cosine * cosine).sqrt()];
             let vectors = RoundVectors::new("m", &round, vec![vector]).unwrap();
             let state = scan.scan(&round, Some(&vectors));

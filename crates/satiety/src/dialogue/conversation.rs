@@ -11,7 +11,7 @@ use super::decide::{Course, Decision, Facts, classify, decide};
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
 use super::profile::{Profile, Rule};
 use super::questions::{QuestionLedger, QuestionState};
-use super::readiness::{ActionReader, ReadinessInput, composite, readiness};
+use super::readiness::{ActionReader, ReadinessInput, Specificity, composite, readiness};
 use super::report::{
     AnsweredQuestion, Components, Level, ReadinessDetail, Report, Restatement, RoundNovelty, RoundReadiness,
     RoundSignal, RoundUnseen, SCORING_VERSION, Signal, StopRecommendation, Verdict, Warning,
@@ -373,11 +373,14 @@ impl Conversation {
                 finding.is_new() && answers.contains(self.claims.said[finding.said].text.as_str())
             })
             .count();
-        let ground = if new == 0 {
-            claims.rate
-        } else {
-            claims.rate * (new - answering) as f64 / new as f64
-        };
+        let near = claims
+            .findings
+            .iter()
+            .filter(|finding| finding.possibly_restates.is_some())
+            .filter(|finding| !answers.contains(self.claims.said[finding.said].text.as_str()))
+            .count();
+        let share = ((new - answering) as f64 - 0.5 * near as f64) / new.max(1) as f64;
+        let ground = claims.rate * share;
         // With several named speakers, whoever repeats himself is no second witness.
         let echo = |finding: &&ClaimFinding| self.agents.len() > 1 && finding.self_echo;
         let repeated = claims
@@ -393,6 +396,11 @@ impl Conversation {
             blocked: !blockers.blockers.is_empty(),
             open_questions: questions.open.len(),
             actions: outputs.next_actions.len(),
+            specific_actions: outputs
+                .next_actions
+                .iter()
+                .filter(|action| self.reader.specificity(action) == Specificity::Specific)
+                .count(),
             opens: questions.asked > 0 || new_actions > 0,
             claims: claims.findings.len(),
             empty: claims.findings.is_empty()

@@ -9,12 +9,13 @@ use super::report::{Level, Signal};
 pub(super) struct Facts {
     /// Combined novelty rate.
     pub(super) rate: f64,
-    /// The same without claims that answer an open question: new ground only.
+    /// The same without claims that answer an open question, and with claims near an earlier one counted half.
     pub(super) ground: f64,
     pub(super) readiness: Level,
     pub(super) blocked: bool,
     pub(super) open_questions: usize,
     pub(super) actions: usize,
+    pub(super) specific_actions: usize,
     /// Opens something: a first-time question or an action that nobody named before.
     pub(super) opens: bool,
     pub(super) claims: usize,
@@ -67,6 +68,8 @@ pub(super) enum Ground {
     Stuck,
     /// LOW and ready.
     Converged,
+    /// LOW, questions open and nothing that could be carried out.
+    NothingToShip,
     /// LOW and half ready.
     ConvergedWithGaps,
     /// LOW with nothing to execute.
@@ -158,10 +161,12 @@ fn by_course(course: &Course, facts: Facts, profile: &Profile) -> (Signal, Level
     let rules = &profile.decision;
     let level = classify(facts.rate, &profile.novelty);
     let exhausted = course.cusum > rules.cusum_alarm;
-    let tapering = course.rounds > 1 && facts.ground <= rules.settled_novelty;
+    let quiet = facts.ground < profile.novelty.low;
+    let tapering =
+        course.rounds > 1 && (quiet || (facts.rate < 1.0 && facts.ground <= rules.settled_novelty));
+    let settled = matches!(course.signal, Some(Signal::Ship | Signal::Stop));
     let done = facts.readiness == Level::High && facts.open_questions == 0;
     if level == Level::Low || exhausted {
-        let settled = matches!(course.signal, Some(Signal::Ship | Signal::Stop));
         let (signal, ground) = if facts.blocked {
             (Signal::Escalate, Ground::Blocked)
         } else if let (true, Some(before)) = (settled, course.signal) {
@@ -188,6 +193,12 @@ fn by_course(course: &Course, facts: Facts, profile: &Profile) -> (Signal, Level
     if tapering && done && !facts.blocked {
         return (Signal::Ship, level, Ground::Settled);
     }
+    // What was settled is reopened by new ground, new questions or a blocker, not by a plan worded less well.
+    if let (true, Some(before)) = (settled && tapering && !facts.blocked, course.signal)
+        && facts.open_questions == 0
+    {
+        return (before, level, Ground::StillSettled);
+    }
     (Signal::Continue, level, Ground::Producing)
 }
 
@@ -201,6 +212,8 @@ fn when_low(course: &Course, facts: Facts, rules: &DecisionRules) -> (Signal, Gr
         (Signal::Escalate, Ground::LowForLong)
     } else if rules.stop_signal && facts.actions == 0 && facts.open_questions == 0 {
         (Signal::Stop, Ground::NothingToExecute)
+    } else if rules.ship_needs_action && facts.specific_actions == 0 && facts.open_questions > 0 {
+        (Signal::Escalate, Ground::NothingToShip)
     } else if facts.readiness == Level::High {
         (Signal::Ship, Ground::Converged)
     } else {
@@ -236,6 +249,7 @@ mod tests {
             blocked: false,
             open_questions: 0,
             actions: 1,
+            specific_actions: 1,
             opens: false,
             claims: new + repeated,
             empty: new + repeated == 0,

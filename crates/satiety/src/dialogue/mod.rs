@@ -15,7 +15,6 @@ mod profile;
 mod questions;
 mod readiness;
 mod report;
-mod sameness;
 mod sweep;
 mod unseen;
 mod vectors;

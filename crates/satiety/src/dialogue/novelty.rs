@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lexicon;
 use super::profile::NoveltyRules;
-use super::sameness::{Difference, difference};
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
+use crate::text::guard::{Difference, differences};
 use crate::text::{JaccardIndex, ThresholdError, Tokenization, normalize};
 
 /// A claim that was made, and where it belongs.
@@ -38,6 +38,14 @@ pub(super) struct Near {
     pub(super) level: MatchLevel,
 }
 
+/// An earlier claim that sounds the same and does not say the same.
+#[derive(Debug, Clone)]
+pub(super) struct Differing {
+    pub(super) near: Near,
+    /// Whether one denies the other, as against naming another number, name or strength.
+    pub(super) contradicts: bool,
+}
+
 /// What was found out about one claim of a round.
 #[derive(Debug, Clone)]
 pub(super) struct ClaimFinding {
@@ -50,7 +58,7 @@ pub(super) struct ClaimFinding {
     /// A new claim that comes near an earlier one.
     pub(super) possibly_restates: Option<Near>,
     /// An earlier claim that would match but for a difference in meaning.
-    pub(super) differs: Option<(Near, Difference)>,
+    pub(super) differs: Option<Differing>,
     /// The largest similarity to anything said in earlier rounds, by meaning if there are vectors.
     pub(super) nearest: Option<Near>,
     /// Whether the same speaker, by name, had made this claim already.
@@ -68,16 +76,13 @@ impl ClaimFinding {
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundClaims {
     pub(super) findings: Vec<ClaimFinding>,
-    /// Number of new claims and rate (over the running peak) at each level.
-    pub(super) new: (usize, usize, Option<usize>),
+    /// New claims over the running peak at each level.
     pub(super) rates: (f64, f64, Option<f64>),
     /// The minimum of the rates.
     pub(super) rate: f64,
     /// Share of the round's terms that no earlier round used.
     pub(super) term_novelty: Option<f64>,
-    /// Mean distance of the claims to the nearest earlier one.
-    pub(super) distance: Option<f64>,
-    /// The graded figure: geometric mean of `term_novelty` and `distance`.
+    /// The graded figure: geometric mean of `term_novelty` and the mean distance to the nearest earlier claim.
     pub(super) graded: Option<f64>,
     /// Mean over claims of the cosine to the nearest earlier claim.
     pub(super) similarity: Option<f64>,
@@ -195,18 +200,22 @@ impl ClaimLedger {
             similarity: 1.0,
             level: MatchLevel::L0,
         });
-        let mut differs = None;
+        let mut differs: Option<Differing> = None;
         // Nearest first; the first one that does not differ in meaning is the match.
         let mut accept = |candidates: &mut dyn Iterator<Item = Near>| {
             for near in candidates {
-                let Some(found) = rules
-                    .guard
-                    .then(|| difference(&self.said[near.said].text, text))
-                    .flatten()
-                else {
-                    return Some(near);
+                let found = if rules.guard {
+                    differences(&self.said[near.said].text, text)
+                } else {
+                    Vec::new()
                 };
-                differs.get_or_insert((near, found));
+                if found.is_empty() {
+                    return Some(near);
+                }
+                let contradicts = found
+                    .iter()
+                    .any(|found| matches!(found, Difference::Negation { .. } | Difference::Antonym { .. }));
+                differs.get_or_insert(Differing { near, contradicts });
             }
             None
         };
@@ -253,7 +262,7 @@ impl ClaimLedger {
             .as_ref()
             .and_then(|near| near.first().copied())
             .filter(|near| restates.is_none() && near.similarity >= rules.possible_restatement)
-            .filter(|near| differs.is_none_or(|(other, _)| other.said != near.said));
+            .filter(|near| differs.as_ref().is_none_or(|other| other.near.said != near.said));
         ClaimFinding {
             said: 0,
             new_at: (
@@ -312,11 +321,9 @@ impl ClaimLedger {
             .then(|| mean(&|finding| finding.nearest.map_or(0.0, |near| near.similarity)))
             .flatten();
         RoundClaims {
-            new,
             rates,
             rate: combined,
             term_novelty,
-            distance,
             graded: term_novelty
                 .zip(distance)
                 .map(|(terms, distance)| (terms * distance).sqrt()),

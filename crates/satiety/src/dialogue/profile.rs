@@ -93,6 +93,8 @@ pub struct DecisionRules {
     pub escalate_after: Option<u32>,
     /// Whether "converged, nothing to execute" is STOP instead of SHIP.
     pub stop_signal: bool,
+    /// Whether a converged round with open questions needs a specific action to be SHIP; without one it is ESCALATE.
+    pub ship_needs_action: bool,
     /// `course`: share of the peak up to which a finished plan ships.
     pub settled_novelty: f64,
     /// `course`: repeated claims in a row before one quiet round can end the conversation.

@@ -257,6 +257,7 @@ mod tests {
         }
         for action in [
             "Ship it.",
+            "Wrap up",
             "The team is aligned on the general direction and/or scope",
         ] {
             assert_eq!(of("default", action), Specificity::Unclear, "{action}");

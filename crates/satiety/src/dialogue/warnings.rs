@@ -8,7 +8,6 @@ use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
 use super::profile::WarningRules;
 use super::questions::QuestionState;
 use super::report::{Evidence, Level, Signal, Warning, WarningKind};
-use super::sameness::Difference;
 use super::wire::Round;
 
 /// What the checks look at: the round just judged and a few things about those before.
@@ -283,8 +282,8 @@ fn contradiction(seen: &Seen<'_>) -> Option<Warning> {
         .findings
         .iter()
         .filter_map(|finding| {
-            let (near, difference) = finding.differs?;
-            (difference == Difference::Negation).then(|| seen.pair(finding, near))
+            let differing = finding.differs.as_ref()?;
+            differing.contradicts.then(|| seen.pair(finding, differing.near))
         })
         .collect();
     if evidence.is_empty() {

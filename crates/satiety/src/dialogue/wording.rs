@@ -74,6 +74,9 @@ fn about_novelty(decision: &Decision) -> String {
         Ground::Pause => "Hardly anything new was claimed, but the round opens something.".to_owned(),
         Ground::TooFewRepeats => "Hardly anything was claimed, too little to tell.".to_owned(),
         Ground::BlockedOtherwiseDone => "Little new ground is broken and the same blocker stands.".to_owned(),
+        Ground::NothingToShip => {
+            "Hardly anything new is said, questions are open and no action is specific.".to_owned()
+        }
         Ground::Producing => match decision.novelty {
             Level::High => "Most of what is said is new.".to_owned(),
             _ => "New claims still come, fewer than at the peak.".to_owned(),
