@@ -1,0 +1,84 @@
+//! Other people, products, places, versions, files: names on both sides that have no counterpart on the other.
+
+use super::lexicon::LEXICON;
+use super::reading::{Kind, Reading, Term};
+use super::{Difference, coverage};
+
+/// The first pair of names without counterpart. Like numbers, a name on one side only is a detail left out.
+pub(super) fn differences(a: &Reading, b: &Reading) -> Option<Difference> {
+    let left: Vec<&Term> = unmatched(a, b);
+    let right: Vec<&Term> = unmatched(b, a);
+    let found = |x: &Term, y: &Term| Difference::Name {
+        a: x.surface.clone(),
+        b: y.surface.clone(),
+    };
+    let identifiers = |terms: &[&Term]| {
+        terms
+            .iter()
+            .position(|term| matches!(term.kind, Kind::Identifier))
+    };
+    // Names are guessed from capitals, so the rest of the statement must be much the same; identifiers are not guessed.
+    if let (Some(x), Some(y)) = (identifiers(&left), identifiers(&right)) {
+        return (common_beside(a, b) >= 0.3).then(|| found(left[x], right[y]));
+    }
+    let (x, y) = (left.first()?, right.first()?);
+    (common_beside(a, b) >= 0.5).then(|| found(x, y))
+}
+
+fn unmatched<'a>(a: &'a Reading, b: &Reading) -> Vec<&'a Term> {
+    a.terms
+        .iter()
+        .filter(|term| matches!(term.kind, Kind::Name | Kind::Identifier))
+        .filter(|term| !b.terms.iter().any(|other| is_counterpart(term, other)) && !is_spelled_out(term, b))
+        .collect()
+}
+
+/// Whether two terms can name the same thing.
+fn is_counterpart(x: &Term, y: &Term) -> bool {
+    let (a, b) = (x.stem.as_str(), y.stem.as_str());
+    if a == b || LEXICON.are_aliases(a, b) || LEXICON.stem(a) == LEXICON.stem(b) {
+        return true;
+    }
+    let (shorter, longer) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    let has_digit = |text: &str| text.contains(|c: char| c.is_ascii_digit());
+    // A short form of the name, the end of a path, or the file without its folder; a digit more is another version.
+    shorter.chars().count() >= 4
+        && !has_digit(
+            longer
+                .strip_prefix(shorter)
+                .or_else(|| longer.strip_suffix(shorter))
+                .unwrap_or("0"),
+        )
+}
+
+/// Whether the acronym's letters begin neighbouring words of the other text.
+fn is_spelled_out(term: &Term, other: &Reading) -> bool {
+    let letters: Vec<char> = term.stem.trim_end_matches('s').chars().collect();
+    if letters.len() < 2 || letters.len() > 6 {
+        return false;
+    }
+    let initials: Vec<char> = other
+        .terms
+        .iter()
+        .filter_map(|term| term.surface.to_lowercase().chars().next())
+        .collect();
+    initials.windows(letters.len()).any(|window| window == letters)
+}
+
+/// The share of common content words other than names.
+fn common_beside(a: &Reading, b: &Reading) -> f64 {
+    let words = |reading: &Reading| Reading {
+        terms: reading
+            .terms
+            .iter()
+            .filter(|term| term.kind == Kind::Word)
+            .cloned()
+            .collect(),
+    };
+    let (a, b) = (words(a), words(b));
+    if a.content().is_empty() && b.content().is_empty() {
+        1.0
+    } else {
+        coverage(&a, &b)
+    }
+}

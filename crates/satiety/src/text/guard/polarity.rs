@@ -1,0 +1,226 @@
+//! Whether one statement denies the other. Negations, opposites and exchanged roles each turn a statement round, and
+//! two of them cancel: "enable it" and "do not disable it", "A before B" and "B after A" say the same.
+
+use std::collections::BTreeSet;
+
+use super::lexicon::{Class, LEXICON};
+use super::order::Swap;
+use super::reading::{Reading, Term};
+use super::{Difference, coverage};
+
+/// Of the content words, this share must be common before an opposite or an unbound negation counts.
+const ENOUGH_IN_COMMON: f64 = 0.5;
+
+/// The reasons for which the texts contradict each other, if the turns do not cancel.
+pub(super) fn differences(a: &Reading, b: &Reading, swap: Option<&Swap>) -> Vec<Difference> {
+    let (left, right) = (negations(a, b), negations(b, a));
+    let opposites = opposites(a, b);
+    let crossed = swap.is_none() && opposites.iter().any(|(x, y)| is_crossed(a, b, x, y));
+    let turns = left.len() + right.len() + opposites.len() + usize::from(swap.is_some() || crossed);
+    if turns.is_multiple_of(2) {
+        // All cancel, or the same negation has moved to another part.
+        return moved_negation(a, b, &left, &right).into_iter().collect();
+    }
+    let mut found = Vec::new();
+    if let Some(swap) = swap {
+        found.push(Difference::Swap {
+            first: swap.first.clone(),
+            second: swap.second.clone(),
+        });
+    }
+    let unclear = has_unshared_soft_negator(a, b) || has_unshared_soft_negator(b, a);
+    let common = coverage(a, b);
+    if opposites.len() % 2 == 1 && common_beside(a, b, &opposites) >= ENOUGH_IN_COMMON {
+        let (x, y) = &opposites[0];
+        found.push(Difference::Antonym {
+            a: x.surface.clone(),
+            b: y.surface.clone(),
+        });
+    }
+    if (left.len() + right.len()) % 2 == 1 && !unclear {
+        let (more, other) = if left.len() > right.len() {
+            (&left, b)
+        } else {
+            (&right, a)
+        };
+        let bound = more
+            .iter()
+            .any(|negation| negation.targets.iter().any(|target| other.has_stem(target)));
+        if bound || common >= 0.6 {
+            found.push(Difference::Negation {
+                negated: more[0].text.clone(),
+            });
+        }
+    }
+    found
+}
+
+struct Negation {
+    text: String,
+    /// Stems of the content words it stands before.
+    targets: Vec<String>,
+    /// Number of content words before it.
+    content_before: usize,
+    /// Number of breaks and contrasting words before it.
+    parts_before: usize,
+}
+
+/// Negating words of `a`, and words of `a` that are words of `b` with a negating prefix.
+fn negations(a: &Reading, b: &Reading) -> Vec<Negation> {
+    let mut found: Vec<Negation> = Vec::new();
+    let (mut content_before, mut parts_before) = (0, 0);
+    for (at, term) in a.terms.iter().enumerate() {
+        parts_before +=
+            usize::from(term.after_break || matches!(term.stem.as_str(), "but" | "and" | "while" | "wherea"));
+        let prefixed = || {
+            let base = LEXICON.without_negating_prefix(&term.surface.to_lowercase())?;
+            (term.is_content() && !b.has_stem(&term.stem) && !a.has_stem(&base) && b.has_stem(&base))
+                .then_some(base)
+        };
+        if term.is(Class::Negator) {
+            let targets: Vec<String> = a.terms[at + 1..]
+                .iter()
+                .filter(|term| term.is_content())
+                .take(2)
+                .map(|term| term.stem.clone())
+                .collect();
+            let next = a
+                .terms
+                .get(at + 1)
+                .map(|next| format!(" {}", next.surface))
+                .unwrap_or_default();
+            found.push(Negation {
+                text: format!("{}{next}", term.surface),
+                targets,
+                content_before,
+                parts_before,
+            });
+        } else if let Some(base) = prefixed() {
+            found.push(Negation {
+                text: term.surface.clone(),
+                targets: vec![base],
+                content_before,
+                parts_before,
+            });
+        }
+        content_before += usize::from(term.is_content());
+    }
+    // "Not until" and "not unless" state what they seem to deny.
+    if !found.is_empty()
+        && let Some(term) = a
+            .terms
+            .iter()
+            .find(|term| matches!(term.stem.as_str(), "until" | "unless"))
+        && !b.terms.iter().any(|other| other.stem == term.stem)
+    {
+        found.push(Negation {
+            text: term.surface.clone(),
+            targets: Vec::new(),
+            content_before,
+            parts_before,
+        });
+    }
+    found
+}
+
+/// Pairs of opposites of which each text has one and lacks the other.
+fn opposites<'a>(a: &'a Reading, b: &'a Reading) -> Vec<(&'a Term, &'a Term)> {
+    let mut used = BTreeSet::new();
+    let mut found = Vec::new();
+    for x in &a.terms {
+        if b.has_stem(&x.stem) || used.contains(&x.stem) {
+            continue;
+        }
+        let partner = b.terms.iter().find(|y| {
+            !a.has_stem(&y.stem) && !used.contains(&y.stem) && LEXICON.are_antonyms(&x.stem, &y.stem)
+        });
+        if let Some(y) = partner {
+            used.insert(x.stem.clone());
+            used.insert(y.stem.clone());
+            found.push((x, y));
+        }
+    }
+    found
+}
+
+/// Whether what stood before the word in one text stands behind its opposite in the other: "A before B" and "B comes
+/// after A".
+fn is_crossed(a: &Reading, b: &Reading, x: &Term, y: &Term) -> bool {
+    let (left_a, right_a) = sides(a, x);
+    let (left_b, right_b) = sides(b, y);
+    let common = |x: &BTreeSet<&str>, y: &BTreeSet<&str>| x.intersection(y).count();
+    let (ahead, behind) = (common(&left_a, &right_b), common(&right_a, &left_b));
+    ahead > 0 && behind > 0 && ahead + behind > common(&left_a, &left_b) + common(&right_a, &right_b)
+}
+
+/// The content words before and after a term. A clause that it opens at the front counts as following the rest.
+fn sides<'a>(reading: &'a Reading, term: &Term) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+    let terms = &reading.terms;
+    let at = terms
+        .iter()
+        .position(|other| other.stem == term.stem)
+        .unwrap_or(0);
+    let content = |terms: &'a [Term]| {
+        terms
+            .iter()
+            .filter(|term| term.is_content())
+            .map(|term| term.stem.as_str())
+    };
+    let opens_front = at == 0 && term.is(Class::Conjunction);
+    let clause_end = terms[at + 1..]
+        .iter()
+        .position(|term| term.after_break)
+        .map(|end| at + 1 + end);
+    match clause_end {
+        Some(end) if opens_front => (
+            content(&terms[end..]).collect(),
+            content(&terms[at + 1..end]).collect(),
+        ),
+        _ => (
+            content(&terms[..at]).collect(),
+            content(&terms[at + 1..]).collect(),
+        ),
+    }
+}
+
+/// The share of common content words when the opposites themselves are left out.
+fn common_beside(a: &Reading, b: &Reading, opposites: &[(&Term, &Term)]) -> f64 {
+    let (mut left, mut right) = (a.content(), b.content());
+    for (x, y) in opposites {
+        left.remove(x.stem.as_str());
+        right.remove(y.stem.as_str());
+    }
+    let smaller = left.len().min(right.len());
+    if smaller == 0 {
+        return f64::from(u8::from(left.is_empty() && right.is_empty()));
+    }
+    left.intersection(&right).count() as f64 / smaller as f64
+}
+
+/// A word that may deny something, with no counterpart in the other text.
+fn has_unshared_soft_negator(a: &Reading, b: &Reading) -> bool {
+    a.terms
+        .iter()
+        .any(|term| term.is(Class::SoftNegator) && !b.has_stem(&term.stem))
+}
+
+/// One negation in each, the same words in the same order, but in different parts: "A is safe, B is not".
+fn moved_negation(a: &Reading, b: &Reading, left: &[Negation], right: &[Negation]) -> Option<Difference> {
+    let ([x], [y]) = (left, right) else { return None };
+    let same_words = || {
+        let content = |reading: &Reading| -> Vec<String> {
+            reading
+                .terms
+                .iter()
+                .filter(|term| term.is_content())
+                .map(|term| term.stem.clone())
+                .collect()
+        };
+        content(a) == content(b)
+    };
+    (x.content_before != y.content_before && x.parts_before != y.parts_before && same_words()).then(|| {
+        Difference::Negation {
+            negated: x.text.clone(),
+        }
+    })
+}

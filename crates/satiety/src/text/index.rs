@@ -1,0 +1,380 @@
+//! Exact set-similarity search over a growing list of statements: which earlier statement shares the largest part of
+//! its words with this one? Every filter below only discards statements that provably stay under the bound, so the
+//! answer is that of comparing with all of them.
+//!
+//! Prefix and positional filters: Chaudhuri et al. 2006; Xiao et al. 2008 (`PPJoin`). Words are ordered by when they
+//! were first seen, latest first: a late word is probably rare, and unlike a frequency order this one never changes.
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use serde::Serialize;
+use std::hash::BuildHasher;
+
+use super::{Threshold, ThresholdError, Tokenization};
+
+/// An earlier statement and the words it shares with the one asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Match {
+    /// The earlier statement: the number that [`JaccardIndex::insert`] gave it.
+    pub id: u32,
+    /// Number of words in both.
+    pub overlap: u32,
+    /// Number of words in either.
+    pub union: u32,
+}
+
+impl Match {
+    /// The Jaccard similarity.
+    pub fn similarity(&self) -> f64 {
+        f64::from(self.overlap) / f64::from(self.union)
+    }
+
+    /// Whether the similarity is at least `threshold`, compared exactly.
+    pub fn reaches(&self, threshold: Threshold) -> bool {
+        threshold.is_reached_by(self.overlap, self.union)
+    }
+
+    /// Higher similarity first, then the earlier statement.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let this = u64::from(self.overlap) * u64::from(other.union);
+        let that = u64::from(other.overlap) * u64::from(self.union);
+        this > that || (this == that && self.id < other.id)
+    }
+}
+
+/// Statements seen so far, searchable by word overlap.
+///
+/// ```
+/// use satiety::text::{JaccardIndex, Tokenization};
+/// let mut seen = JaccardIndex::new(0.6, Tokenization::Words)?;
+/// seen.insert("The cache must be warm before the first request");
+/// let found = seen.best_match("The cache must be warm before any request.").expect("7 of 9 words");
+/// assert_eq!((found.id, found.overlap, found.union), (0, 7, 9));
+/// # Ok::<(), satiety::text::ThresholdError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct JaccardIndex {
+    threshold: Threshold,
+    tokenization: Tokenization,
+    /// Word to its number, in order of first appearance.
+    words: FxHashMap<Box<str>, u32>,
+    /// The word numbers of all statements, descending within each; statement `i` is `ends[i-1]..ends[i]`.
+    arena: Vec<u32>,
+    ends: Vec<usize>,
+    /// By word: the statements in whose prefix it stands.
+    postings: Vec<Vec<Posting>>,
+    /// Hash of a word set to the first statement that has it; a collision only costs the short cut.
+    by_set: FxHashMap<u64, u32>,
+}
+
+/// A statement under one of its prefix words, with what the filters need so that most are dismissed unread.
+#[derive(Debug, Clone, Copy)]
+struct Posting {
+    signature: u64,
+    id: u32,
+    /// Number of words, or [`u16::MAX`] for "at least that many, look it up".
+    length: u16,
+    /// Where in the statement the word stands; a smaller number than the truth only weakens the filter.
+    position: u16,
+}
+
+/// A statement as the search sees it. Words that no earlier statement had cannot match, so they are only counted.
+struct Query {
+    unknown: u32,
+    /// Known words, descending.
+    known: Vec<u32>,
+    signature: u64,
+}
+
+impl JaccardIndex {
+    /// An empty index that finds matches of at least `threshold`. A lower threshold costs more per search; matches can
+    /// be judged against a higher one with [`Match::reaches`], so give the lowest one of interest.
+    pub fn new(threshold: f64, tokenization: Tokenization) -> Result<Self, ThresholdError> {
+        Ok(Self {
+            threshold: Threshold::new(threshold)?,
+            tokenization,
+            words: FxHashMap::default(),
+            arena: Vec::new(),
+            ends: Vec::new(),
+            postings: Vec::new(),
+            by_set: FxHashMap::default(),
+        })
+    }
+
+    /// Number of statements inserted.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether nothing has been inserted.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The lowest similarity that is found.
+    pub fn threshold(&self) -> Threshold {
+        self.threshold
+    }
+
+    /// The earlier statement most similar to `text`, if any reaches the threshold; the earliest of several equal ones.
+    pub fn best_match(&self, text: &str) -> Option<Match> {
+        self.search_best(&self.query(text))
+    }
+
+    /// Every earlier statement that reaches the threshold, most similar first, the earlier of two equal ones first.
+    pub fn matches(&self, text: &str) -> Vec<Match> {
+        let mut found = Vec::new();
+        self.search(&self.query(text), |candidate| {
+            found.push(candidate);
+            None
+        });
+        found.sort_unstable_by_key(|found| found.id);
+        found.dedup();
+        // Stable, so that equal similarities keep their order by id.
+        found.sort_by_key(|found| std::cmp::Reverse(Share(found.overlap, found.union)));
+        found
+    }
+
+    /// Remembers `text` and returns its number, counted from zero.
+    pub fn insert(&mut self, text: &str) -> u32 {
+        let set = self.intern(text);
+        self.insert_set(&set)
+    }
+
+    /// [`best_match`](Self::best_match) followed by [`insert`](Self::insert), cutting the text into words only once.
+    pub fn observe(&mut self, text: &str) -> (Option<Match>, u32) {
+        let first_new = self.word_count();
+        let set = self.intern(text);
+        let unknown = set.partition_point(|&word| word >= first_new);
+        let known = set[unknown..].to_vec();
+        let query = Query {
+            unknown: count(unknown),
+            signature: signature(&known),
+            known,
+        };
+        let found = self.search_best(&query);
+        (found, self.insert_set(&set))
+    }
+
+    fn word_count(&self) -> u32 {
+        count(self.words.len())
+    }
+
+    /// The word numbers of `text`, descending and without repeats; new words are numbered.
+    fn intern(&mut self, text: &str) -> Vec<u32> {
+        let mut set = Vec::with_capacity(32);
+        let words = &mut self.words;
+        self.tokenization.for_each(text, |word| {
+            let number = words.get(word).copied().unwrap_or_else(|| {
+                let number = count(words.len());
+                words.insert(word.into(), number);
+                number
+            });
+            set.push(number);
+        });
+        set.sort_unstable_by(|a, b| b.cmp(a));
+        set.dedup();
+        set
+    }
+
+    fn query(&self, text: &str) -> Query {
+        let mut known = Vec::with_capacity(32);
+        let mut unknown: Vec<Box<str>> = Vec::new();
+        self.tokenization
+            .for_each(text, |word| match self.words.get(word) {
+                Some(&number) => known.push(number),
+                None => unknown.push(word.into()),
+            });
+        known.sort_unstable_by(|a, b| b.cmp(a));
+        known.dedup();
+        unknown.sort_unstable();
+        unknown.dedup();
+        Query {
+            unknown: count(unknown.len()),
+            signature: signature(&known),
+            known,
+        }
+    }
+
+    fn insert_set(&mut self, set: &[u32]) -> u32 {
+        let id = count(self.ends.len());
+        self.arena.extend_from_slice(set);
+        self.ends.push(self.arena.len());
+        self.postings.resize_with(self.words.len(), Vec::new);
+        let signature = signature(set);
+        let length = u16::try_from(set.len()).unwrap_or(u16::MAX);
+        for (position, &word) in set[..self.prefix_length(set.len())].iter().enumerate() {
+            let position = u16::try_from(position).unwrap_or(u16::MAX);
+            self.postings[word as usize].push(Posting {
+                signature,
+                id,
+                length,
+                position,
+            });
+        }
+        if !set.is_empty() {
+            self.by_set.entry(hash_set(set)).or_insert(id);
+        }
+        id
+    }
+
+    /// Of `length` words in common order, two sets that reach the threshold share one among the first
+    /// `length − ⌈threshold·length⌉ + 1`.
+    fn prefix_length(&self, length: usize) -> usize {
+        let (numerator, denominator) = self.threshold.fraction();
+        prefix_length(length as u64, numerator, denominator)
+    }
+
+    fn set(&self, id: u32) -> &[u32] {
+        let id = id as usize;
+        let start = if id == 0 { 0 } else { self.ends[id - 1] };
+        &self.arena[start..self.ends[id]]
+    }
+
+    fn search_best(&self, query: &Query) -> Option<Match> {
+        if query.unknown == 0
+            && !query.known.is_empty()
+            && let Some(&id) = self.by_set.get(&hash_set(&query.known))
+            && self.set(id) == query.known
+        {
+            let size = count(query.known.len());
+            return Some(Match {
+                id,
+                overlap: size,
+                union: size,
+            });
+        }
+        let mut best: Option<Match> = None;
+        self.search(query, |candidate| {
+            if best.is_none_or(|best| candidate.is_better_than(&best)) {
+                best = Some(candidate);
+            }
+            best
+        });
+        best
+    }
+
+    /// Calls `found` for every statement that reaches the threshold, possibly more than once. What it returns raises
+    /// the bound for the rest of the search: only statements at least as similar as that match are still of interest.
+    fn search(&self, query: &Query, mut found: impl FnMut(Match) -> Option<Match>) {
+        // The bound as a fraction: overlap/union ≥ numerator/denominator.
+        let (mut numerator, mut denominator) = self.threshold.fraction();
+        let size = query.known.len() as u64 + u64::from(query.unknown);
+        let mut prefix = prefix_length(size, numerator, denominator);
+        for (rank, &word) in query.known.iter().enumerate() {
+            let position = rank + query.unknown as usize;
+            if position >= prefix {
+                break;
+            }
+            let remaining = (query.known.len() - rank) as u64;
+            for posting in &self.postings[word as usize] {
+                let length = match posting.length {
+                    u16::MAX => self.set(posting.id).len() as u64,
+                    length => u64::from(length),
+                };
+                // |A ∩ B| is at most what is left in either set from this word on, and at most
+                // (|A| + |B| − |A Δ B|) / 2, where the signatures differ in at most |A Δ B| bits.
+                let different = u64::from((query.signature ^ posting.signature).count_ones() + query.unknown);
+                let by_position = remaining.min(length - u64::from(posting.position));
+                let by_signature = (size + length).saturating_sub(different) / 2;
+                let bound = by_position.min(by_signature);
+                // overlap ≥ t·union with union = |A| + |B| − overlap.
+                if bound * (denominator + numerator) < numerator * (size + length) {
+                    continue;
+                }
+                let needed = (numerator * (size + length)).div_ceil(denominator + numerator);
+                let Some(overlap) = overlap(&query.known, self.set(posting.id), needed) else {
+                    continue;
+                };
+                let union = size + length - overlap;
+                let candidate = Match {
+                    id: posting.id,
+                    overlap: narrow(overlap),
+                    union: narrow(union),
+                };
+                if let Some(best) = found(candidate) {
+                    (numerator, denominator) = (u64::from(best.overlap), u64::from(best.union));
+                    prefix = prefix_length(size, numerator, denominator);
+                }
+            }
+        }
+    }
+}
+
+/// A fraction ordered by its value.
+#[derive(PartialEq, Eq)]
+struct Share(u32, u32);
+
+impl PartialOrd for Share {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Share {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (u64::from(self.0) * u64::from(other.1)).cmp(&(u64::from(other.0) * u64::from(self.1)))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "never longer than the set it is a prefix of"
+)]
+fn prefix_length(length: u64, numerator: u64, denominator: u64) -> usize {
+    if length == 0 {
+        0
+    } else {
+        (length - (numerator * length).div_ceil(denominator) + 1) as usize
+    }
+}
+
+/// The number of common elements of two descending lists, if it is at least `needed`.
+fn overlap(a: &[u32], b: &[u32], needed: u64) -> Option<u64> {
+    let (mut i, mut j, mut common) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        if common + ((a.len() - i).min(b.len() - j) as u64) < needed {
+            return None;
+        }
+        match a[i].cmp(&b[j]) {
+            std::cmp::Ordering::Equal => {
+                common += 1;
+                i += 1;
+                j += 1;
+            }
+            std::cmp::Ordering::Greater => i += 1,
+            std::cmp::Ordering::Less => j += 1,
+        }
+    }
+    (common >= needed).then_some(common)
+}
+
+/// One bit a word, toggled: sets that differ in few words have signatures that differ in few bits.
+fn signature(set: &[u32]) -> u64 {
+    // Fibonacci hashing: the upper six bits of the product by 2^64/φ.
+    set.iter().fold(0, |bits, &word| {
+        bits ^ (1 << (u64::from(word).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58))
+    })
+}
+
+fn hash_set(set: &[u32]) -> u64 {
+    FxBuildHasher.hash_one(set)
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "four billion statements or words do not fit in memory as text"
+)]
+fn count(length: usize) -> u32 {
+    u32::try_from(length).expect("fewer than 2^32 statements and words")
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a sum of two set sizes, each the length of a list in memory"
+)]
+fn narrow(value: u64) -> u32 {
+    value as u32
+}
+
+#[cfg(test)]
+mod tests;

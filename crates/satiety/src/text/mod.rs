@@ -1,0 +1,18 @@
+//! What every capability needs to know about text: when two statements are the same words ([`normalize`],
+//! [`JaccardIndex`]), where one statement ends and the next begins ([`sentences`]), and whether two statements that
+//! look alike really say the same ([`guard`]).
+//!
+//! Nothing here knows about conversations, models or searches; sentence embeddings live in `satiety-models`.
+
+pub mod guard;
+mod index;
+mod normalize;
+mod sentences;
+mod threshold;
+mod tokens;
+
+pub use index::{JaccardIndex, Match};
+pub use normalize::normalize;
+pub use sentences::{Sentence, SentenceKind, sentences};
+pub use threshold::{Threshold, ThresholdError};
+pub use tokens::{Tokenization, jaccard};

@@ -1,0 +1,87 @@
+//! Similarity thresholds as fractions: a bound such as 0.8 has no exact floating-point value, and a filter that
+//! rounds it the wrong way silently loses pairs that sit exactly on it.
+
+use serde::Serialize;
+use thiserror::Error;
+
+/// A similarity bound in (0, 1], exact to six decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "f64")]
+pub struct Threshold {
+    millionths: u32,
+}
+
+/// Why a number is no threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+#[error("a similarity threshold must be above 0 and at most 1, not {0}")]
+pub struct ThresholdError(pub f64);
+
+impl Threshold {
+    const ONE: u32 = 1_000_000;
+
+    /// The threshold nearest to `value` with six decimals.
+    pub fn new(value: f64) -> Result<Self, ThresholdError> {
+        let scaled = (value * f64::from(Self::ONE)).round();
+        if scaled >= 1.0 && scaled <= f64::from(Self::ONE) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 1 and a million"
+            )]
+            let millionths = scaled as u32;
+            Ok(Self { millionths })
+        } else {
+            Err(ThresholdError(value))
+        }
+    }
+
+    /// The bound as a number.
+    pub fn value(self) -> f64 {
+        f64::from(self.millionths) / f64::from(Self::ONE)
+    }
+
+    /// Whether `part` of `whole` is at least this share; nothing of nothing never is.
+    pub fn is_reached_by(self, part: u32, whole: u32) -> bool {
+        whole > 0 && u64::from(part) * u64::from(Self::ONE) >= u64::from(self.millionths) * u64::from(whole)
+    }
+
+    pub(super) fn fraction(self) -> (u64, u64) {
+        (u64::from(self.millionths), u64::from(Self::ONE))
+    }
+}
+
+impl From<Threshold> for f64 {
+    fn from(threshold: Threshold) -> Self {
+        threshold.value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_exactly_on_the_bound_reaches_it() {
+        let threshold = |value: f64| Threshold::new(value).unwrap();
+        assert!(threshold(0.6).is_reached_by(3, 5));
+        assert!(
+            threshold(0.8).is_reached_by(28, 35),
+            "0.8 as f64 is above 4/5 and would lose this pair"
+        );
+        assert!(threshold(0.55).is_reached_by(55, 100));
+        assert!(!threshold(0.55).is_reached_by(54, 100));
+        assert!(threshold(1.0).is_reached_by(7, 7));
+        assert!(!threshold(1.0).is_reached_by(0, 0));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_value() {
+        for value in [0.0, -0.1, 1.000001, f64::NAN, f64::INFINITY] {
+            assert!(Threshold::new(value).is_err(), "{value}");
+        }
+        assert_eq!(
+            Threshold::new(1.5).unwrap_err().to_string(),
+            "a similarity threshold must be above 0 and at most 1, not 1.5"
+        );
+    }
+}
