@@ -1,1 +1,2 @@
-//! xtask
+//! The project's own commands, one module each; `main` only dispatches.
+pub mod quantize;

@@ -1,1 +1,13 @@
-//! satiety-models
+//! The models Satiety asks: today sentence embedders, local and remote, behind one small trait.
+//!
+//! - [`Embedder`] is what the rest of the product sees: texts in, unit vectors out, and an [`EmbedderId`] that is
+//!   stored with every vector so that vectors of different models never mix.
+//! - [`minilm::MiniLm`] is all-MiniLM-L6-v2 inside the binary (int8), or f32 weights from a folder.
+
+
+//!
+//! Nothing here decides anything about novelty or stopping; thresholds live in the library, keyed by the id.
+mod embedder;
+pub mod minilm;
+
+pub use embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId, ParseIdError};

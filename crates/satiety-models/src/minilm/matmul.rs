@@ -1,0 +1,187 @@
+//! Matrix product against weights that are packed once and used for ever.
+//!
+//! Weights are cut into panels of 16 outputs, so that a tile of a few rows times 16 columns stays in registers while
+//! both operands stream through the first-level cache. A general product packs its operands on every call, which for
+//! one short sentence costs as much as the arithmetic. Each output is summed over its inputs in one fixed order,
+//! whatever else is in the batch: the same text gives the same bits alone and in company.
+//!
+//! Everything is `inline(always)` so that it is compiled once for each instruction set; see `cpu.rs`.
+#![expect(
+    clippy::inline_always,
+    reason = "compiled anew for each instruction set, see cpu.rs"
+)]
+
+/// Outputs in a panel: two AVX2 registers, four NEON ones.
+pub(crate) const PANEL: usize = 16;
+/// Rows of a full tile: 6 x 2 accumulators, two panel registers and one broadcast make 15 of AVX2's 16.
+const TILE: usize = 6;
+/// Inputs taken at a time: a panel of them is 24 kB, which the first-level cache holds.
+const DEPTH: usize = 384;
+/// Rows taken at a time, so that their packed inputs stay in the second-level cache.
+const ROWS: usize = 96;
+
+/// A matrix as panels: `[panel][input][output in panel]`, zeros where the last panel has no output.
+#[derive(Debug, Default)]
+pub(crate) struct Panels {
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    lanes: Vec<[f32; PANEL]>,
+}
+
+impl Panels {
+    /// Packs weights stored one row an output, as linear layers are.
+    pub(crate) fn from_rows(weights: &[f32], inputs: usize) -> Self {
+        let mut panels = Self::default();
+        panels.resize(inputs, weights.len() / inputs);
+        for (output, row) in weights.chunks_exact(inputs).enumerate() {
+            panels.set_output(output, row);
+        }
+        panels
+    }
+
+    /// Makes room for another matrix; keeps the allocation.
+    pub(crate) fn resize(&mut self, inputs: usize, outputs: usize) {
+        self.inputs = inputs;
+        self.outputs = outputs;
+        self.lanes.clear();
+        self.lanes.resize(inputs * outputs.div_ceil(PANEL), [0.0; PANEL]);
+    }
+
+    /// Sets the weights of one output.
+    #[inline(always)]
+    pub(crate) fn set_output(&mut self, output: usize, weights: &[f32]) {
+        let start = output / PANEL * self.inputs;
+        let lane = output % PANEL;
+        for (lanes, weight) in self.lanes[start..start + self.inputs].iter_mut().zip(weights) {
+            lanes[lane] = *weight;
+        }
+    }
+
+    /// Sets the weights of one input, for all outputs.
+    #[inline(always)]
+    pub(crate) fn set_input(&mut self, input: usize, weights: &[f32]) {
+        for (panel, weights) in weights.chunks(PANEL).enumerate() {
+            self.lanes[panel * self.inputs + input][..weights.len()].copy_from_slice(weights);
+        }
+    }
+}
+
+/// Rows of a larger matrix: row `r` begins at `r * stride`.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) data: &'a [f32],
+    pub(crate) stride: usize,
+    pub(crate) count: usize,
+}
+
+/// `out[r][o] = bias[o] + sum over i of rows[r][i] * weights[i][o]`; `out` has rows of `out_stride`, of which the first
+/// `outputs` (rounded up to whole panels where the stride has room) are written. No bias is zero.
+#[inline(always)]
+pub(crate) fn multiply<const FMA: bool>(
+    rows: Rows<'_>,
+    weights: &Panels,
+    bias: Option<&[f32]>,
+    out: &mut [f32],
+    out_stride: usize,
+    packed: &mut Vec<f32>,
+) {
+    for first in (0..rows.count).step_by(ROWS) {
+        let block = ROWS.min(rows.count - first);
+        for from in (0..weights.inputs).step_by(DEPTH) {
+            let depth = DEPTH.min(weights.inputs - from);
+            pack(rows, first, block, from, depth, packed);
+            for panel in 0..weights.outputs.div_ceil(PANEL) {
+                let at = panel * weights.inputs + from;
+                let lanes = &weights.lanes[at..at + depth];
+                let column = panel * PANEL;
+                let width = PANEL.min(out_stride - column);
+                let mut start = [0.0; PANEL];
+                if let Some(bias) = bias {
+                    let bias = &bias[column..bias.len().min(column + PANEL)];
+                    start[..bias.len()].copy_from_slice(bias);
+                }
+                for (row, height) in tiles(block) {
+                    let inputs = &packed[row * depth..(row + height) * depth];
+                    let out = &mut out[(first + row) * out_stride + column..];
+                    let start = (from == 0).then_some(&start);
+                    match height {
+                        6 => tile::<6, FMA>(inputs, lanes, start, out, out_stride, width),
+                        5 => tile::<5, FMA>(inputs, lanes, start, out, out_stride, width),
+                        4 => tile::<4, FMA>(inputs, lanes, start, out, out_stride, width),
+                        3 => tile::<3, FMA>(inputs, lanes, start, out, out_stride, width),
+                        2 => tile::<2, FMA>(inputs, lanes, start, out, out_stride, width),
+                        _ => tile::<1, FMA>(inputs, lanes, start, out, out_stride, width),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Cuts a block into tiles of nearly equal height: 20 rows are 5+5+5+5, because a tile of 2 would wait for itself.
+#[inline(always)]
+fn tiles(block: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = block.div_ceil(TILE);
+    (0..count).map(move |tile| {
+        let row = tile * block / count;
+        (row, (tile + 1) * block / count - row)
+    })
+}
+
+/// Copies a block's inputs so that a tile reads them in order: `[tile][input][row in tile]`.
+#[inline(always)]
+fn pack(rows: Rows<'_>, first: usize, block: usize, from: usize, depth: usize, packed: &mut Vec<f32>) {
+    packed.clear();
+    packed.resize(block * depth, 0.0);
+    for (row, height) in tiles(block) {
+        let tile = &mut packed[row * depth..(row + height) * depth];
+        for within in 0..height {
+            let start = (first + row + within) * rows.stride + from;
+            let source = &rows.data[start..start + depth];
+            for (column, value) in tile.chunks_exact_mut(height).zip(source) {
+                column[within] = *value;
+            }
+        }
+    }
+}
+
+/// One tile: `HEIGHT` rows by one panel, of which the first `width` columns are wanted. Starts from `start`, or from
+/// what `out` holds if there is none.
+#[inline(always)]
+fn tile<const HEIGHT: usize, const FMA: bool>(
+    inputs: &[f32],
+    lanes: &[[f32; PANEL]],
+    start: Option<&[f32; PANEL]>,
+    out: &mut [f32],
+    out_stride: usize,
+    width: usize,
+) {
+    let mut sums = [[0.0f32; PANEL]; HEIGHT];
+    for (row, sum) in sums.iter_mut().enumerate() {
+        match (start, out[row * out_stride..].first_chunk::<PANEL>()) {
+            (Some(start), _) => *sum = *start,
+            (None, Some(out)) if width == PANEL => *sum = *out,
+            (None, _) => sum[..width].copy_from_slice(&out[row * out_stride..][..width]),
+        }
+    }
+    let (inputs, _) = inputs.as_chunks::<HEIGHT>();
+    for (inputs, lanes) in inputs.iter().zip(lanes) {
+        for row in 0..HEIGHT {
+            for lane in 0..PANEL {
+                sums[row][lane] = multiply_add::<FMA>(inputs[row], lanes[lane], sums[row][lane]);
+            }
+        }
+    }
+    for (row, sum) in sums.iter().enumerate() {
+        match out[row * out_stride..].first_chunk_mut::<PANEL>() {
+            Some(out) if width == PANEL => *out = *sum,
+            _ => out[row * out_stride..][..width].copy_from_slice(&sum[..width]),
+        }
+    }
+}
+
+/// `a * b + c`, fused where the processor can: elsewhere `mul_add` would be a library call.
+#[inline(always)]
+pub(crate) fn multiply_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}

@@ -1,0 +1,192 @@
+//! all-MiniLM-L6-v2 and encoders of the same shape, computed here.
+//!
+//! [`MiniLm::builtin`] has its weights inside the binary (int8, see `assets/NOTICE`) and needs nothing else;
+//! [`MiniLm::from_folder`] reads f32 weights as Hugging Face publishes them and agrees with sentence-transformers
+//! to the last float bits. Texts longer than the model's limit (256 tokens) are cut, as the reference does.
+mod config;
+mod cpu;
+mod folder;
+mod forward;
+mod functions;
+mod matmul;
+mod weights;
+mod weights_file;
+mod wordpiece;
+
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use self::config::Pooling;
+use self::weights::Weights;
+use self::weights_file::WeightsFile;
+use self::wordpiece::WordPiece;
+use crate::embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId};
+
+static WEIGHTS: &[u8] = include_bytes!("../../assets/minilm-l6-v2-int8.weights");
+static VOCABULARY: &str = include_str!("../../assets/vocab.txt");
+/// BLAKE3 of weights and vocabulary; written down because hashing 23 MB at every start would be felt.
+static HASH: &str = include_str!("../../assets/minilm-l6-v2-int8.blake3");
+
+/// Tokens computed together. Larger batches no longer amortise the weights, and their activations leave the cache.
+const BATCH_TOKENS: usize = 512;
+
+/// A sentence encoder. Cloning is cheap: clones share the weights.
+#[derive(Clone)]
+pub struct MiniLm {
+    model: Arc<Model>,
+}
+
+struct Model {
+    id: EmbedderId,
+    weights: Weights,
+    tokens: WordPiece,
+    pooling: Pooling,
+    longest: usize,
+}
+
+impl MiniLm {
+    /// The model inside the binary. The first call unpacks it (some 50 ms), later ones share it.
+    pub fn builtin() -> Result<Self, EmbedError> {
+        static LOADED: OnceLock<MiniLm> = OnceLock::new();
+        if let Some(loaded) = LOADED.get() {
+            return Ok(loaded.clone());
+        }
+        let loaded = Self::load_builtin()?;
+        Ok(LOADED.get_or_init(|| loaded).clone())
+    }
+
+    fn load_builtin() -> Result<Self, EmbedError> {
+        let bad = |file: &str| {
+            let file = format!("built-in {file}");
+            move |reason| EmbedError::BadFile { file, reason }
+        };
+        let file = WeightsFile::parse(WEIGHTS).map_err(bad("weights"))?;
+        let weights = Weights::load(file.config.clone(), &file).map_err(bad("weights"))?;
+        let tokens = WordPiece::new(VOCABULARY).map_err(bad("vocabulary"))?;
+        let hash = blake3::Hash::from_hex(HASH.trim()).map_err(|error| bad("hash")(error.to_string()))?;
+        let id = EmbedderId::new("minilm-l6-v2-int8", &hash, Pooling::Mean.name());
+        Ok(Self {
+            model: Arc::new(Model {
+                id,
+                weights,
+                tokens,
+                pooling: Pooling::Mean,
+                longest: 256,
+            }),
+        })
+    }
+
+    /// A model from a folder with `config.json`, `vocab.txt` and `model.safetensors` (f32). If sentence-transformers'
+    /// `sentence_bert_config.json` and `1_Pooling/config.json` are there, they set the token limit and the pooling.
+    pub fn from_folder(folder: &Path) -> Result<Self, EmbedError> {
+        Ok(Self {
+            model: Arc::new(folder::load(folder)?),
+        })
+    }
+
+    /// Whether the built-in weights and vocabulary still have the hash that their id carries.
+    pub fn builtin_is_intact() -> bool {
+        let found = blake3::Hasher::new()
+            .update(WEIGHTS)
+            .update(VOCABULARY.as_bytes())
+            .finalize();
+        blake3::Hash::from_hex(HASH.trim()).is_ok_and(|hash| hash == found)
+    }
+
+    /// Embeds on the calling thread and, if there is work for them, on as many more as the machine has processors.
+    /// This is [`Embedder::embed`] for callers without an async runtime.
+    pub fn encode(&self, texts: &[&str]) -> Vec<Vec<f32>> {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        self.encode_on(texts, threads)
+    }
+
+    /// [`encode`](Self::encode) on at most so many threads. The vectors do not depend on the number.
+    pub fn encode_on(&self, texts: &[&str], threads: usize) -> Vec<Vec<f32>> {
+        let model = &*self.model;
+        let texts: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|text| model.tokens.tokenize(text, model.longest))
+            .collect();
+        let batches = batches(&texts);
+        let compute = |batch: &[Vec<u32>]| cpu::forward_here(&model.weights, model.pooling, batch);
+        let threads = threads.min(batches.len());
+        if threads <= 1 {
+            return batches.into_iter().flat_map(compute).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let results: Vec<OnceLock<Vec<Vec<f32>>>> = batches.iter().map(|_| OnceLock::new()).collect();
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let (Some(batch), Some(result)) = (batches.get(index), results.get(index)) else {
+                    break;
+                };
+                result.get_or_init(|| compute(batch));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        results
+            .into_iter()
+            .filter_map(OnceLock::into_inner)
+            .flatten()
+            .collect()
+    }
+
+    /// The token ids of a text, as the model sees it.
+    pub fn tokens(&self, text: &str) -> Vec<u32> {
+        self.model.tokens.tokenize(text, self.model.longest)
+    }
+}
+
+/// Cuts the texts into runs of about [`BATCH_TOKENS`].
+fn batches(texts: &[Vec<u32>]) -> Vec<&[Vec<u32>]> {
+    let mut batches = Vec::new();
+    let mut first = 0;
+    let mut tokens = 0;
+    for (index, text) in texts.iter().enumerate() {
+        if tokens > 0 && tokens + text.len() > BATCH_TOKENS {
+            batches.push(&texts[first..index]);
+            (first, tokens) = (index, 0);
+        }
+        tokens += text.len();
+    }
+    if tokens > 0 {
+        batches.push(&texts[first..]);
+    }
+    batches
+}
+
+impl Embedder for MiniLm {
+    fn id(&self) -> &EmbedderId {
+        &self.model.id
+    }
+
+    fn dimension(&self) -> usize {
+        self.model.weights.config.hidden_size
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
+        Box::pin(async move {
+            let model = self.clone();
+            let owned: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            let task = tokio::task::spawn_blocking(move || {
+                let texts: Vec<&str> = owned.iter().map(String::as_str).collect();
+                model.encode(&texts)
+            });
+            task.await.map_err(|error| EmbedError::Task(error.into()))
+        })
+    }
+}
+
+impl std::fmt::Debug for MiniLm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("MiniLm").field(&self.model.id.to_string()).finish()
+    }
+}

@@ -1,0 +1,169 @@
+//! An encoder's weights, ready for the forward pass, from either source: the built-in file or a folder's safetensors.
+//! Every tensor is asked for by name and exact shape, so a wrong model fails here with the tensor's name.
+#![expect(
+    clippy::inline_always,
+    reason = "compiled anew for each instruction set, see cpu.rs"
+)]
+use super::config::Config;
+use super::matmul::Panels;
+
+/// Where tensors come from.
+pub(crate) trait Tensors {
+    /// The tensor's values, row by row; an error if it is absent or shaped otherwise.
+    fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String>;
+
+    /// A large table of which single rows will be read.
+    fn table(&self, name: &str, rows: usize, columns: usize) -> Result<Table, String>;
+}
+
+/// A lookup table, kept in its stored form: a text touches a few of its 30,000 rows.
+#[derive(Debug)]
+pub(crate) enum Table {
+    /// Rows of f32.
+    Floats {
+        /// All rows.
+        values: Vec<f32>,
+        /// Values in a row.
+        columns: usize,
+    },
+    /// Rows of int8 levels in groups with a scale each, inside the binary.
+    Levels {
+        /// One byte a value.
+        levels: &'static [u8],
+        /// Two bytes (f16) a group.
+        scales: &'static [u8],
+        /// Values in a row.
+        columns: usize,
+    },
+}
+
+impl Table {
+    /// Adds a row to `sum`.
+    #[inline(always)]
+    pub(crate) fn add_row(&self, row: usize, sum: &mut [f32]) {
+        match self {
+            Self::Floats { values, columns } => {
+                for (sum, value) in sum.iter_mut().zip(&values[row * columns..(row + 1) * columns]) {
+                    *sum += value;
+                }
+            }
+            Self::Levels {
+                levels,
+                scales,
+                columns,
+            } => {
+                let levels = &levels[row * columns..(row + 1) * columns];
+                let groups = columns / GROUP;
+                let scales = &scales[row * groups * 2..(row + 1) * groups * 2];
+                let (scales, _) = scales.as_chunks::<2>();
+                for ((levels, scale), sum) in levels
+                    .chunks_exact(GROUP)
+                    .zip(scales)
+                    .zip(sum.chunks_exact_mut(GROUP))
+                {
+                    let scale = half::f16::from_le_bytes(*scale).to_f32();
+                    for (level, sum) in levels.iter().zip(sum) {
+                        *sum += f32::from(level.cast_signed()) * scale;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Values that share a scale in the built-in file.
+pub(crate) const GROUP: usize = 64;
+
+/// A layer norm.
+#[derive(Debug)]
+pub(crate) struct Norm {
+    pub(crate) gain: Vec<f32>,
+    pub(crate) bias: Vec<f32>,
+}
+
+/// A linear map with its bias.
+#[derive(Debug)]
+pub(crate) struct Linear {
+    pub(crate) panels: Panels,
+    pub(crate) bias: Vec<f32>,
+}
+
+/// One transformer layer.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    /// Queries, keys and values side by side, so that the hidden states are read once.
+    pub(crate) query_key_value: Linear,
+    pub(crate) attention_output: Linear,
+    pub(crate) attention_norm: Norm,
+    pub(crate) up: Linear,
+    pub(crate) down: Linear,
+    pub(crate) output_norm: Norm,
+}
+
+/// All of an encoder.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    pub(crate) config: Config,
+    pub(crate) words: Table,
+    /// Position vectors with the vector of token type 0 added: texts are never pairs here.
+    pub(crate) positions: Vec<f32>,
+    pub(crate) embedding_norm: Norm,
+    pub(crate) layers: Vec<Layer>,
+}
+
+impl Weights {
+    pub(crate) fn load(config: Config, tensors: &impl Tensors) -> Result<Self, String> {
+        let hidden = config.hidden_size;
+        let inner = config.intermediate_size;
+        let norm = |name: &str| -> Result<Norm, String> {
+            Ok(Norm {
+                gain: tensors.floats(&format!("{name}.weight"), &[hidden])?,
+                bias: tensors.floats(&format!("{name}.bias"), &[hidden])?,
+            })
+        };
+        // Several maps of the same inputs become one by stacking their rows.
+        let linear = |names: &[String], outputs: usize, inputs: usize| -> Result<Linear, String> {
+            let (mut rows, mut bias) = (Vec::new(), Vec::new());
+            for name in names {
+                rows.extend(tensors.floats(&format!("{name}.weight"), &[outputs, inputs])?);
+                bias.extend(tensors.floats(&format!("{name}.bias"), &[outputs])?);
+            }
+            Ok(Linear {
+                panels: Panels::from_rows(&rows, inputs),
+                bias,
+            })
+        };
+
+        let mut positions = tensors.floats(
+            "embeddings.position_embeddings.weight",
+            &[config.max_position_embeddings, hidden],
+        )?;
+        let types = tensors.floats("embeddings.token_type_embeddings.weight", &[2, hidden])?;
+        for position in positions.chunks_exact_mut(hidden) {
+            for (value, kind) in position.iter_mut().zip(&types) {
+                *value += kind;
+            }
+        }
+        let layers = (0..config.num_hidden_layers)
+            .map(|layer| {
+                let name = |part: &str| format!("encoder.layer.{layer}.{part}");
+                let attention = ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")));
+                Ok(Layer {
+                    query_key_value: linear(&attention, hidden, hidden)?,
+                    attention_output: linear(&[name("attention.output.dense")], hidden, hidden)?,
+                    attention_norm: norm(&name("attention.output.LayerNorm"))?,
+                    up: linear(&[name("intermediate.dense")], inner, hidden)?,
+                    down: linear(&[name("output.dense")], hidden, inner)?,
+                    output_norm: norm(&name("output.LayerNorm"))?,
+                })
+            })
+            .collect::<Result<_, String>>()?;
+        Ok(Self {
+            words: tensors.table("embeddings.word_embeddings.weight", config.vocab_size, hidden)?,
+            positions,
+            embedding_norm: norm("embeddings.LayerNorm")?,
+            layers,
+            config,
+        })
+    }
+}

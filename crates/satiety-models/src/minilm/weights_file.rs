@@ -1,0 +1,183 @@
+//! The built-in weights file, version 1. All numbers are little-endian.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | `SATIETYW` |
+//! | 4 | version, u32 |
+//! | 4 | length of the header, u32 |
+//! | … | header: JSON with `model`, `source_sha256`, `config` (names of Hugging Face's `config.json`), `tensors` |
+//! | … | the tensors in the header's order, without gaps |
+//!
+//! An entry of `tensors` has `name`, `shape` and `encoding`: `f32` is the values row by row; `i8g64` is one int8 level
+//! a value, row by row, then one f16 scale for each 64 values of a row; value = level x scale. Written by
+//! `cargo xtask quantize`.
+use std::collections::BTreeMap;
+
+use half::f16;
+use serde::Deserialize;
+
+use super::config::Config;
+use super::weights::{GROUP, Table, Tensors};
+
+/// A parsed file; tensors are still in stored form.
+pub(crate) struct WeightsFile {
+    pub(crate) config: Config,
+    tensors: BTreeMap<String, Stored>,
+}
+
+struct Stored {
+    shape: Vec<usize>,
+    encoding: Encoding,
+    bytes: &'static [u8],
+}
+
+#[derive(Clone, Copy, Deserialize)]
+enum Encoding {
+    #[serde(rename = "f32")]
+    Floats,
+    #[serde(rename = "i8g64")]
+    Levels,
+}
+
+impl WeightsFile {
+    pub(crate) fn parse(file: &'static [u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Header {
+            config: Config,
+            tensors: Vec<Entry>,
+        }
+        #[derive(Deserialize)]
+        struct Entry {
+            name: String,
+            shape: Vec<usize>,
+            encoding: Encoding,
+        }
+        let rest = file
+            .strip_prefix(b"SATIETYW")
+            .ok_or("is no weights file (magic number)")?;
+        let (version, rest) = number(rest)?;
+        if version != 1 {
+            return Err(format!(
+                "has format version {version}; this program reads version 1"
+            ));
+        }
+        let (length, rest) = number(rest)?;
+        let (header, mut data) = rest.split_at_checked(length).ok_or("ends inside its header")?;
+        let header: Header = serde_json::from_slice(header).map_err(|error| format!("header: {error}"))?;
+        header.config.check()?;
+
+        let mut tensors = BTreeMap::new();
+        for Entry {
+            name,
+            shape,
+            encoding,
+        } in header.tensors
+        {
+            let values = shape
+                .iter()
+                .try_fold(1usize, |product, size| product.checked_mul(*size));
+            let values = values
+                .filter(|values| *values < 1 << 32)
+                .ok_or_else(|| format!("tensor {name} is too large"))?;
+            let bytes = match encoding {
+                Encoding::Floats => values * 4,
+                Encoding::Levels if shape.last().is_some_and(|last| last % GROUP == 0) => {
+                    values + values / GROUP * 2
+                }
+                Encoding::Levels => {
+                    return Err(format!("tensor {name} cannot be cut into groups of {GROUP}"));
+                }
+            };
+            let (bytes, after) = data
+                .split_at_checked(bytes)
+                .ok_or_else(|| format!("ends inside tensor {name}"))?;
+            data = after;
+            tensors.insert(
+                name,
+                Stored {
+                    shape,
+                    encoding,
+                    bytes,
+                },
+            );
+        }
+        if !data.is_empty() {
+            return Err(format!("has {} bytes behind its last tensor", data.len()));
+        }
+        Ok(Self {
+            config: header.config,
+            tensors,
+        })
+    }
+
+    fn get(&self, name: &str, shape: &[usize]) -> Result<&Stored, String> {
+        let stored = self
+            .tensors
+            .get(name)
+            .ok_or_else(|| format!("lacks tensor {name}"))?;
+        if stored.shape != shape {
+            return Err(format!(
+                "tensor {name} has shape {:?}, expected {shape:?}",
+                stored.shape
+            ));
+        }
+        Ok(stored)
+    }
+}
+
+fn number(bytes: &[u8]) -> Result<(usize, &[u8]), String> {
+    let (number, rest) = bytes.split_first_chunk::<4>().ok_or("ends inside its header")?;
+    Ok((u32::from_le_bytes(*number) as usize, rest))
+}
+
+impl Stored {
+    fn levels_and_scales(&self) -> (&'static [u8], &'static [u8]) {
+        self.bytes.split_at(self.shape.iter().product())
+    }
+}
+
+impl Tensors for WeightsFile {
+    fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
+        let stored = self.get(name, shape)?;
+        Ok(match stored.encoding {
+            Encoding::Floats => {
+                let (values, _) = stored.bytes.as_chunks::<4>();
+                values.iter().map(|value| f32::from_le_bytes(*value)).collect()
+            }
+            Encoding::Levels => {
+                let (levels, scales) = stored.levels_and_scales();
+                let mut values = vec![0.0; levels.len()];
+                let (scales, _) = scales.as_chunks::<2>();
+                for ((values, levels), scale) in values
+                    .chunks_exact_mut(GROUP)
+                    .zip(levels.chunks_exact(GROUP))
+                    .zip(scales)
+                {
+                    let scale = f16::from_le_bytes(*scale).to_f32();
+                    for (value, level) in values.iter_mut().zip(levels) {
+                        *value = f32::from(level.cast_signed()) * scale;
+                    }
+                }
+                values
+            }
+        })
+    }
+
+    fn table(&self, name: &str, rows: usize, columns: usize) -> Result<Table, String> {
+        let stored = self.get(name, &[rows, columns])?;
+        Ok(match stored.encoding {
+            Encoding::Floats => Table::Floats {
+                values: self.floats(name, &[rows, columns])?,
+                columns,
+            },
+            Encoding::Levels => {
+                let (levels, scales) = stored.levels_and_scales();
+                Table::Levels {
+                    levels,
+                    scales,
+                    columns,
+                }
+            }
+        })
+    }
+}
