@@ -1,0 +1,199 @@
+//! Scoring conversations: read, embed, decide, record.
+
+use satiety::dialogue::input::{self, Content, InputFormat, ReadOptions};
+use satiety::dialogue::{Conversation, Profile, Report, Round, Transcript, Verdict};
+use satiety::ids;
+use satiety_store::conversations::{ConversationRow, RoundRow};
+use satiety_store::journal::Event;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::meaning::Meaning;
+use crate::{Engine, EngineError};
+
+/// A conversation to be scored.
+#[derive(Debug, Clone)]
+pub struct ScoreRequest {
+    /// What messages call it: a path, or `-`.
+    pub name: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// The shape of the content; found out when absent.
+    pub format: Option<InputFormat>,
+    /// A built-in profile or a file.
+    pub profile: String,
+    /// Who sorts plain messages into claims, questions and actions.
+    pub extract: Extract,
+    /// Whether to keep conversation and verdict in the store.
+    pub record: bool,
+}
+
+/// Who sorts plain messages into claims, questions and actions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extract {
+    /// Fixed rules.
+    #[default]
+    Rules,
+    /// The chat model of the settings.
+    Model,
+}
+
+/// A scored conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// The conversation's id: its own, or one that was made when it was recorded.
+    pub conversation_id: Option<String>,
+    /// What it is about.
+    pub topic: Option<String>,
+    /// The shape that the input was read as.
+    pub input_format: InputFormat,
+    /// The answer.
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+impl Engine {
+    /// Scores a conversation.
+    pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
+        let profile = self.profile(&request.profile)?;
+        let options = ReadOptions {
+            format: request.format,
+            growing: false,
+        };
+        let wrong = |source| EngineError::Input {
+            name: request.name.clone(),
+            source,
+        };
+        let read = input::read(&request.bytes, options).map_err(wrong)?;
+        let transcript = match (read.content, request.extract) {
+            (Content::Rounds(transcript), _) => transcript,
+            (Content::Messages(log), Extract::Rules) => input::extract(&log),
+            (Content::Messages(log), Extract::Model) => self.extract_with_model(&log).await?,
+        };
+        let mut follower = self.follow(profile).await?;
+        follower.observe_all(&transcript.rounds).await?;
+        let report = follower.report()?;
+        let mut scored = Scored {
+            conversation_id: transcript.conversation_id.clone(),
+            topic: transcript.topic.clone(),
+            input_format: read.format,
+            report,
+        };
+        if request.record {
+            scored.conversation_id = Some(self.record_score(&transcript, &scored).await?);
+        }
+        Ok(scored)
+    }
+
+    /// Starts following a conversation, round by round, with the embedder of the settings.
+    pub async fn follow(&self, profile: Profile) -> Result<Follower<'_>, EngineError> {
+        let mut conversation = Conversation::new(profile.clone());
+        let mut meaning = self.embedder().await?.map(Meaning::new);
+        if let Some(meaning) = &mut meaning {
+            conversation = conversation.with_blocker_prototypes(meaning.of_prototypes(&profile).await?)?;
+        }
+        Ok(Follower {
+            fresh: conversation.clone(),
+            conversation,
+            meaning,
+            rounds: Vec::new(),
+        })
+    }
+
+    /// The profile of that name, or in the file of that name.
+    pub fn profile(&self, name: &str) -> Result<Profile, EngineError> {
+        if Profile::built_in_names().contains(&name) {
+            return Ok(Profile::built_in(name)?);
+        }
+        let path = std::path::Path::new(name);
+        if !path.exists() {
+            return Err(EngineError::NoProfile { name: name.into() });
+        }
+        let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
+        Profile::parse(&text).map_err(|source| EngineError::ProfileFile {
+            path: name.into(),
+            source,
+        })
+    }
+
+    /// Keeps a conversation and its verdicts; returns its id.
+    async fn record_score(&self, transcript: &Transcript, scored: &Scored) -> Result<String, EngineError> {
+        let id = transcript
+            .conversation_id
+            .clone()
+            .unwrap_or_else(|| ids::prefixed("conv", uuid::Uuid::now_v7()));
+        let report = &scored.report;
+        let conversation = ConversationRow {
+            id: id.clone(),
+            topic: transcript.topic.clone().unwrap_or_default(),
+            profile: report.profile.clone(),
+            embedder: report.embedder.clone(),
+            signal: report.stop_recommendation.signal.to_string(),
+            score: Some(report.score),
+            report: serde_json::to_value(report)?,
+        };
+        let mut rounds = Vec::with_capacity(transcript.rounds.len());
+        for (position, (round, signal)) in (1..).zip(transcript.rounds.iter().zip(&report.signal_by_round)) {
+            let index = rounds.len();
+            rounds.push(RoundRow {
+                position,
+                agent: round.agent.clone(),
+                signal: signal.signal.to_string(),
+                novelty: report.novelty_by_round.get(index).and_then(|round| round.novelty),
+                readiness: report.readiness_by_round.get(index).map(|round| round.action_readiness),
+                body: serde_json::to_value(round)?,
+            });
+        }
+        let store = self.store().await?;
+        store.put_conversation(&conversation, &rounds).await?;
+        let body = json!({"signal": conversation.signal, "score": report.score, "rounds": rounds.len(),
+            "profile": report.profile, "embedder": report.embedder});
+        store.append(Event::now("dialogue.verdict", &id, body)).await?;
+        Ok(id)
+    }
+}
+
+/// Follows one conversation: observes new rounds, and begins anew when earlier ones have changed.
+pub struct Follower<'a> {
+    fresh: Conversation,
+    conversation: Conversation,
+    meaning: Option<Meaning<'a>>,
+    rounds: Vec<Round>,
+}
+
+impl Follower<'_> {
+    /// Observes the rounds that are new in `rounds`, which is the whole conversation so far; returns their verdicts.
+    /// When a round that was observed before reads differently now, everything is observed again.
+    pub async fn observe_all(&mut self, rounds: &[Round]) -> Result<Vec<Verdict>, EngineError> {
+        if !rounds.starts_with(&self.rounds) {
+            self.conversation = self.fresh.clone();
+            self.rounds.clear();
+        }
+        let new = &rounds[self.rounds.len()..];
+        if let Some(meaning) = &mut self.meaning {
+            meaning.learn_rounds(new).await?;
+        }
+        let mut verdicts = Vec::with_capacity(new.len());
+        for round in new {
+            let vectors = self
+                .meaning
+                .as_ref()
+                .map(|meaning| meaning.of_round(round))
+                .transpose()?;
+            verdicts.push(self.conversation.observe(round.clone(), vectors)?);
+            self.rounds.push(round.clone());
+        }
+        Ok(verdicts)
+    }
+
+    /// Everything found so far.
+    pub fn report(&self) -> Result<Report, EngineError> {
+        Ok(self.conversation.report()?)
+    }
+
+    /// How many rounds were observed.
+    pub fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+}

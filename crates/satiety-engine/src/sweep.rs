@@ -1,0 +1,109 @@
+//! Scoring many labelled conversations: how well does a profile decide, and what would other thresholds change?
+
+use std::path::{Path, PathBuf};
+
+use satiety::dialogue::input::{self, ReadOptions};
+use satiety::dialogue::{Grid, Labelled, Signal, SweepReport, Transcript, sweep};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::meaning::Meaning;
+use crate::{Engine, EngineError};
+
+/// A folder of labelled conversations, and what to try.
+#[derive(Debug, Clone)]
+pub struct SweepRequest {
+    /// The folder; files ending in `.json` and `.jsonl` in it are read.
+    pub folder: PathBuf,
+    /// A built-in profile or a file.
+    pub profile: String,
+    /// Thresholds to try.
+    pub grid: Grid,
+}
+
+/// How a folder was judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Swept {
+    /// The profile.
+    pub profile: String,
+    /// The sentence model, if one was used.
+    pub embedder: Option<String>,
+    /// The figures.
+    #[serde(flatten)]
+    pub report: SweepReport,
+    /// Files without a label, which were not scored.
+    pub unlabelled: Vec<String>,
+}
+
+impl Engine {
+    /// Scores all labelled conversations of a folder. A label is the key `_expected` with `stop_recommendation` (or
+    /// `signal`), and `stop_round` where a person would have stopped.
+    pub async fn sweep(&self, request: &SweepRequest) -> Result<Swept, EngineError> {
+        let profile = self.profile(&request.profile)?;
+        let mut unlabelled = Vec::new();
+        let mut found = Vec::new();
+        for path in files(&request.folder)? {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
+            let transcript = input::parse(&bytes, ReadOptions::default())
+                .map_err(|source| EngineError::Input { name: path.display().to_string(), source })?
+                .content;
+            match label(&transcript) {
+                Some((expected, stop_round)) => found.push((name, expected, stop_round, transcript)),
+                None => unlabelled.push(name),
+            }
+        }
+        if found.is_empty() {
+            return Err(EngineError::NoLabels { folder: request.folder.display().to_string() });
+        }
+        let mut meaning = self.embedder().await?.map(Meaning::new);
+        let mut prototypes = None;
+        if let Some(meaning) = &mut meaning {
+            prototypes = Some(meaning.of_prototypes(&profile).await?);
+            let rounds: Vec<_> = found.iter().flat_map(|(.., transcript)| transcript.rounds.clone()).collect();
+            meaning.learn_rounds(&rounds).await?;
+        }
+        let labelled = found
+            .into_iter()
+            .map(|(name, expected, stop_round, transcript)| {
+                let rounds = transcript
+                    .rounds
+                    .into_iter()
+                    .map(|round| {
+                        let vectors = meaning.as_ref().map(|meaning| meaning.of_round(&round)).transpose()?;
+                        Ok((round, vectors))
+                    })
+                    .collect::<Result<_, EngineError>>()?;
+                Ok(Labelled { name, expected, stop_round, rounds })
+            })
+            .collect::<Result<Vec<_>, EngineError>>()?;
+        let report = sweep(&labelled, &profile, prototypes.as_deref(), &request.grid)?;
+        Ok(Swept { profile: profile.name, embedder: meaning.map(|meaning| meaning.id()), report, unlabelled })
+    }
+}
+
+/// The conversations of a folder, by name.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    let entries = fs_err::read_dir(folder).map_err(|cause| EngineError::file("read", folder, cause))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file() && path.extension().is_some_and(|ending| ending == "json" || ending == "jsonl"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+fn label(transcript: &Transcript) -> Option<(Option<Signal>, Option<u32>)> {
+    let label = transcript.extra.get("_expected")?;
+    let signal = ["stop_recommendation", "signal"]
+        .iter()
+        .filter_map(|key| label.get(key))
+        .chain(Some(label))
+        .find_map(|value| serde_json::from_value::<Signal>(value.clone()).ok());
+    let stop_round = ["stop_round", "first_stop_round"]
+        .iter()
+        .find_map(|key| label.get(key).and_then(Value::as_u64))
+        .and_then(|round| u32::try_from(round).ok());
+    (signal.is_some() || stop_round.is_some()).then_some((signal, stop_round))
+}
