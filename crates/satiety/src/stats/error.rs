@@ -64,6 +64,39 @@ pub enum StatsError {
 /// The result of a statistic.
 pub type Result<T> = std::result::Result<T, StatsError>;
 
+/// Refuses NaN and infinities, naming the first one.
+pub(crate) fn check_finite(values: &[f64]) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(index) => Err(StatsError::NotFinite {
+            index,
+            value: values[index],
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses fewer than `needed` values, then NaN and infinities.
+pub(crate) fn check_sample(values: &[f64], needed: usize) -> Result<()> {
+    if values.len() < needed {
+        return Err(StatsError::TooFew {
+            needed,
+            got: values.len(),
+        });
+    }
+    check_finite(values)
+}
+
+/// Refuses two samples of different length.
+pub(crate) fn check_same_length<A, B>(left: &[A], right: &[B]) -> Result<()> {
+    if left.len() == right.len() {
+        return Ok(());
+    }
+    Err(StatsError::LengthMismatch {
+        left: left.len(),
+        right: right.len(),
+    })
+}
+
 /// Refuses anything but a number strictly between zero and one (a confidence, an alpha, a power).
 pub(crate) fn check_open_unit(what: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value < 1.0 {

@@ -1,19 +1,81 @@
-//! Statistics that the decisions rest on, written like a numerical library: every function is compared with
-//! an independent implementation in its tests, returns a [`StatsError`] for input it cannot judge and never
-//! NaN for input it can. Nothing here knows what the numbers are about.
+//! Statistics that the decisions rest on, written like a numerical library: every function is compared with an
+//! independent implementation in its tests, returns a [`StatsError`] for input it cannot judge and never NaN for
+//! input it can. Nothing here knows what the numbers are about, and chance comes in as a seed.
 //!
-//! - [`richness`]: what has not been seen yet (Good-Turing, coverage, Chao1, Chao2)
+//! | question | module |
+//! |---|---|
+//! | what does the sample look like? | [`descriptive`] |
+//! | how far can an estimate be trusted? | [`interval`], [`bootstrap`], [`bayes`] |
+//! | is there a difference between paired results? | [`permutation`], [`ttest`], [`rank_tests`], [`exact`] |
+//! | ... and may I look after every result? | [`sequential`] |
+//! | ... and among many metrics? | [`multiple`] |
+//! | could this design have shown it? | [`power`] |
+//! | does a series rise or fall? | [`trend`] |
+//! | how alike are two rankings? | [`rank_correlation`] |
+//! | what has not been seen yet? | [`richness`] |
+//! | how reliable is a system over repeats? | [`passk`] |
+//! | are probabilities right, and how are they learned? | [`calibration`], [`logistic`] |
 
+#![expect(
+    clippy::float_cmp,
+    reason = "ties and exact zeros are what rank statistics are about"
+)]
+#![expect(
+    clippy::doc_markdown,
+    reason = "McNemar, DiDonato and BCa are names, not code"
+)]
+
+pub mod bayes;
+pub mod bootstrap;
+pub mod calibration;
+pub mod descriptive;
 mod distribution;
 mod error;
-mod interval;
+pub mod exact;
+mod hypothesis;
+pub mod interval;
+pub mod logistic;
+pub mod multiple;
+pub mod passk;
+pub mod permutation;
+pub mod power;
+mod random;
+pub mod rank_correlation;
+pub mod rank_tests;
 pub mod richness;
+pub mod sequential;
 #[cfg(test)]
 mod testing;
+pub mod trend;
+pub mod ttest;
 
+pub use bayes::{BetaPosterior, probability_greater};
+pub use bootstrap::{
+    BootstrapEstimate, BootstrapMethod, BootstrapSettings, bootstrap_clustered_mean, bootstrap_mean,
+    bootstrap_paired_mean,
+};
+pub use calibration::{auc, brier_score, expected_calibration_error, log_loss};
+pub use descriptive::{Moments, mean, median, quantile, quantiles, standard_deviation, variance};
 pub use error::{Result, StatsError};
-pub use interval::Interval;
+pub use exact::{FisherTest, fisher, mcnemar, sign_test};
+pub use hypothesis::Alternative;
+pub use interval::{Interval, MeanEstimate, clustered_mean_interval, mean_interval, wilson};
+pub use logistic::{LogisticModel, OnlineLogistic, fit_logistic};
+pub use multiple::{benjamini_hochberg, holm};
+pub use passk::{pass_at_k, pass_hat_k};
+pub use permutation::{SignFlip, cluster_differences, sign_flip};
+pub use power::{
+    differences_needed, mcnemar_power, paired_t_detectable, paired_t_pairs, paired_t_power, smallest_p,
+};
+pub use rank_correlation::{RankBiasedOverlap, jaccard, kendall_tau, rank_biased_overlap, spearman};
+pub use rank_tests::{SignedRank, Zeros, signed_rank};
 pub use richness::{
     Abundance, Incidence, Richness, UnseenMass, chao1, chao2, correct_for_missed_matches, coverage,
     unseen_mass,
 };
+pub use sequential::{
+    BettingSettings, BettingTest, Evidence, NormalSprt, SprtDecision, SprtSettings, SprtSigma,
+    discordant_evidence, win_rate_sequence,
+};
+pub use trend::{LinearFit, MannKendall, TheilSen, least_squares, mann_kendall, theil_sen};
+pub use ttest::{TTest, differences, one_sample_t, paired_t, welch_t};

@@ -1,0 +1,260 @@
+//! Describing a sample: centre, spread, quantiles. Knows nothing of inference.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{Result, StatsError, check_probability, check_sample};
+
+/// Running count, mean and spread (Welford 1962), which can be merged with another (Chan et al. 1983).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Moments {
+    count: u64,
+    mean: f64,
+    sum_of_squares: f64,
+}
+
+impl Moments {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value. NaN and infinities are refused and change nothing.
+    pub fn push(&mut self, value: f64) -> Result<()> {
+        if !value.is_finite() {
+            return Err(StatsError::NotFinite {
+                index: usize::try_from(self.count).unwrap_or(usize::MAX),
+                value,
+            });
+        }
+        self.count += 1;
+        let from_old = value - self.mean;
+        self.mean += from_old / self.count as f64;
+        self.sum_of_squares += from_old * (value - self.mean);
+        Ok(())
+    }
+
+    /// Adds everything another sample has seen.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        let total = (self.count + other.count) as f64;
+        let delta = other.mean - self.mean;
+        self.sum_of_squares +=
+            other.sum_of_squares + delta * delta * self.count as f64 * other.count as f64 / total;
+        self.mean += delta * other.count as f64 / total;
+        self.count += other.count;
+    }
+
+    /// How many values were seen.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The mean, absent before the first value.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.mean)
+    }
+
+    /// The sample variance (divisor n − 1), absent before the second value.
+    pub fn variance(&self) -> Option<f64> {
+        (self.count > 1).then(|| (self.sum_of_squares / (self.count - 1) as f64).max(0.0))
+    }
+
+    /// The sample standard deviation, absent before the second value.
+    pub fn standard_deviation(&self) -> Option<f64> {
+        self.variance().map(f64::sqrt)
+    }
+}
+
+/// Pairwise sum: the rounding error grows with the logarithm of the length.
+pub fn sum(values: &[f64]) -> f64 {
+    const BLOCK: usize = 64;
+    if values.len() <= BLOCK {
+        return values.iter().sum();
+    }
+    let (left, right) = values.split_at(values.len() / 2);
+    sum(left) + sum(right)
+}
+
+/// The arithmetic mean.
+pub fn mean(values: &[f64]) -> Result<f64> {
+    check_sample(values, 1)?;
+    Ok(mean_of(values))
+}
+
+/// The sample variance, divisor n − 1.
+pub fn variance(values: &[f64]) -> Result<f64> {
+    check_sample(values, 2)?;
+    Ok(variance_of(values))
+}
+
+/// The sample standard deviation, divisor n − 1.
+pub fn standard_deviation(values: &[f64]) -> Result<f64> {
+    Ok(variance(values)?.sqrt())
+}
+
+/// The quantile by linear interpolation between order statistics, numpy's default (Hyndman and Fan's type 7).
+pub fn quantile(values: &[f64], p: f64) -> Result<f64> {
+    check_sample(values, 1)?;
+    check_probability("quantile", p)?;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Ok(quantile_of_sorted(&sorted, p))
+}
+
+/// Several quantiles of one sample, sorted once.
+pub fn quantiles(values: &[f64], probabilities: &[f64]) -> Result<Vec<f64>> {
+    check_sample(values, 1)?;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    probabilities
+        .iter()
+        .map(|&p| check_probability("quantile", p).map(|()| quantile_of_sorted(&sorted, p)))
+        .collect()
+}
+
+/// The median.
+pub fn median(values: &[f64]) -> Result<f64> {
+    quantile(values, 0.5)
+}
+
+/// The mean of values known to be finite and not empty. Dividing first only where the sum overflows.
+pub(crate) fn mean_of(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let total = sum(values);
+    if total.is_finite() {
+        total / n
+    } else {
+        values.iter().map(|value| value / n).sum()
+    }
+}
+
+/// The two-pass variance of at least two finite values; exactly zero when they are all equal, although their
+/// mean may be off by a rounding error.
+pub(crate) fn variance_of(values: &[f64]) -> f64 {
+    if is_constant(values) {
+        return 0.0;
+    }
+    let centre = mean_of(values);
+    let squares: Vec<f64> = values
+        .iter()
+        .map(|value| (value - centre) * (value - centre))
+        .collect();
+    sum(&squares) / (values.len() - 1) as f64
+}
+
+/// Whether all values are the same.
+pub(crate) fn is_constant(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+/// The quantile of a sorted, not empty sample.
+pub(crate) fn quantile_of_sorted(sorted: &[f64], p: f64) -> f64 {
+    let position = p * (sorted.len() - 1) as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and len - 1"
+    )]
+    let below = position.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    let fraction = position - below as f64;
+    let (low, high) = (sorted[below], sorted[above]);
+    // numpy's two-sided form: exact at both ends and monotone.
+    if fraction < 0.5 {
+        low + (high - low) * fraction
+    } else {
+        high - (high - low) * (1.0 - fraction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{A, assert_close};
+    use super::*;
+
+    // Oracle: `python perf/peers/stats_oracle.py descriptive` (numpy).
+    #[test]
+    fn agrees_with_numpy() {
+        assert_close(mean(&A).unwrap(), 0.5866666666666668, 1e-14);
+        assert_close(variance(&A).unwrap(), 0.06829696969696969, 1e-14);
+        assert_close(standard_deviation(&A).unwrap(), 0.2613368892769823, 1e-14);
+        assert_close(median(&A).unwrap(), 0.585, 1e-14);
+        let expected = [
+            0.13,
+            0.21250000000000002,
+            0.4375,
+            0.4889,
+            0.78,
+            0.9504999999999999,
+            1.0,
+        ];
+        for (actual, expected) in quantiles(&A, &[0.0, 0.05, 0.25, 0.33, 0.75, 0.95, 1.0])
+            .unwrap()
+            .into_iter()
+            .zip(expected)
+        {
+            assert_close(actual, expected, 1e-14);
+        }
+    }
+
+    #[test]
+    fn large_offsets_do_not_cancel() {
+        let values: Vec<f64> = A.iter().map(|value| value + 1e9).collect();
+        assert_close(variance(&values).unwrap(), 0.06829696969696969, 1e-7);
+        let mut moments = Moments::new();
+        for &value in &values {
+            moments.push(value).unwrap();
+        }
+        assert_close(moments.variance().unwrap(), 0.06829696969696969, 1e-6);
+    }
+
+    #[test]
+    fn what_is_not_there_is_absent() {
+        assert_eq!(mean(&[]), Err(StatsError::TooFew { needed: 1, got: 0 }));
+        assert_eq!(variance(&[1.0]), Err(StatsError::TooFew { needed: 2, got: 1 }));
+        assert!(matches!(
+            mean(&[1.0, f64::NAN]),
+            Err(StatsError::NotFinite { index: 1, .. })
+        ));
+        assert!(quantile(&[1.0], 1.5).is_err());
+        assert!(quantile(&[1.0], f64::NAN).is_err());
+        let mut moments = Moments::new();
+        assert_eq!((moments.mean(), moments.variance()), (None, None));
+        assert!(moments.push(f64::INFINITY).is_err());
+        moments.push(2.0).unwrap();
+        assert_eq!((moments.mean(), moments.variance()), (Some(2.0), None));
+    }
+
+    #[test]
+    fn the_mean_of_huge_values_is_finite() {
+        assert_close(mean(&[f64::MAX, f64::MAX]).unwrap() / f64::MAX, 1.0, 1e-15);
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_appending(a in prop::collection::vec(-1e3..1e3, 0..40), b in prop::collection::vec(-1e3..1e3, 2..40)) {
+            let collect = |values: &[f64]| {
+                let mut moments = Moments::new();
+                for &value in values {
+                    moments.push(value).unwrap();
+                }
+                moments
+            };
+            let mut merged = collect(&a);
+            merged.merge(&collect(&b));
+            let all = [a, b].concat();
+            assert_close(merged.mean().unwrap(), mean(&all).unwrap(), 1e-11);
+            assert_close(merged.variance().unwrap(), variance(&all).unwrap(), 1e-9);
+        }
+
+        #[test]
+        fn quantiles_rise_within_the_range(values in prop::collection::vec(-1e3..1e3, 1..40), p in 0.0..=1.0f64, q in 0.0..=1.0f64) {
+            let found = quantiles(&values, &[0.0, p.min(q), p.max(q), 1.0]).unwrap();
+            prop_assert!(found.windows(2).all(|pair| pair[0] <= pair[1]));
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Logistic regression with a ridge penalty: in one batch (Newton, which is iteratively reweighted least squares)
+//! and online, one observation at a time, for scorers that learn while they work.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{Result, StatsError, check_finite, check_same_length};
+
+/// A fitted model: log-odds = intercept + weights · features.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogisticModel {
+    /// Log-odds when all features are zero.
+    pub intercept: f64,
+    /// One weight a feature.
+    pub weights: Vec<f64>,
+}
+
+impl LogisticModel {
+    /// The predicted probability.
+    pub fn predict(&self, features: &[f64]) -> Result<f64> {
+        check_same_length(features, &self.weights)?;
+        check_finite(features)?;
+        Ok(sigmoid(self.intercept + dot(&self.weights, features)))
+    }
+}
+
+/// Fits by minimising `−log-likelihood + ridge/2 · |weights|²`; the intercept is not penalised (scikit-learn's
+/// `C = 1/ridge`). The penalty must be positive, which makes the minimum exist and be unique, provided that both
+/// outcomes occur.
+pub fn fit_logistic<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64) -> Result<LogisticModel> {
+    check_same_length(rows, outcomes)?;
+    check_ridge(ridge)?;
+    let Some(first) = rows.first() else {
+        return Err(StatsError::TooFew { needed: 2, got: 0 });
+    };
+    let width = first.as_ref().len();
+    for row in rows {
+        if row.as_ref().len() != width {
+            return Err(StatsError::LengthMismatch {
+                left: width,
+                right: row.as_ref().len(),
+            });
+        }
+        check_finite(row.as_ref())?;
+    }
+    if outcomes.iter().all(|outcome| *outcome == outcomes[0]) {
+        return Err(StatsError::NoVariation { what: "the outcomes" });
+    }
+    newton(rows, outcomes, ridge, width)
+}
+
+/// A model that learns one observation at a time: a second-order update with the running posterior covariance (an
+/// extended Kalman filter for the logistic likelihood). It has no learning rate and depends only on the order of
+/// the observations; after many it is close to the batch fit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OnlineLogistic {
+    model: LogisticModel,
+    /// Covariance of (intercept, weights), row by row.
+    covariance: Vec<f64>,
+    /// Share of the past kept at each step; 1 forgets nothing.
+    retention: f64,
+    observations: u64,
+}
+
+impl OnlineLogistic {
+    /// A model that predicts ½ for everything. `ridge` is the prior precision of each weight; the intercept's is a
+    /// hundredth of it. `retention` in (0, 1] discounts old observations when the world drifts.
+    pub fn new(features: usize, ridge: f64, retention: f64) -> Result<Self> {
+        let model = LogisticModel {
+            intercept: 0.0,
+            weights: vec![0.0; features],
+        };
+        Self::from_model(model, ridge, retention)
+    }
+
+    /// Starts from a known model, which then is what the ridge pulls towards.
+    pub fn from_model(model: LogisticModel, ridge: f64, retention: f64) -> Result<Self> {
+        check_ridge(ridge)?;
+        check_finite(&model.weights)?;
+        check_finite(&[model.intercept])?;
+        if !(retention > 0.0 && retention <= 1.0) {
+            return Err(StatsError::OutOfRange {
+                what: "retention",
+                value: retention,
+                range: "(0, 1]",
+            });
+        }
+        let size = model.weights.len() + 1;
+        let mut covariance = vec![0.0; size * size];
+        for i in 0..size {
+            covariance[i * size + i] = if i == 0 { 100.0 } else { 1.0 } / ridge;
+        }
+        Ok(Self {
+            model,
+            covariance,
+            retention,
+            observations: 0,
+        })
+    }
+
+    /// The model as it is now.
+    pub fn model(&self) -> &LogisticModel {
+        &self.model
+    }
+
+    /// How many observations were learned from.
+    pub fn observations(&self) -> u64 {
+        self.observations
+    }
+
+    /// Learns from one observation and returns what was predicted before it.
+    pub fn observe(&mut self, features: &[f64], outcome: bool) -> Result<f64> {
+        let predicted = self.model.predict(features)?;
+        let size = features.len() + 1;
+        let x = |i: usize| if i == 0 { 1.0 } else { features[i - 1] };
+        let inflate = 1.0 / self.retention;
+        let gain: Vec<f64> = (0..size)
+            .map(|i| {
+                (0..size)
+                    .map(|j| self.covariance[i * size + j] * inflate * x(j))
+                    .sum()
+            })
+            .collect();
+        let spread: f64 = (0..size).map(|i| x(i) * gain[i]).sum();
+        let weight = predicted * (1.0 - predicted);
+        let scale = weight / (1.0 + weight * spread);
+        let surprise = f64::from(u8::from(outcome)) - predicted;
+        let mut covariance = self.covariance.clone();
+        for i in 0..size {
+            for j in 0..size {
+                let entry = &mut covariance[i * size + j];
+                *entry = *entry * inflate - scale * gain[i] * gain[j];
+            }
+        }
+        // Posterior covariance times x times the residual; P⁺x = gain / (1 + w x'Px).
+        let step = surprise / (1.0 + weight * spread);
+        let updated: Vec<f64> = (0..size)
+            .map(|i| if i == 0 { self.model.intercept } else { self.model.weights[i - 1] } + step * gain[i])
+            .collect();
+        check_finite(&updated)?;
+        check_finite(&covariance)?;
+        self.covariance = covariance;
+        self.model.intercept = updated[0];
+        self.model.weights.copy_from_slice(&updated[1..]);
+        self.observations += 1;
+        Ok(predicted)
+    }
+}
+
+fn newton<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64, width: usize) -> Result<LogisticModel> {
+    const MOST: usize = 100;
+    let size = width + 1;
+    let mut theta = vec![0.0; size];
+    let mut loss = objective(rows, outcomes, ridge, &theta);
+    for _ in 0..MOST {
+        let mut gradient = vec![0.0; size];
+        let mut hessian = vec![0.0; size * size];
+        for (row, &outcome) in rows.iter().zip(outcomes) {
+            let features = row.as_ref();
+            let p = sigmoid(theta[0] + dot(&theta[1..], features));
+            let residual = p - f64::from(u8::from(outcome));
+            let weight = p * (1.0 - p);
+            let x = |i: usize| if i == 0 { 1.0 } else { features[i - 1] };
+            for i in 0..size {
+                gradient[i] += residual * x(i);
+                for j in 0..=i {
+                    hessian[i * size + j] += weight * x(i) * x(j);
+                }
+            }
+        }
+        for i in 1..size {
+            gradient[i] += ridge * theta[i];
+            hessian[i * size + i] += ridge;
+        }
+        // Perfectly certain predictions leave the intercept without curvature.
+        hessian[0] += 1e-12;
+        let step = solve_cholesky(&mut hessian, &gradient, size)?;
+        let largest = step.iter().fold(0.0_f64, |most, s| most.max(s.abs()));
+        let scale = theta.iter().fold(1.0_f64, |most, t| most.max(t.abs()));
+        // Halve the step until the loss does not rise: Newton alone may overshoot from far away.
+        let mut factor = 1.0;
+        loop {
+            let candidate: Vec<f64> = theta.iter().zip(&step).map(|(t, s)| t - factor * s).collect();
+            let next = objective(rows, outcomes, ridge, &candidate);
+            if next <= loss + 1e-12 * loss.abs() || factor < 1e-10 {
+                (theta, loss) = (candidate, next);
+                break;
+            }
+            factor *= 0.5;
+        }
+        if largest <= 1e-13 * scale {
+            return Ok(LogisticModel {
+                intercept: theta[0],
+                weights: theta[1..].to_vec(),
+            });
+        }
+        // Rounding may keep the last digits moving; a step this small is as good as it gets.
+        if largest <= 1e-10 * scale && factor < 1.0 {
+            return Ok(LogisticModel {
+                intercept: theta[0],
+                weights: theta[1..].to_vec(),
+            });
+        }
+    }
+    Err(StatsError::NotConverged { iterations: MOST })
+}
+
+fn objective<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64, theta: &[f64]) -> f64 {
+    let penalty = 0.5 * ridge * dot(&theta[1..], &theta[1..]);
+    let losses = rows.iter().zip(outcomes).map(|(row, &outcome)| {
+        let z = theta[0] + dot(&theta[1..], row.as_ref());
+        let signed = if outcome { -z } else { z };
+        if signed > 0.0 {
+            signed + (-signed).exp().ln_1p()
+        } else {
+            signed.exp().ln_1p()
+        }
+    });
+    losses.sum::<f64>() + penalty
+}
+
+/// Solves `A x = b` for a symmetric positive definite matrix given by its lower triangle.
+fn solve_cholesky(matrix: &mut [f64], b: &[f64], size: usize) -> Result<Vec<f64>> {
+    for i in 0..size {
+        for j in 0..=i {
+            let known: f64 = (0..j).map(|k| matrix[i * size + k] * matrix[j * size + k]).sum();
+            let value = matrix[i * size + j] - known;
+            if i == j {
+                if value.is_nan() || value <= 0.0 {
+                    return Err(StatsError::NoVariation { what: "the features" });
+                }
+                matrix[i * size + i] = value.sqrt();
+            } else {
+                matrix[i * size + j] = value / matrix[j * size + j];
+            }
+        }
+    }
+    let mut x = b.to_vec();
+    for i in 0..size {
+        let known: f64 = (0..i).map(|k| matrix[i * size + k] * x[k]).sum();
+        x[i] = (x[i] - known) / matrix[i * size + i];
+    }
+    for i in (0..size).rev() {
+        let known: f64 = (i + 1..size).map(|k| matrix[k * size + i] * x[k]).sum();
+        x[i] = (x[i] - known) / matrix[i * size + i];
+    }
+    Ok(x)
+}
+
+fn sigmoid(z: f64) -> f64 {
+    if z >= 0.0 {
+        1.0 / (1.0 + (-z).exp())
+    } else {
+        let e = z.exp();
+        e / (1.0 + e)
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn check_ridge(ridge: f64) -> Result<()> {
+    if ridge > 0.0 && ridge.is_finite() {
+        return Ok(());
+    }
+    Err(StatsError::OutOfRange {
+        what: "ridge",
+        value: ridge,
+        range: "(0, ∞)",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::{stream, uniform};
+    use super::super::testing::{A, B, assert_close};
+    use super::*;
+
+    const OUTCOMES: [bool; 12] = [
+        true, false, true, true, true, false, false, false, true, false, true, true,
+    ];
+
+    fn rows() -> Vec<[f64; 2]> {
+        A.iter().zip(B).map(|(&a, b)| [a, b]).collect()
+    }
+
+    // Oracle: `python perf/peers/stats_oracle.py logistic` (scikit-learn, newton-cholesky, tol 1e-14).
+    #[test]
+    fn batch_agrees_with_scikit_learn() {
+        for (ridge, intercept, first, second) in [
+            (1.0, -0.33253185880890535, 0.7173556868751633, 0.4973201288600532),
+            (0.01, -3.4295845017329634, 5.603846286523975, 1.2875528041113782),
+            (10.0, 0.25224802222329, 0.08885614254544814, 0.06291759177794139),
+        ] {
+            let model = fit_logistic(&rows(), &OUTCOMES, ridge).unwrap();
+            assert_close(model.intercept, intercept, 1e-9);
+            assert_close(model.weights[0], first, 1e-9);
+            assert_close(model.weights[1], second, 1e-9);
+        }
+    }
+
+    // Oracle: the same recursion with numpy matrices.
+    #[test]
+    fn online_agrees_with_numpy() {
+        for (retention, intercept, first, second) in [
+            (1.0, -0.44066921226436784, 0.7589575902023487, 0.5147240833671177),
+            (0.9, -0.7133702559296082, 1.2037828791238807, 0.7088684971842034),
+        ] {
+            let mut online = OnlineLogistic::new(2, 1.0, retention).unwrap();
+            for (row, &outcome) in rows().iter().zip(&OUTCOMES) {
+                online.observe(row, outcome).unwrap();
+            }
+            assert_eq!(online.observations(), 12);
+            assert_close(online.model().intercept, intercept, 1e-11);
+            assert_close(online.model().weights[0], first, 1e-11);
+            assert_close(online.model().weights[1], second, 1e-11);
+        }
+    }
+
+    #[test]
+    fn online_comes_close_to_batch() {
+        let mut random = stream(42, 0);
+        let (mut rows, mut outcomes) = (Vec::new(), Vec::new());
+        let mut online = OnlineLogistic::new(2, 1.0, 1.0).unwrap();
+        for _ in 0..2000 {
+            let row = [uniform(&mut random) * 4.0 - 2.0, uniform(&mut random) * 4.0 - 2.0];
+            let outcome = uniform(&mut random) < sigmoid(0.5 + 1.5 * row[0] - row[1]);
+            online.observe(&row, outcome).unwrap();
+            rows.push(row);
+            outcomes.push(outcome);
+        }
+        let batch = fit_logistic(&rows, &outcomes, 1.0).unwrap();
+        assert!((batch.weights[0] - 1.5).abs() < 0.2 && (batch.weights[1] + 1.0).abs() < 0.2);
+        assert!((online.model().intercept - batch.intercept).abs() < 0.1);
+        assert!((online.model().weights[0] - batch.weights[0]).abs() < 0.1);
+        assert!((online.model().weights[1] - batch.weights[1]).abs() < 0.1);
+    }
+
+    #[test]
+    fn separable_data_have_a_ridge_solution() {
+        let model = fit_logistic(&[[-1.0], [1.0]], &[false, true], 1e-4).unwrap();
+        assert!(model.weights[0] > 3.0 && model.weights[0].is_finite());
+        assert_close(model.predict(&[0.0]).unwrap(), 0.5, 1e-6);
+    }
+
+    #[test]
+    fn bad_input_is_refused() {
+        let empty: [[f64; 1]; 0] = [];
+        assert!(fit_logistic(&empty, &[], 1.0).is_err());
+        assert!(fit_logistic(&[[1.0], [2.0]], &[true, true], 1.0).is_err());
+        assert!(fit_logistic(&[[1.0], [2.0]], &[true, false], 0.0).is_err());
+        assert!(fit_logistic(&[vec![1.0], vec![]], &[true, false], 1.0).is_err());
+        assert!(fit_logistic(&[[f64::NAN], [2.0]], &[true, false], 1.0).is_err());
+        assert!(OnlineLogistic::new(1, 1.0, 0.0).is_err());
+        let mut online = OnlineLogistic::new(1, 1.0, 1.0).unwrap();
+        assert!(online.observe(&[1.0, 2.0], true).is_err());
+        assert!(online.observe(&[f64::INFINITY], true).is_err());
+        assert_eq!(online.observations(), 0);
+        // A constant feature is fine: the ridge decides.
+        assert!(fit_logistic(&[[1.0], [1.0]], &[true, false], 1.0).is_ok());
+    }
+}

@@ -1,0 +1,362 @@
+//! Before the run: what can this design show? Power, sample size and smallest detectable difference of paired
+//! designs, and the smallest p that a design can reach whatever happens.
+
+use super::distribution::{binomial_cdf, binomial_density, binomial_sf_inclusive};
+use super::distribution::{noncentral_student_sf, normal_quantile, student_critical};
+use super::error::{Result, StatsError, check_open_unit};
+use super::exact::sign_test;
+use super::hypothesis::Alternative;
+
+/// No design asks for more pairs than this.
+const MOST_PAIRS: u64 = 1_000_000_000;
+
+/// The chance that a paired t-test of `pairs` pairs finds a mean difference of `effect` standard deviations of
+/// the differences.
+pub fn paired_t_power(effect: f64, pairs: u64, alpha: f64, alternative: Alternative) -> Result<f64> {
+    check_effect(effect)?;
+    check_open_unit("alpha", alpha)?;
+    if pairs < 2 {
+        return Err(StatsError::TooFew {
+            needed: 2,
+            got: usize::try_from(pairs).unwrap_or(usize::MAX),
+        });
+    }
+    let df = (pairs - 1) as f64;
+    let delta = effect * (pairs as f64).sqrt();
+    Ok(match alternative {
+        Alternative::TwoSided => {
+            let t = student_critical(1.0 - alpha, df);
+            noncentral_student_sf(t, df, delta) + noncentral_student_sf(t, df, -delta)
+        }
+        Alternative::Greater => one_sided_power(alpha, df, delta),
+        Alternative::Less => one_sided_power(alpha, df, -delta),
+    }
+    .min(1.0))
+}
+
+/// The fewest pairs with which a paired t-test reaches `power`.
+pub fn paired_t_pairs(effect: f64, power: f64, alpha: f64, alternative: Alternative) -> Result<u64> {
+    check_open_unit("power", power)?;
+    if effect == 0.0 {
+        return Err(StatsError::OutOfRange {
+            what: "effect",
+            value: effect,
+            range: "other than zero",
+        });
+    }
+    // Doubling, then halving: power rises with the number of pairs when the effect has the right sign.
+    let mut enough = 2;
+    while paired_t_power(effect, enough, alpha, alternative)? < power {
+        enough *= 2;
+        if enough > MOST_PAIRS {
+            return Err(StatsError::OutOfRange {
+                what: "effect",
+                value: effect,
+                range: "large enough, and in the direction asked for, to be found with 10^9 pairs",
+            });
+        }
+    }
+    let mut too_few = enough / 2;
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        if paired_t_power(effect, middle, alpha, alternative)? < power {
+            too_few = middle;
+        } else {
+            enough = middle;
+        }
+    }
+    Ok(enough)
+}
+
+/// The smallest effect (in standard deviations of the differences) that `pairs` pairs find with `power`.
+pub fn paired_t_detectable(pairs: u64, power: f64, alpha: f64, alternative: Alternative) -> Result<f64> {
+    check_open_unit("power", power)?;
+    let sign = if alternative == Alternative::Less {
+        -1.0
+    } else {
+        1.0
+    };
+    // At no effect the power is alpha: anything more is asked of an effect.
+    if paired_t_power(0.0, pairs, alpha, alternative)? >= power {
+        return Ok(0.0);
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    while paired_t_power(sign * high, pairs, alpha, alternative)? < power {
+        low = high;
+        high *= 2.0;
+        if high > 1e9 {
+            return Err(StatsError::NotConverged { iterations: 30 });
+        }
+    }
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if paired_t_power(sign * middle, pairs, alpha, alternative)? < power {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(sign * high)
+}
+
+/// The chance that the exact McNemar test of `pairs` pass/fail pairs is significant, when a pair is won with
+/// probability `win` and lost with probability `loss`. Enumerates the number of discordant pairs.
+pub fn mcnemar_power(win: f64, loss: f64, pairs: u64, alpha: f64, alternative: Alternative) -> Result<f64> {
+    check_open_unit("alpha", alpha)?;
+    for (what, value) in [("win", win), ("loss", loss), ("win + loss", win + loss)] {
+        super::error::check_probability(what, value)?;
+    }
+    if pairs > 1_000_000 {
+        return Err(StatsError::OutOfRange {
+            what: "pairs",
+            value: pairs as f64,
+            range: "at most 10^6",
+        });
+    }
+    let discordant = win + loss;
+    if discordant == 0.0 {
+        return Ok(0.0);
+    }
+    let share = win / discordant;
+    let mut power = 0.0;
+    // The fewest wins that are significant; it rises with the number of discordant pairs, never by more than one.
+    let mut needed = 1;
+    let one_sided = if alternative == Alternative::TwoSided {
+        alpha / 2.0
+    } else {
+        alpha
+    };
+    for m in 1..=pairs {
+        while needed <= m && sign_test(needed, m - needed, Alternative::Greater) > one_sided {
+            needed += 1;
+        }
+        if needed > m {
+            continue;
+        }
+        let weight = binomial_density(m as f64, pairs as f64, discordant, 1.0 - discordant);
+        if weight < 1e-18 {
+            continue;
+        }
+        let above = binomial_sf_inclusive(needed, m, share);
+        let below = binomial_cdf(m - needed, m, share);
+        power += weight
+            * match alternative {
+                Alternative::TwoSided => above + below,
+                Alternative::Greater => above,
+                Alternative::Less => below,
+            };
+    }
+    Ok(power.min(1.0))
+}
+
+/// The smallest p that a sign-flip, signed-rank or sign test of this many (non-zero, untied) differences can
+/// reach: all differences have the same sign. Also McNemar's, for as many discordant pairs.
+pub fn smallest_p(differences: u64, alternative: Alternative) -> f64 {
+    let one_sided = (-(differences as f64)).exp2();
+    if alternative == Alternative::TwoSided {
+        (2.0 * one_sided).min(1.0)
+    } else {
+        one_sided
+    }
+}
+
+/// How many differences a sign-flip, signed-rank or sign test needs to be able to reach p ≤ `alpha` at all.
+pub fn differences_needed(alpha: f64, alternative: Alternative) -> Result<u64> {
+    check_open_unit("alpha", alpha)?;
+    let mut needed = 1;
+    while smallest_p(needed, alternative) > alpha {
+        needed += 1;
+    }
+    Ok(needed)
+}
+
+/// The smallest p that `resamples` Monte-Carlo resamples can reach.
+pub fn smallest_monte_carlo_p(resamples: u64) -> f64 {
+    1.0 / (resamples as f64 + 1.0)
+}
+
+/// What `observations` in clusters of average size `cluster_size` are worth in independent ones:
+/// `n / (1 + (m − 1) ρ)` with the intra-class correlation ρ (Kish 1965).
+pub fn effective_sample_size(observations: f64, cluster_size: f64, correlation: f64) -> Result<f64> {
+    if !(observations >= 0.0 && observations.is_finite()) {
+        return Err(StatsError::OutOfRange {
+            what: "observations",
+            value: observations,
+            range: "[0, ∞)",
+        });
+    }
+    if !(cluster_size >= 1.0 && cluster_size.is_finite()) {
+        return Err(StatsError::OutOfRange {
+            what: "cluster size",
+            value: cluster_size,
+            range: "[1, ∞)",
+        });
+    }
+    super::error::check_probability("correlation", correlation)?;
+    Ok(observations / (1.0 + (cluster_size - 1.0) * correlation))
+}
+
+/// The smallest mean difference that `pairs` normal differences with `standard_deviation` show with `power`:
+/// `(z_{1−α} + z_{power}) · sd / √n`, the textbook figure, without the t-distribution's small-sample penalty.
+pub fn normal_detectable(
+    standard_deviation: f64,
+    pairs: f64,
+    power: f64,
+    alpha: f64,
+    alternative: Alternative,
+) -> Result<f64> {
+    check_open_unit("alpha", alpha)?;
+    check_open_unit("power", power)?;
+    if !(standard_deviation >= 0.0 && standard_deviation.is_finite()) {
+        return Err(StatsError::OutOfRange {
+            what: "standard deviation",
+            value: standard_deviation,
+            range: "[0, ∞)",
+        });
+    }
+    if !(pairs >= 1.0 && pairs.is_finite()) {
+        return Err(StatsError::OutOfRange {
+            what: "pairs",
+            value: pairs,
+            range: "[1, ∞)",
+        });
+    }
+    let tail = if alternative == Alternative::TwoSided {
+        alpha / 2.0
+    } else {
+        alpha
+    };
+    Ok(((normal_quantile(1.0 - tail) + normal_quantile(power)) * standard_deviation / pairs.sqrt()).max(0.0))
+}
+
+fn one_sided_power(alpha: f64, df: f64, delta: f64) -> f64 {
+    // Above one half the critical value is negative; mirror it.
+    let t = if alpha <= 0.5 {
+        student_critical(1.0 - 2.0 * alpha, df)
+    } else {
+        -student_critical(2.0 * alpha - 1.0, df)
+    };
+    noncentral_student_sf(t, df, delta)
+}
+
+fn check_effect(effect: f64) -> Result<()> {
+    if effect.is_finite() && effect.abs() <= 1e9 {
+        return Ok(());
+    }
+    Err(StatsError::OutOfRange {
+        what: "effect",
+        value: effect,
+        range: "[-10^9, 10^9]",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{assert_close, assert_relative};
+    use super::*;
+
+    // Oracle: `python perf/peers/stats_oracle.py power` (statsmodels TTestPower).
+    #[test]
+    fn paired_t_agrees_with_statsmodels() {
+        for (effect, pairs, alpha, two_sided, greater) in [
+            (0.5, 20, 0.05, 0.5645044184390203, 0.6951493382443411),
+            (0.2, 100, 0.05, 0.508264806621038, 0.6336177553523548),
+            (
+                0.3333333333333333,
+                73,
+                0.05,
+                0.8022989433830339,
+                0.880247068064328,
+            ),
+            (1.0, 5, 0.05, 0.4013899173717948, 0.5797373588621886),
+            (0.1, 10, 0.01, 0.012651496247490889, 0.02001316471492265),
+            (0.8, 15, 0.001, 0.22290445965377398, 0.3076365352609294),
+        ] {
+            let two = paired_t_power(effect, pairs, alpha, Alternative::TwoSided).unwrap();
+            assert_relative(two, two_sided, 1e-11);
+            let one = paired_t_power(effect, pairs, alpha, Alternative::Greater).unwrap();
+            assert_relative(one, greater, 1e-11);
+        }
+    }
+
+    #[test]
+    fn pairs_and_detectable_effect_agree_with_statsmodels() {
+        for (effect, power, pairs) in [
+            (0.5, 0.8, 34),
+            (0.3333333333333333, 0.8, 73),
+            (0.6666666666666666, 0.8, 20),
+            (0.2, 0.9, 265),
+            (0.05, 0.8, 3142),
+        ] {
+            assert_eq!(
+                paired_t_pairs(effect, power, 0.05, Alternative::TwoSided).unwrap(),
+                pairs
+            );
+        }
+        for (pairs, power, effect) in [
+            (15, 0.8, 0.7780225697856631),
+            (50, 0.8, 0.40418300213604247),
+            (280, 0.9, 0.1943879049394764),
+        ] {
+            let found = paired_t_detectable(pairs, power, 0.05, Alternative::TwoSided).unwrap();
+            assert_close(found, effect, 1e-11);
+        }
+    }
+
+    // Oracle: the double sum over outcomes, same command.
+    #[test]
+    fn mcnemar_agrees_with_enumeration() {
+        for (win, loss, pairs, two_sided, greater) in [
+            (0.2, 0.05, 50, 0.477526724607239, 0.6088049740534313),
+            (0.1, 0.1, 40, 0.018708075364806495, 0.020015313110436507),
+            (0.3, 0.0, 30, 0.9234052479924492, 0.9698450568979106),
+        ] {
+            let two = mcnemar_power(win, loss, pairs, 0.05, Alternative::TwoSided).unwrap();
+            assert_close(two, two_sided, 1e-12);
+            let one = mcnemar_power(win, loss, pairs, 0.05, Alternative::Greater).unwrap();
+            assert_close(one, greater, 1e-12);
+        }
+    }
+
+    #[test]
+    fn floors() {
+        assert_close(smallest_p(5, Alternative::TwoSided), 0.0625, 0.0);
+        assert_close(smallest_p(0, Alternative::TwoSided), 1.0, 0.0);
+        assert_eq!(differences_needed(0.05, Alternative::TwoSided), Ok(6));
+        assert_eq!(differences_needed(0.05, Alternative::Greater), Ok(5));
+        assert_close(smallest_monte_carlo_p(999), 0.001, 1e-15);
+        assert_close(effective_sample_size(100.0, 5.0, 0.25).unwrap(), 50.0, 1e-12);
+        // (1.644853627 + 0.841621234) · 0.3 / 10
+        assert_close(
+            normal_detectable(0.3, 100.0, 0.8, 0.05, Alternative::Greater).unwrap(),
+            0.0745942458157316,
+            1e-12,
+        );
+    }
+
+    #[test]
+    fn bad_designs_are_refused() {
+        assert!(paired_t_power(0.5, 1, 0.05, Alternative::TwoSided).is_err());
+        assert!(paired_t_power(f64::NAN, 9, 0.05, Alternative::TwoSided).is_err());
+        assert!(paired_t_pairs(0.0, 0.8, 0.05, Alternative::TwoSided).is_err());
+        assert!(paired_t_pairs(-0.5, 0.8, 0.05, Alternative::Greater).is_err());
+        assert!(mcnemar_power(0.7, 0.7, 10, 0.05, Alternative::TwoSided).is_err());
+        assert_eq!(mcnemar_power(0.0, 0.0, 10, 0.05, Alternative::TwoSided), Ok(0.0));
+        assert!(effective_sample_size(10.0, 0.5, 0.1).is_err());
+        assert!(differences_needed(0.0, Alternative::TwoSided).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn power_rises_with_effect_and_pairs(effect in 0.01..2.0f64, more in 0.01..1.0f64, pairs in 2u64..200, alpha in 0.001..0.5f64) {
+            let power = |effect, pairs| paired_t_power(effect, pairs, alpha, Alternative::TwoSided).unwrap();
+            prop_assert!(power(effect, pairs) <= power(effect + more, pairs) + 1e-12);
+            prop_assert!(power(effect, pairs) <= power(effect, pairs + 5) + 1e-12);
+            prop_assert!(power(effect, pairs) >= alpha - 1e-12);
+            assert_close(power(effect, pairs), power(-effect, pairs), 1e-12);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Stories that are too long for unit tests.
+
+mod sequential_error_rates;
