@@ -401,7 +401,17 @@ impl Conversation {
                 .iter()
                 .filter(|action| self.reader.specificity(action) == Specificity::Specific)
                 .count(),
-            opens: questions.asked > 0 || new_actions > 0,
+            other_questions: questions
+                .open
+                .iter()
+                .filter(|question| !blockers.blockers.iter().any(|blocker| blocker.text == **question))
+                .count(),
+            asked: questions.asked,
+            new_actions,
+            closes: self.open_before.is_some_and(|open| open > 0)
+                && questions.open.is_empty()
+                && (!questions.answered.is_empty() || !outputs.decisions.is_empty())
+                && self.agents.len() < 2,
             claims: claims.findings.len(),
             empty: claims.findings.is_empty()
                 && outputs.decisions.is_empty()

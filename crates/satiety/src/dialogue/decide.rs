@@ -16,8 +16,13 @@ pub(super) struct Facts {
     pub(super) open_questions: usize,
     pub(super) actions: usize,
     pub(super) specific_actions: usize,
-    /// Opens something: a first-time question or an action that nobody named before.
-    pub(super) opens: bool,
+    /// Open questions that do not name a blocker.
+    pub(super) other_questions: usize,
+    /// Questions asked for the first time, and actions that nobody named before.
+    pub(super) asked: usize,
+    pub(super) new_actions: usize,
+    /// The last open questions were closed here, by an answer or a decision, and nobody else is left to be heard.
+    pub(super) closes: bool,
     pub(super) claims: usize,
     /// No claims, decisions, questions or actions.
     pub(super) empty: bool,
@@ -35,6 +40,8 @@ pub(super) struct Course {
     high_readiness_in_run: bool,
     blocked_run: u32,
     repeats: u32,
+    /// Most new claims in any round before the present one.
+    peak: usize,
     /// Page's CUSUM over claims.
     pub(super) cusum: f64,
     signal: Option<Signal>,
@@ -112,6 +119,7 @@ pub(super) fn decide(course: &mut Course, facts: Facts, profile: &Profile) -> De
         Rule::Cusum => by_matrix(course, facts, profile, course.cusum > rules.cusum_alarm),
         Rule::Course => by_course(course, facts, profile),
     };
+    course.peak = course.peak.max(facts.new);
     course.signal = Some(signal);
     Decision {
         signal,
@@ -180,17 +188,20 @@ fn by_course(course: &Course, facts: Facts, profile: &Profile) -> (Signal, Level
             when_low(course, facts, rules)
         } else if course.repeats < rules.minimum_repeats {
             (Signal::Continue, Ground::TooFewRepeats)
-        } else if facts.opens && facts.open_questions > 0 {
+        } else if is_pause(facts) {
             (Signal::Continue, Ground::Pause)
         } else {
             when_low(course, facts, rules)
         };
         return (signal, Level::Low, ground);
     }
-    if tapering && facts.blocked && facts.open_questions <= 1 && facts.actions > 0 && course.blocked_run > 1 {
+    if tapering && facts.blocked && (facts.other_questions == 0 || course.blocked_run > 1) {
         return (Signal::Escalate, level, Ground::BlockedOtherwiseDone);
     }
-    if tapering && done && !facts.blocked {
+    // The round that closes the last question may be full of new claims: they are what was asked for. Only a round
+    // that finds more than any before is still on the way up.
+    let closing = course.rounds > 1 && facts.closes && facts.new <= course.peak;
+    if (tapering || closing) && done && !facts.blocked {
         return (Signal::Ship, level, Ground::Settled);
     }
     // What was settled is reopened by new ground, new questions or a blocker, not by a plan worded less well.
@@ -200,6 +211,12 @@ fn by_course(course: &Course, facts: Facts, profile: &Profile) -> (Signal, Level
         return (before, level, Ground::StillSettled);
     }
     (Signal::Continue, level, Ground::Producing)
+}
+
+/// A quiet round that opens something while there is something to find out.
+fn is_pause(facts: Facts) -> bool {
+    let opens = facts.asked > 0 || (facts.readiness == Level::Low && facts.new_actions > 0);
+    opens && facts.open_questions > 0
 }
 
 /// The LOW row of the matrix with the conditions of 4.2.
@@ -250,7 +267,10 @@ mod tests {
             open_questions: 0,
             actions: 1,
             specific_actions: 1,
-            opens: false,
+            other_questions: 0,
+            asked: 0,
+            new_actions: 0,
+            closes: false,
             claims: new + repeated,
             empty: new + repeated == 0,
             new,
@@ -360,9 +380,46 @@ mod tests {
     }
 
     #[test]
+    fn the_round_that_closes_the_last_question_ships_unless_it_finds_more_than_any_before() {
+        let closing = Facts {
+            closes: true,
+            ..facts(4, 0, 4, High)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), closing]),
+            [Continue, Ship]
+        );
+        assert_eq!(
+            signals("default", &[facts(3, 0, 3, Low), closing]),
+            [Continue, Continue]
+        );
+    }
+
+    #[test]
+    fn a_plan_that_only_waits_for_its_blocker_is_escalated_before_it_falls_silent() {
+        let blocked = Facts {
+            blocked: true,
+            open_questions: 1,
+            ..facts(1, 3, 4, Medium)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), blocked]),
+            [Continue, Escalate]
+        );
+        let busy = Facts {
+            other_questions: 1,
+            ..blocked
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), busy]),
+            [Continue, Continue]
+        );
+    }
+
+    #[test]
     fn a_quiet_round_that_opens_something_is_a_pause() {
         let pause = Facts {
-            opens: true,
+            asked: 1,
             open_questions: 2,
             ..facts(0, 3, 4, Low)
         };
@@ -373,7 +430,10 @@ mod tests {
             Escalate
         );
         let stuck = Facts {
-            opens: false,
+            other_questions: 0,
+            asked: 0,
+            new_actions: 0,
+            closes: false,
             ..pause
         };
         assert_eq!(signals("default", &[facts(4, 0, 4, Low), stuck])[1], Escalate);
