@@ -4,7 +4,6 @@
 //!   stored with every vector so that vectors of different models never mix.
 //! - [`minilm::MiniLm`] is all-MiniLM-L6-v2 inside the binary (int8), or f32 weights from a folder.
 
-
 //!
 //! Nothing here decides anything about novelty or stopping; thresholds live in the library, keyed by the id.
 mod embedder;
