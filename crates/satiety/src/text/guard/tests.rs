@@ -41,6 +41,8 @@ fn numbers() {
             ("It handles 10,000 requests", "10k requests are handled"),
             ("The timeout is 5 minutes", "The timeout is 300 seconds"),
             ("Half of the users left", "50% of users left"),
+            ("A fifth of the users left", "20% of users left"),
+            ("Above ten million rows", "Above 10 million rows"),
             ("Latency fell by 40%", "Latency fell"),
             ("Three of the five nodes failed", "5 nodes, of which 3 failed"),
         ],
@@ -89,6 +91,10 @@ fn negation() {
             ("No blockers remain", "All blockers are resolved"),
             ("We cannot ship until legal signs", "We can ship once legal signs"),
             ("Nobody owns the rota", "The rota has no owner"),
+            (
+                "Staging does not resemble production",
+                "Staging differs from production",
+            ),
         ],
     );
 }
@@ -116,6 +122,10 @@ fn opposites() {
             ),
             ("Do not disable the flag", "Keep the flag enabled"),
             ("Latency rose", "Latency increased"),
+            (
+                "The alert fires on every deploy",
+                "Each deploy sets the alert off",
+            ),
             (
                 "Throughput rose because latency fell",
                 "Latency fell, so throughput rose",
@@ -199,6 +209,7 @@ fn strength() {
         &[
             ("All tests pass on main", "Some tests pass on main"),
             ("Only admins can delete projects", "Admins can delete projects"),
+            ("Most jobs fail at night", "A few jobs fail at night"),
         ],
     );
     check(
