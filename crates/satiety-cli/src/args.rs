@@ -17,6 +17,8 @@ const STYLES: Styles = Styles::styled()
 #[command(after_help = "Start with `satiety demo`. Every command has examples in its `--help`.")]
 #[command(after_long_help = "Examples:
   satiety demo                          everything that works so far, on bundled examples
+  satiety score conversation.json       CONTINUE, SHIP, STOP or ESCALATE, and why
+  satiety watch trace.jsonl             the same, while the conversation goes on
   satiety db status                     what is in the store
   satiety doctor                        is everything there that the commands need?
   satiety config show                   every setting, and where its value comes from
@@ -27,6 +29,7 @@ Exit codes:
    2  wrong usage or bad input
    3  inconclusive
    4  the environment failed: store, network, model or file system
+  10, 11, 12  with --exit-code: SHIP, STOP, ESCALATE
   70  a bug in satiety itself")]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -73,6 +76,20 @@ pub(crate) enum ColorWhen {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Play the bundled examples through everything that works so far, on a fresh store
+    #[command(after_help = "Example:\n  satiety demo")]
+    Demo,
+    /// Say what to do about a conversation: CONTINUE, SHIP, STOP or ESCALATE, and why
+    Score(ScoreArgs),
+    /// Follow a conversation that is still being written, and say when to stop
+    Watch(WatchArgs),
+    /// Score a folder of labelled conversations: confusion matrix, and what other thresholds would change
+    Sweep(SweepArgs),
+    /// Choose and check the sentence model
+    #[command(subcommand)]
+    Models(Models),
+    /// Fit the threshold of a sentence model from pairs of texts that do or do not say the same
+    Calibrate(CalibrateArgs),
     /// Look after the store: status, migrations, retention, export, import, backup
     #[command(subcommand)]
     Db(Db),
@@ -96,6 +113,175 @@ pub(crate) enum Command {
         /// The folder
         folder: PathBuf,
     },
+}
+
+/// Options of `score`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety score examples/transcripts/queue-choice.json
+  satiety score chat.json --format json | jq .stop_recommendation
+  satiety score trace.jsonl --exit-code || echo \"exit $?\"
+  my-agent --transcript | satiety score - --embedder none
+
+Input: a transcript (a JSON object with `rounds`), a trace (JSON Lines of type `round`), a chat log (messages with
+`role` and `content`) or a coding agent's session log. The shape is found out from the content.
+
+With --exit-code: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12.")]
+pub(crate) struct ScoreArgs {
+    /// The conversation, or `-` for standard input
+    pub(crate) file: PathBuf,
+    /// Show the signal after every round, and where it would have stopped
+    #[arg(long)]
+    pub(crate) at_every_round: bool,
+    /// Exit with the signal: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+    /// The shape of the input, instead of finding it out
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) input: Option<InputShape>,
+    /// Who sorts plain messages into claims, questions and actions
+    #[arg(long, value_name = "BY", default_value = "rules")]
+    pub(crate) extract: ExtractWith,
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+    /// Keep the conversation and its verdicts in the store [env: `SATIETY_DIALOGUE_RECORD`]
+    #[arg(long)]
+    pub(crate) record: bool,
+}
+
+/// How conversations are judged.
+#[derive(Debug, Args)]
+pub(crate) struct Judging {
+    /// `default`, `spec`, or the path of a TOML file [env: `SATIETY_DIALOGUE_PROFILE`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// The sentence model: `builtin`, `dir:FOLDER`, `ollama:MODEL`, `openai:MODEL` or `none` [env: `SATIETY_MODELS_EMBEDDER`]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) embedder: Option<String>,
+}
+
+/// Options of `watch`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety watch trace.jsonl
+  satiety watch session.jsonl --exit-code --idle 600 && echo go on
+
+Ends at the first signal that is not CONTINUE, or with --idle when the file has not grown for so long.
+With --format json, a line of JSON for each round.")]
+pub(crate) struct WatchArgs {
+    /// The file that is being written
+    pub(crate) file: PathBuf,
+    /// Go on after the first signal that is not CONTINUE
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// End when the file has not grown for this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) idle: Option<u64>,
+    /// Exit with the last signal: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+    /// The shape of the input, instead of finding it out
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) input: Option<InputShape>,
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+}
+
+/// Options of `sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety sweep examples/calibration
+  satiety sweep examples/calibration --k 1 --k 2 --k 3 --semantic 0.7 --semantic 0.75 --semantic 0.82
+
+A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.")]
+pub(crate) struct SweepArgs {
+    /// The folder
+    pub(crate) folder: PathBuf,
+    /// Rounds of low novelty in a row to try; may be repeated
+    #[arg(long, value_name = "N")]
+    pub(crate) k: Vec<u32>,
+    /// Word-overlap thresholds to try; may be repeated
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) jaccard: Vec<f64>,
+    /// Meaning thresholds to try; may be repeated
+    #[arg(long, value_name = "COSINE")]
+    pub(crate) semantic: Vec<f64>,
+    /// Borders of low novelty to try; may be repeated
+    #[arg(long, value_name = "RATE")]
+    pub(crate) low: Vec<f64>,
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+}
+
+/// Commands about models.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Models {
+    /// What can be chosen
+    #[command(after_help = "Example:\n  satiety models list")]
+    List,
+    /// Check that the chosen sentence model does what it should
+    #[command(after_help = "Example:\n  SATIETY_MODELS_EMBEDDER=ollama:all-minilm satiety models verify")]
+    Verify,
+    /// Choose a sentence model: writes `models.embedder` into satiety.toml
+    #[command(after_help = "Example:\n  satiety models use ollama:nomic-embed-text")]
+    Use {
+        /// `builtin`, `dir:FOLDER`, `ollama:MODEL[@URL]`, `openai:MODEL[@URL]` or `none`
+        spec: String,
+    },
+}
+
+/// Options of `calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety calibrate
+  satiety calibrate pairs.jsonl --embedder ollama:nomic-embed-text --write mine.toml
+
+A line of the file is {\"a\": \"…\", \"b\": \"…\", \"same\": true}.")]
+pub(crate) struct CalibrateArgs {
+    /// JSON Lines of pairs, or `-`; without it, the pairs that come with satiety
+    pub(crate) pairs: Option<PathBuf>,
+    /// The share of different pairs that may be taken for the same
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    pub(crate) max_false_positives: f64,
+    /// Write a profile with the fitted threshold
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// The sentence model [env: `SATIETY_MODELS_EMBEDDER`]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) embedder: Option<String>,
+}
+
+/// The shapes of input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputShape {
+    /// A JSON object with `rounds`.
+    Transcript,
+    /// JSON Lines of type `round`.
+    Trace,
+    /// Messages with `role` and `content`.
+    Chat,
+    /// A coding agent's session log.
+    AgentLog,
+}
+
+impl From<InputShape> for satiety::dialogue::input::InputFormat {
+    fn from(shape: InputShape) -> Self {
+        match shape {
+            InputShape::Transcript => Self::Transcript,
+            InputShape::Trace => Self::Trace,
+            InputShape::Chat => Self::Chat,
+            InputShape::AgentLog => Self::AgentLog,
+        }
+    }
+}
+
+/// Who sorts plain messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExtractWith {
+    /// Fixed rules.
+    Rules,
+    /// The chat model of the settings.
+    Model,
 }
 
 /// Commands about the store.

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use satiety::dialogue::Signal;
+
 /// How a command ended. The numbers are part of the interface and never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -11,8 +13,16 @@ pub(crate) enum Exit {
     BadInput,
     /// The environment failed: store, network, model, file system.
     Environment,
+    /// `--exit-code`: SHIP.
+    Ship,
+    /// `--exit-code`: STOP.
+    Stop,
+    /// `--exit-code`: ESCALATE.
+    Escalate,
     /// A bug in satiety itself.
     Bug,
+    /// Ctrl-C.
+    Interrupted,
 }
 
 /// The table that `--help` and the reference page show.
@@ -29,15 +39,30 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (11, "`score --exit-code`: STOP"),
     (12, "`score --exit-code`: ESCALATE"),
     (70, "a bug in satiety itself; please report it"),
+    (130, "interrupted with Ctrl-C"),
 ];
 
 impl Exit {
+    /// The code of a signal, for `--exit-code`.
+    pub(crate) fn of_signal(signal: Signal) -> Self {
+        match signal {
+            Signal::Continue => Self::Done,
+            Signal::Ship => Self::Ship,
+            Signal::Stop => Self::Stop,
+            Signal::Escalate => Self::Escalate,
+        }
+    }
+
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::BadInput => 2,
             Self::Environment => 4,
+            Self::Ship => 10,
+            Self::Stop => 11,
+            Self::Escalate => 12,
             Self::Bug => 70,
+            Self::Interrupted => 130,
         }
     }
 }
@@ -54,7 +79,16 @@ mod tests {
 
     #[test]
     fn every_code_is_in_the_table_once() {
-        for exit in [Exit::Done, Exit::BadInput, Exit::Environment, Exit::Bug] {
+        for exit in [
+            Exit::Done,
+            Exit::BadInput,
+            Exit::Environment,
+            Exit::Ship,
+            Exit::Stop,
+            Exit::Escalate,
+            Exit::Bug,
+            Exit::Interrupted,
+        ] {
             assert_eq!(
                 EXIT_CODES.iter().filter(|(code, _)| *code == exit.code()).count(),
                 1,

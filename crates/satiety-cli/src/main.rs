@@ -45,7 +45,7 @@ fn run() -> Exit {
 }
 
 fn execute(cli: Cli) -> Result<Exit, Failure> {
-    let settings = settings::load(&cli.global)?;
+    let settings = settings::load(&cli)?;
     settings.warn_about_strangers();
     logging::start(&settings);
     let printer = printer::Printer::new(&settings, cli.global.quiet);

@@ -31,6 +31,19 @@ pub(crate) fn table(
         .join("\n")
 }
 
+/// A curve of values from 0 to 1 in one line of blocks.
+pub(crate) fn sparkline(values: &[f64]) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    values
+        .iter()
+        .map(|value| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=7 before")]
+            let index = (value * 7.0).round().clamp(0.0, 7.0) as usize;
+            BLOCKS[index]
+        })
+        .collect()
+}
+
 /// Bytes as a person says them.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
@@ -57,6 +70,11 @@ mod tests {
             [bytes(0), bytes(999), bytes(1000), bytes(12_345_678)],
             ["0 B", "999 B", "1.0 kB", "12.3 MB"]
         );
+    }
+
+    #[test]
+    fn a_curve_stays_in_its_line() {
+        assert_eq!(sparkline(&[0.0, 0.5, 1.0, 7.0, -1.0, f64::NAN]), "▁▅██▁▁");
     }
 
     #[test]

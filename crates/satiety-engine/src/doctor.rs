@@ -82,6 +82,7 @@ impl Engine {
     pub async fn doctor(&self) -> Examination {
         let mut findings = self.examine_store().await;
         findings.push(self.examine_archive());
+        findings.push(self.examine_embedder().await);
         Examination { findings }
     }
 
@@ -125,6 +126,28 @@ impl Engine {
         }
         store.close().await;
         findings
+    }
+
+    /// Opens the sentence model and asks it something; for a remote one this also tells whether its endpoint answers.
+    async fn examine_embedder(&self) -> Finding {
+        if self.settings.embedder == "none" {
+            return Finding::warning(
+                "embedder",
+                "none: texts are compared by words only",
+                "set `models.embedder` to `builtin` to recognise what is said again in other words",
+            );
+        }
+        match self.verify_model().await {
+            Ok(verification) => match verification.checks.iter().find(|check| !check.passed) {
+                None => Finding::good("embedder", format!("{} answers as it should", verification.id)),
+                Some(check) => Finding::bad(
+                    "embedder",
+                    format!("{}: {}: {}", verification.id, check.name, check.detail),
+                    Some("use `--embedder builtin`, or another model".into()),
+                ),
+            },
+            Err(error) => Finding::bad("embedder", error.to_string(), error.hint()),
+        }
     }
 
     fn examine_archive(&self) -> Finding {

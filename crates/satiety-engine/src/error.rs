@@ -1,5 +1,9 @@
 //! Why a use case could not be carried out, sorted by whose turn it is to do something.
 
+use satiety::dialogue::input::InputError;
+use satiety::dialogue::{ConversationError, ProfileError, VectorError};
+use satiety::stats::StatsError;
+use satiety_models::EmbedError;
 use satiety_store::StoreError;
 
 /// Whose fault it is, for exit codes and HTTP status.
@@ -18,6 +22,9 @@ pub enum EngineError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A sentence model.
+    #[error(transparent)]
+    Model(#[from] EmbedError),
     /// A file named in the request.
     #[error("cannot {action} {path}: {cause}")]
     File {
@@ -28,6 +35,65 @@ pub enum EngineError {
         /// The system's words.
         cause: std::io::Error,
     },
+    /// An input that cannot be read as what it should be.
+    #[error("{name}: {source}")]
+    Input {
+        /// The file as the user named it.
+        name: String,
+        /// What is wrong, and where.
+        source: InputError,
+    },
+    /// A line of a file of pairs.
+    #[error("{name}:{line}: {reason}")]
+    Pairs {
+        /// The file as the user named it.
+        name: String,
+        /// Which line.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// No profile of that name.
+    #[error("there is no profile `{name}`, built in or as a file")]
+    NoProfile {
+        /// What was asked for.
+        name: String,
+    },
+    /// A profile file that cannot be used.
+    #[error("{path}: {source}")]
+    ProfileFile {
+        /// The file as the user named it.
+        path: String,
+        /// What is wrong with it.
+        source: ProfileError,
+    },
+    /// A built-in profile that cannot be used: a bug.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A conversation that cannot be scored.
+    #[error(transparent)]
+    Conversation(#[from] ConversationError),
+    /// Vectors that do not fit.
+    #[error(transparent)]
+    Vectors(#[from] VectorError),
+    /// Too little to calculate with.
+    #[error("cannot fit a threshold: {0}")]
+    Statistics(#[from] StatsError),
+    /// A folder in which nothing has a label.
+    #[error("no file in {folder} has a label")]
+    NoLabels {
+        /// The folder as the user named it.
+        folder: String,
+    },
+    /// Something that needs a sentence model, asked for without one.
+    #[error("{what} needs a sentence model, and `models.embedder` is `none`")]
+    NeedsEmbedder {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// A value that JSON cannot hold: a bug.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
 }
 
 impl EngineError {
@@ -35,7 +101,35 @@ impl EngineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => error.hint(),
-            Self::File { .. } => None,
+            Self::Model(error) => Some(match error {
+                EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
+                EmbedError::NotThere { .. } => return None,
+                _ => "check it with `satiety models verify`; `--embedder none` scores by words alone".into(),
+            }),
+            Self::Input { source, .. } => Some(match source {
+                InputError::Empty => "give a transcript, a trace, a chat log or an agent's session log".into(),
+                _ => "`satiety score --help` shows the shapes that are understood; nothing was recorded".into(),
+            }),
+            Self::NoProfile { .. } => Some("use `default`, `spec`, or the path of a TOML file".into()),
+            Self::ProfileFile { .. } => {
+                Some("docs/dialogue.md lists every key of a profile; a file may set only some of them".into())
+            }
+            Self::NoLabels { .. } => Some(
+                "a label is the key `_expected` in a transcript, such as {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}"
+                    .into(),
+            ),
+            Self::NeedsEmbedder { .. } => Some("choose one with `--embedder builtin`".into()),
+            Self::Statistics(_) => {
+                Some("give at least one pair that says the same and one that does not".into())
+            }
+            Self::Pairs { .. } => {
+                Some("a line is {\"a\": \"…\", \"b\": \"…\", \"same\": true}; nothing was written".into())
+            }
+            Self::File { .. }
+            | Self::Profile(_)
+            | Self::Conversation(_)
+            | Self::Vectors(_)
+            | Self::Json(_) => None,
         }
     }
 
@@ -43,12 +137,22 @@ impl EngineError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Store(error) if error.is_bad_input() => Fault::Request,
-            Self::File {
-                action: "read",
-                cause,
-                ..
-            } if cause.kind() == std::io::ErrorKind::NotFound => Fault::Request,
-            Self::Store(_) | Self::File { .. } => Fault::Environment,
+            Self::File { action: "read", cause, .. } if is_absent(cause) => Fault::Request,
+            Self::Model(EmbedError::BadSpec { .. }) => Fault::Request,
+            Self::Input { .. }
+            | Self::Pairs { .. }
+            | Self::NoProfile { .. }
+            | Self::ProfileFile { .. }
+            | Self::Conversation(_)
+            | Self::Statistics(_)
+            | Self::NoLabels { .. }
+            | Self::NeedsEmbedder { .. } => Fault::Request,
+            Self::Store(_)
+            | Self::Model(_)
+            | Self::File { .. }
+            | Self::Profile(_)
+            | Self::Vectors(_)
+            | Self::Json(_) => Fault::Environment,
         }
     }
 
@@ -61,4 +165,10 @@ impl EngineError {
             cause: cause.kind().into(),
         }
     }
+}
+
+/// A name that leads nowhere is the caller's mistake; a disk that fails is not.
+fn is_absent(cause: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(cause.kind(), NotFound | IsADirectory | NotADirectory)
 }

@@ -4,19 +4,26 @@
 //! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
 
 pub mod database;
+pub mod dialogue;
 pub mod doctor;
 mod error;
+mod extraction;
+mod meaning;
+pub mod models;
+pub mod sweep;
+pub mod watch;
 
 pub use error::{EngineError, Fault};
 pub use satiety_store::StoreUrl;
 
 use std::path::PathBuf;
 
+use satiety_models::Embedder;
 use satiety_store::Store;
 use tokio::sync::OnceCell;
 
 /// Everything the engine must be told; nothing is read from the environment.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     /// Which store to use.
     pub store: StoreUrl,
@@ -24,6 +31,19 @@ pub struct Settings {
     pub archive_folder: PathBuf,
     /// Which sentence model to use: `builtin`, `dir:PATH`, `ollama:MODEL`, `openai:MODEL`, or `none`.
     pub embedder: String,
+    /// The key for OpenAI-compatible endpoints.
+    pub api_key: Option<String>,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("store", &self.store)
+            .field("archive_folder", &self.archive_folder)
+            .field("embedder", &self.embedder)
+            .field("api_key", &self.api_key.as_ref().map(|_| "***"))
+            .finish()
+    }
 }
 
 /// The use cases. The store and the models are opened when something first needs them.
@@ -31,15 +51,13 @@ pub struct Settings {
 pub struct Engine {
     settings: Settings,
     store: OnceCell<Store>,
+    embedder: OnceCell<Option<Box<dyn Embedder>>>,
 }
 
 impl Engine {
     /// An engine with these settings; opens nothing yet.
     pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            store: OnceCell::new(),
-        }
+        Self { settings, store: OnceCell::new(), embedder: OnceCell::new() }
     }
 
     /// What it was told.
@@ -52,6 +70,13 @@ impl Engine {
             .store
             .get_or_try_init(|| Store::open(&self.settings.store))
             .await?)
+    }
+
+    /// The sentence model of the settings, or none where they say `none`. One that cannot be had is an error, never a
+    /// silent skip.
+    async fn embedder(&self) -> Result<Option<&dyn Embedder>, EngineError> {
+        let open = || models::open(&self.settings.embedder, self.settings.api_key.as_deref());
+        Ok(self.embedder.get_or_try_init(open).await?.as_deref())
     }
 
     /// Closes what was opened.

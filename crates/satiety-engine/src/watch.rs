@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use satiety::dialogue::input::{self, InputFormat, ReadOptions};
+use satiety::dialogue::input::{self, InputError, InputFormat, ReadOptions};
 use satiety::dialogue::{Report, Signal, Verdict};
 
 use crate::dialogue::Follower;
@@ -35,17 +35,29 @@ pub enum WatchEnd {
     Idle,
 }
 
+/// Why following failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError<E> {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Whoever was told did not want to hear more.
+    #[error("the listener gave up")]
+    Listener(E),
+}
+
 impl Engine {
     /// Follows a file and calls `tell` with the verdict after each new round, until the conversation should end or the
     /// file stops growing. Returns why it ended, and the report if there was a round at all.
-    pub async fn watch(
+    pub async fn watch<E>(
         &self,
         request: &WatchRequest,
-        mut tell: impl AsyncFnMut(&Verdict) -> Result<(), EngineError>,
-    ) -> Result<(WatchEnd, Option<Report>), EngineError> {
+        mut tell: impl FnMut(&Verdict) -> Result<(), E>,
+    ) -> Result<(WatchEnd, Option<Report>), WatchError<E>> {
         let mut follower = self.follow(self.profile(&request.profile)?).await?;
         let mut seen = None;
         let mut quiet = Duration::ZERO;
+        let mut told = 0;
         loop {
             let state = fingerprint(&request.path).await?;
             if Some(state) == seen {
@@ -58,8 +70,15 @@ impl Engine {
                 continue;
             }
             (seen, quiet) = (Some(state), Duration::ZERO);
-            for verdict in new_verdicts(&mut follower, request).await? {
-                tell(&verdict).await?;
+            let verdicts = new_verdicts(&mut follower, request).await?;
+            let first = follower.rounds() - verdicts.len();
+            for (position, verdict) in (first + 1..).zip(verdicts) {
+                // A round that was still being written is told again when it has grown, those before it are not.
+                if position < told {
+                    continue;
+                }
+                told = position;
+                tell(&verdict).map_err(WatchError::Listener)?;
                 if verdict.signal != Signal::Continue && !request.keep_going {
                     return Ok((WatchEnd::Signal(verdict.signal), Some(follower.report()?)));
                 }
@@ -74,8 +93,9 @@ async fn new_verdicts(follower: &mut Follower<'_>, request: &WatchRequest) -> Re
     let options = ReadOptions { format: request.format, growing: true };
     match input::parse(&bytes, options) {
         Ok(read) => follower.observe_all(&read.content.rounds).await,
-        // Nothing has been written yet, or only the beginning of the first line.
-        Err(error) if error.may_be_unfinished() => Ok(Vec::new()),
+        // Nothing has been written yet, or only a part of the first line.
+        Err(InputError::Empty) => Ok(Vec::new()),
+        Err(InputError::Syntax { .. }) if !bytes.ends_with(b"\n") => Ok(Vec::new()),
         Err(source) => Err(EngineError::Input { name: path.display().to_string(), source }),
     }
 }

@@ -15,7 +15,7 @@ use etcetera::BaseStrategy;
 use satiety_engine::StoreUrl;
 use serde::Serialize;
 
-use crate::args::{ColorWhen, Global};
+use crate::args::{Cli, ColorWhen, Command, Global};
 use crate::failure::{Failure, warn};
 use catalogue::{KEYS, Key, nearest};
 
@@ -72,11 +72,13 @@ pub(crate) struct Value {
 }
 
 /// All settings, found and checked.
-#[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) store: StoreUrl,
     pub(crate) archive_folder: PathBuf,
     pub(crate) embedder: String,
+    pub(crate) api_key: Option<String>,
+    pub(crate) profile: String,
+    pub(crate) record: bool,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -93,7 +95,8 @@ pub(crate) struct Settings {
 const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG"];
 
 /// Finds all settings.
-pub(crate) fn load(global: &Global) -> Result<Settings, Failure> {
+pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
+    let global = &cli.global;
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
@@ -107,7 +110,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings, Failure> {
             set(&mut values, key, text, Origin::Environment(key.variable()))?;
         }
     }
-    for (name, text) in typed(global) {
+    for (name, text) in typed(cli) {
         if let Some(key) = Key::named(name) {
             set(
                 &mut values,
@@ -125,7 +128,9 @@ pub(crate) fn load(global: &Global) -> Result<Settings, Failure> {
         })
         .cloned()
         .collect();
-    understand(values, file, strangers)
+    // Keys are secrets: they come from the environment alone and are in no listing.
+    let api_key = environment.get("OPENAI_API_KEY").filter(|key| !key.is_empty()).cloned();
+    understand(values, file, strangers, api_key)
 }
 
 /// Makes typed settings of checked texts.
@@ -133,6 +138,7 @@ fn understand(
     values: BTreeMap<&'static str, Value>,
     file: Option<PathBuf>,
     strangers: Vec<String>,
+    api_key: Option<String>,
 ) -> Result<Settings, Failure> {
     let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
     let store = text("store.url").parse::<StoreUrl>().map_err(|error| {
@@ -148,6 +154,9 @@ fn understand(
         store,
         archive_folder: text("store.archive_folder").into(),
         embedder: text("models.embedder").into(),
+        api_key,
+        profile: text("dialogue.profile").into(),
+        record: text("dialogue.record") == "true",
         format: match text("output.format") {
             "json" => Format::Json,
             "markdown" => Format::Markdown,
@@ -177,6 +186,7 @@ impl Settings {
             store: self.store.clone(),
             archive_folder: self.archive_folder.clone(),
             embedder: self.embedder.clone(),
+            api_key: self.api_key.clone(),
         }
     }
 
@@ -240,8 +250,27 @@ fn defaults() -> BTreeMap<&'static str, Value> {
 }
 
 /// What flags say about settings.
-fn typed(global: &Global) -> Vec<(&'static str, String)> {
+fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
+    let global = &cli.global;
     let mut typed = Vec::new();
+    let (judging, embedder) = match &cli.command {
+        Command::Score(arguments) => {
+            if arguments.record {
+                typed.push(("dialogue.record", "true".to_owned()));
+            }
+            (Some(&arguments.judging), None)
+        }
+        Command::Watch(arguments) => (Some(&arguments.judging), None),
+        Command::Sweep(arguments) => (Some(&arguments.judging), None),
+        Command::Calibrate(arguments) => (None, arguments.embedder.clone()),
+        _ => (None, None),
+    };
+    if let Some(profile) = judging.and_then(|judging| judging.profile.clone()) {
+        typed.push(("dialogue.profile", profile));
+    }
+    if let Some(embedder) = embedder.or_else(|| judging.and_then(|judging| judging.embedder.clone())) {
+        typed.push(("models.embedder", embedder));
+    }
     if let Some(url) = &global.db {
         typed.push(("store.url", url.clone()));
     }

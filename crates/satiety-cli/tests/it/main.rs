@@ -1,1 +1,8 @@
-//! The command, as a user meets it.
+//! The command, as a user meets it: exit code, stdout and stderr together.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod architecture;
+mod frame;
+mod store;
+mod support;

@@ -7,6 +7,7 @@
 
 mod agreement;
 mod blockers;
+mod calibrate;
 mod conversation;
 mod decide;
 pub mod input;
@@ -23,6 +24,7 @@ mod warnings;
 pub mod wire;
 mod wording;
 
+pub use calibrate::{Fit, ScoredPair, fit_threshold};
 pub use conversation::{Conversation, ConversationError};
 pub use profile::{
     ActionRules, AgreementRules, BlockerRules, DecisionRules, NoveltyRules, Profile, ProfileError,

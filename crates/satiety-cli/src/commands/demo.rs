@@ -1,0 +1,104 @@
+//! `satiety demo`: the bundled examples through everything that works so far, for real, on a store of its own.
+
+use std::time::Instant;
+
+use owo_colors::OwoColorize;
+use satiety_engine::Engine;
+use satiety_engine::database::Status;
+use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
+use serde::Serialize;
+
+use super::block_on;
+use crate::commands::score::coloured;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::settings::Settings;
+use crate::table::{sparkline, table};
+
+/// The conversations of the demo: one for each signal.
+const CONVERSATIONS: &[(&str, &str)] = &[
+    ("two-agents-converge", include_str!("../../../../examples/calibration/two-agents-converge.json")),
+    ("paraphrase-rounds", include_str!("../../../../examples/calibration/paraphrase-rounds.json")),
+    ("high-novelty-low-readiness", include_str!("../../../../examples/calibration/high-novelty-low-readiness.json")),
+    ("nothing-to-execute", include_str!("../../../../examples/calibration/nothing-to-execute.json")),
+    ("hidden-blocker", include_str!("../../../../examples/calibration/hidden-blocker.json")),
+];
+
+pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let folder = tempfile::tempdir()
+        .map_err(|error| Failure::environment(format!("cannot make a temporary folder: {error}"), None))?;
+    let mut own = settings.for_engine();
+    own.store = satiety_engine::StoreUrl::sqlite(folder.path().join("demo.db"));
+    own.archive_folder = folder.path().join("archive");
+    // The demo shows the product as it comes, whatever is configured here.
+    own.embedder = "builtin".into();
+    let played = block_on(async {
+        let engine = Engine::new(own);
+        let played = play(&engine).await;
+        engine.close().await;
+        played
+    })?;
+    printer.answer(&played)?;
+    Ok(Exit::Done)
+}
+
+async fn play(engine: &Engine) -> Result<Played, Failure> {
+    let started = Instant::now();
+    let mut conversations = Vec::new();
+    for (name, text) in CONVERSATIONS {
+        let request = ScoreRequest {
+            name: (*name).into(),
+            bytes: text.as_bytes().to_vec(),
+            format: None,
+            profile: "default".into(),
+            extract: Extract::Rules,
+            record: true,
+        };
+        conversations.push(engine.score(request).await?);
+    }
+    let store = engine.db_status(true).await?;
+    Ok(Played { conversations, store, seconds: started.elapsed().as_secs_f64() })
+}
+
+#[derive(Serialize)]
+struct Played {
+    conversations: Vec<Scored>,
+    store: Status,
+    seconds: f64,
+}
+
+impl Render for Played {
+    fn human(&self) -> String {
+        let mut parts = vec![format!(
+            "{}\nIs the conversation still producing anything, and what to do about it?",
+            "Dialogue".bold().underline()
+        )];
+        for scored in &self.conversations {
+            let report = &scored.report;
+            let curve: Vec<f64> = report.novelty_by_round.iter().map(|round| round.novelty.unwrap_or(0.0)).collect();
+            let mut lines = vec![
+                scored.topic.clone().unwrap_or_default().bold().to_string(),
+                format!("  novelty {}  {}  {}", sparkline(&curve), coloured(report.stop_recommendation.signal), report.hint),
+            ];
+            lines.extend(report.reasons.iter().map(|reason| format!("  - {reason}")));
+            lines.extend(
+                report.warnings.iter().take(1).map(|warning| format!("  {} {}", "warning:".yellow(), warning.message)),
+            );
+            parts.push(lines.join("\n"));
+        }
+        let model = self.conversations.first().and_then(|scored| scored.report.embedder.clone()).unwrap_or_default();
+        let rows = self.store.tables.iter().map(|table| vec![table.name.clone(), table.rows.to_string()]);
+        parts.push(format!(
+            "{}\nEverything above is in a store, made for this demo and gone with it.\n\n{}",
+            "Store".bold().underline(),
+            table(&["table", "rows"], &[1], rows)
+        ));
+        parts.push(format!(
+            "Played in {:.1} s with the sentence model inside the binary ({model}).\n\
+             Next: satiety score FILE, with a transcript, a chat log or an agent's session log of yours.",
+            self.seconds
+        ));
+        parts.join("\n\n")
+    }
+}

@@ -1,0 +1,59 @@
+//! The borders that the folders promise: who may depend on whom.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each crate, and what it may use of ours; the reason is what a failing test says.
+const MAY_USE: &[(&str, &[&str], &str)] = &[
+    ("satiety", &[], "the library decides and must not be able to act: it uses none of the others"),
+    ("satiety-models", &["satiety"], "models answer texts; they know neither the store nor the use cases"),
+    ("satiety-store", &["satiety"], "the store remembers; it knows neither models nor use cases"),
+    ("satiety-engine", &["satiety", "satiety-models", "satiety-store"], "the engine acts; surfaces are above it"),
+    ("satiety-server", &["satiety", "satiety-engine"], "a surface calls use cases and never touches store or models"),
+    (
+        "satiety-cli",
+        &["satiety", "satiety-engine", "satiety-server"],
+        "a surface calls use cases and never touches store or models",
+    ),
+];
+
+#[test]
+fn dependencies_point_one_way() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    for (name, allowed, reason) in MAY_USE {
+        let package = packages.iter().find(|package| package["name"] == **name).unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            let ours = used == "satiety" || used.starts_with("satiety-");
+            // Tests may use what they like.
+            if ours && dependency["kind"].is_null() {
+                assert!(allowed.contains(&used), "{name} uses {used}: {reason}");
+            }
+        }
+    }
+    let crates = packages.iter().filter(|package| package["manifest_path"].as_str().unwrap().contains("/crates/"));
+    assert_eq!(crates.count(), MAY_USE.len(), "a crate is missing in this list");
+}
+
+#[test]
+fn the_library_stays_light() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--package", "satiety", "--edges", "normal", "--prefix", "none", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let tree = String::from_utf8(output.stdout).unwrap();
+    for heavy in ["tokio", "sqlx", "reqwest", "rustls", "clap"] {
+        assert!(
+            !tree.lines().any(|line| line.split_whitespace().next() == Some(heavy)),
+            "the library depends on {heavy}; it must stay free of I/O and quick to build"
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! `satiety db` and `satiety doctor`, with good stores and bad ones.
+
+use insta::assert_snapshot;
+
+use crate::support::Place;
+
+/// Sizes and engine versions differ from machine to machine.
+fn stable(shown: &str) -> String {
+    let mut text = String::new();
+    for line in shown.lines() {
+        let line = match line.split_once("sqlite 3.") {
+            Some((before, after)) => {
+                let rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+                format!("{before}sqlite [version]{rest}")
+            }
+            None => line.to_owned(),
+        };
+        let line = match line.find(" kB,") {
+            Some(end) => {
+                let start = line[..end].rfind(' ').map_or(0, |at| at + 1);
+                format!("{}[size]{}", &line[..start], &line[end + 3..])
+            }
+            None => line,
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn the_first_look_changes_nothing() {
+    let place = Place::new();
+    assert_snapshot!(place.run(&["db", "status"]));
+    assert!(!place.path(".local").exists());
+}
+
+#[test]
+fn a_store_is_made_looked_at_moved_and_backed_up() {
+    let place = Place::new();
+    let mut story = String::new();
+    for arguments in [
+        &["db", "migrate"][..],
+        &["db", "migrate"],
+        &["db", "status", "--check"],
+        &["db", "retain", "--set", "journal=30d:archive", "--set", "conversations=365d", "--list"],
+        &["db", "retain", "--dry-run"],
+        &["db", "export", "all.jsonl"],
+        &["--db", "sqlite:other.db", "db", "import", "all.jsonl"],
+        &["--db", "sqlite:other.db", "db", "retain", "--list", "--format", "json"],
+        &["db", "backup", "copy.db", "--quiet"],
+        &["--db", "sqlite:copy.db", "db", "status"],
+        &["db", "backup", "copy.db"],
+        &["doctor"],
+    ] {
+        story.push_str(&format!("$ satiety {}\n{}\n\n", arguments.join(" "), place.run(arguments)));
+    }
+    assert_snapshot!(stable(&story));
+}
+
+#[test]
+fn an_export_can_go_through_a_pipe() {
+    let place = Place::new();
+    place.run(&["db", "migrate"]);
+    let export = place.command(&["db", "export", "-"]).output().unwrap();
+    assert!(export.stderr.is_empty());
+    let mut import = place.command(&["--db", "sqlite:piped.db", "db", "import", "-"]);
+    let file = place.write("pipe", &String::from_utf8(export.stdout).unwrap());
+    import.stdin(fs_err::File::open(file).unwrap().into_parts().0);
+    assert!(place.show(&mut import).contains("3 rows imported"));
+}
+
+#[test]
+fn a_file_that_is_not_a_database() {
+    let place = Place::new();
+    place.write("notes.txt", &"These are my notes, and nobody else's. ".repeat(50));
+    assert_snapshot!(place.run(&["--db", "sqlite:notes.txt", "db", "migrate"]));
+}
+
+#[test]
+fn a_damaged_database() {
+    let place = Place::new();
+    place.run(&["--db", "sqlite:a.db", "db", "migrate"]);
+    let mut bytes = fs_err::read(place.path("a.db")).unwrap();
+    let page = 4096;
+    for byte in &mut bytes[page..] {
+        *byte = 0xA5;
+    }
+    fs_err::write(place.path("a.db"), bytes).unwrap();
+    let shown = place.run(&["--db", "sqlite:a.db", "db", "status", "--check"]);
+    assert_snapshot!(shown);
+}
+
+#[test]
+fn a_schema_from_the_future() {
+    let place = Place::new();
+    place.run(&["--db", "sqlite:a.db", "db", "migrate"]);
+    let export = place.command(&["--db", "sqlite:a.db", "db", "export", "-"]).output().unwrap();
+    let future = String::from_utf8(export.stdout).unwrap().replacen("\"schema_version\":2", "\"schema_version\":99", 1);
+    place.write("future.jsonl", &future);
+    assert_snapshot!(place.run(&["--db", "sqlite:b.db", "db", "import", "future.jsonl"]));
+}
+
+#[test]
+fn a_folder_without_write_permission() {
+    let place = Place::new();
+    fs_err::create_dir(place.path("locked")).unwrap();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    fs_err::set_permissions(place.path("locked"), mode(0o555)).unwrap();
+    let shown = place.run_unprivileged(&["--db", "sqlite:locked/store.db", "db", "migrate"]);
+    fs_err::set_permissions(place.path("locked"), mode(0o755)).unwrap();
+    assert_snapshot!(shown);
+}
+
+#[test]
+fn a_file_without_write_permission() {
+    let place = Place::new();
+    place.run(&["--db", "sqlite:data/store.db", "db", "migrate"]);
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    fs_err::set_permissions(place.path("data/store.db"), mode(0o444)).unwrap();
+    fs_err::set_permissions(place.path("data"), mode(0o555)).unwrap();
+    let shown = place.run_unprivileged(&["--db", "sqlite:data/store.db", "db", "retain", "--set", "journal=1d"]);
+    fs_err::set_permissions(place.path("data"), mode(0o755)).unwrap();
+    assert_snapshot!(shown);
+}
+
+#[test]
+fn a_server_that_is_not_there() {
+    let place = Place::new();
+    // Port 1 on loopback: nothing listens there.
+    assert_snapshot!(place.run(&["--db", "postgres://me:secret@127.0.0.1:1/satiety", "db", "status"]));
+}
+
+#[test]
+fn a_wrong_password() {
+    let place = Place::new();
+    let Ok(server) = std::env::var("SATIETY_TEST_POSTGRES") else { return };
+    let wrong = server.replace("loopback-only", "guess");
+    let shown = place.run(&["--db", &wrong, "db", "status"]);
+    let port = server.rsplit(':').next().unwrap().split('/').next().unwrap();
+    assert_snapshot!(shown.replace(port, "[port]"));
+}
+
+#[test]
+fn a_rule_that_makes_no_sense() {
+    let place = Place::new();
+    assert_snapshot!(place.run(&["db", "retain", "--set", "journal=soon"]));
+}
+
+#[test]
+fn a_store_url_that_is_none() {
+    let place = Place::new();
+    assert_snapshot!(place.run(&["--db", "mongodb://me:secret@host/db", "db", "status"]));
+}

@@ -1,0 +1,74 @@
+//! Runs the real binary in a folder of its own and shows everything a user would see.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A folder in which commands run, with a home of its own.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.path(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(&path, content).unwrap();
+        path
+    }
+
+    /// The command, with nothing of the tester's own environment in it.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_satiety")), arguments)
+    }
+
+    fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command and shows exit code, stdout and stderr, with what differs from run to run replaced.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        self.show(&mut self.command(arguments))
+    }
+
+    /// The same, as a user without special rights, so that permissions mean something even where tests run as root.
+    pub(crate) fn run_unprivileged(&self, arguments: &[&str]) -> String {
+        let program = self.path("satiety-copy");
+        fs_err::copy(env!("CARGO_BIN_EXE_satiety"), &program).unwrap();
+        fs_err::set_permissions(self.folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let mut command = self.command_of(&program, arguments);
+        if std::os::unix::fs::MetadataExt::uid(&fs_err::metadata("/proc/self").unwrap()) == 0 {
+            command.uid(65534).gid(65534);
+        }
+        let shown = self.show(&mut command);
+        fs_err::remove_file(&program).unwrap();
+        shown
+    }
+
+    pub(crate) fn show(&self, command: &mut Command) -> String {
+        let output = command.output().unwrap();
+        let text = format!(
+            "exit {}\n----- stdout\n{}\n----- stderr\n{}",
+            output.status.code().map_or_else(|| "by signal".into(), |code| code.to_string()),
+            String::from_utf8_lossy(&output.stdout).trim_end(),
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+        text.replace(&self.folder.path().display().to_string(), "[folder]")
+    }
+}

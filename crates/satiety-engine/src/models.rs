@@ -1,0 +1,124 @@
+//! The models: which there are, whether the chosen one works, and which cosine means "the same" for it.
+
+use satiety::dialogue::{Fit, ScoredPair, fit_threshold};
+use satiety::text::guard;
+use satiety_models::Embedder;
+pub use satiety_models::catalogue::{Check, Entry, Verification};
+use satiety_models::catalogue::{self, Spec};
+use serde::{Deserialize, Serialize};
+
+use crate::meaning::Meaning;
+use crate::{Engine, EngineError};
+
+/// What can be chosen, and what is.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelList {
+    /// The choice of the settings.
+    pub chosen: String,
+    /// All choices.
+    pub models: Vec<Entry>,
+}
+
+/// A fitted threshold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// The sentence model it belongs to.
+    pub embedder: String,
+    /// The share of different pairs that it may take for the same.
+    pub max_false_positives: f64,
+    /// With the guard against edits that change the meaning, as scoring uses it.
+    pub with_guard: Fit,
+    /// Cosine alone.
+    pub without_guard: Fit,
+    /// A profile that uses it.
+    pub profile: String,
+}
+
+/// A line of a file of pairs.
+#[derive(Debug, Deserialize)]
+struct Pair {
+    a: String,
+    b: String,
+    same: Option<bool>,
+    kind: Option<String>,
+}
+
+impl Engine {
+    /// The sentence models that can be chosen.
+    pub fn models(&self) -> ModelList {
+        ModelList { chosen: self.settings.embedder.clone(), models: catalogue::catalogue() }
+    }
+
+    /// Opens the chosen sentence model and checks that it does what it should.
+    pub async fn verify_model(&self) -> Result<Verification, EngineError> {
+        let embedder = self.embedder().await?.ok_or(EngineError::NeedsEmbedder { what: "verification" })?;
+        Ok(catalogue::verify(embedder).await?)
+    }
+
+    /// Checks that a specification means something, and gives it in its full form.
+    pub fn check_model(&self, spec: &str) -> Result<String, EngineError> {
+        if spec == "none" {
+            return Ok(spec.into());
+        }
+        Ok(spec.parse::<Spec>()?.to_string())
+    }
+
+    /// Fits the threshold of the chosen sentence model from labelled pairs: JSON Lines with `a`, `b` and `same` (or
+    /// `kind`, where only `paraphrase` means the same).
+    pub async fn calibrate(&self, name: &str, pairs: &str, max_false_positives: f64) -> Result<Calibrated, EngineError> {
+        let embedder = self.embedder().await?.ok_or(EngineError::NeedsEmbedder { what: "calibration" })?;
+        let pairs = parse_pairs(name, pairs)?;
+        let texts: Vec<(String, String)> = pairs.iter().map(|(a, b, _)| (a.clone(), b.clone())).collect();
+        let cosines = Meaning::new(embedder).cosines(&texts).await?;
+        let scored = |guarded: bool| -> Vec<ScoredPair> {
+            pairs
+                .iter()
+                .zip(&cosines)
+                .map(|((a, b, same), cosine)| {
+                    let refused = guarded && !guard::agree(a, b);
+                    ScoredPair { cosine: if refused { -1.0 } else { *cosine }, same: *same }
+                })
+                .collect()
+        };
+        let with_guard = fit_threshold(&scored(true), max_false_positives)?;
+        let without_guard = fit_threshold(&scored(false), max_false_positives)?;
+        let embedder = embedder.id().to_string();
+        let threshold = (with_guard.threshold * 1000.0).ceil() / 1000.0;
+        let profile = format!(
+            "# Fitted for {embedder} with `satiety calibrate`.\nname = \"calibrated\"\nextends = \"default\"\n\n\
+             [novelty]\nsemantic_threshold = {threshold}\npossible_restatement = {:.3}\n",
+            (threshold - 0.1).max(0.05)
+        );
+        Ok(Calibrated { embedder, max_false_positives, with_guard, without_guard, profile })
+    }
+}
+
+fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, bool)>, EngineError> {
+    let wrong = |line: usize, reason: String| EngineError::Pairs { name: name.into(), line, reason };
+    let mut pairs = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let pair: Pair = serde_json::from_str(line).map_err(|cause| wrong(number, cause.to_string()))?;
+        let same = match (pair.same, pair.kind.as_deref()) {
+            (Some(same), _) => same,
+            (None, Some(kind)) => kind == "paraphrase",
+            (None, None) => return Err(wrong(number, "there is neither `same` nor `kind`".into())),
+        };
+        pairs.push((pair.a, pair.b, same));
+    }
+    Ok(pairs)
+}
+
+/// Opens what the settings name; `none` is a choice, too.
+pub(crate) async fn open(spec: &str, api_key: Option<&str>) -> Result<Option<Box<dyn Embedder>>, EngineError> {
+    if spec == "none" {
+        return Ok(None);
+    }
+    let http = satiety_models::http::HttpSettings {
+        api_key: api_key.map(satiety_models::http::ApiKey::new),
+        ..satiety_models::http::HttpSettings::default()
+    };
+    Ok(Some(catalogue::open(&spec.parse()?, &http).await?))
+}
