@@ -218,7 +218,7 @@ pub enum EmbedError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The model gave other vectors than it should.
+    /// The model gave other vectors than it should; see [`crate::catalogue::verify`].
     #[error("{id} fails verification: {reason}")]
     Verification {
         /// The embedder.

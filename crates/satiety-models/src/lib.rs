@@ -3,10 +3,13 @@
 //! - [`Embedder`] is what the rest of the product sees: texts in, unit vectors out, and an [`EmbedderId`] that is
 //!   stored with every vector so that vectors of different models never mix.
 //! - [`minilm::MiniLm`] is all-MiniLM-L6-v2 inside the binary (int8), or f32 weights from a folder.
-
+//! - [`http`] has Ollama and OpenAI-compatible endpoints.
+//! - [`catalogue`] turns what a user writes (`builtin`, `dir:…`, `ollama:…`, `openai:…`) into an embedder.
 //!
 //! Nothing here decides anything about novelty or stopping; thresholds live in the library, keyed by the id.
+pub mod catalogue;
 mod embedder;
+pub mod http;
 pub mod minilm;
 
 pub use embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId, ParseIdError};

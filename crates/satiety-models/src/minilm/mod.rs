@@ -65,8 +65,7 @@ impl MiniLm {
         let file = WeightsFile::parse(WEIGHTS).map_err(bad("weights"))?;
         let weights = Weights::load(file.config.clone(), &file).map_err(bad("weights"))?;
         let tokens = WordPiece::new(VOCABULARY).map_err(bad("vocabulary"))?;
-        let hash = blake3::Hash::from_hex(HASH.trim()).map_err(|error| bad("hash")(error.to_string()))?;
-        let id = EmbedderId::new("minilm-l6-v2-int8", &hash, Pooling::Mean.name());
+        let id = Self::builtin_id()?;
         Ok(Self {
             model: Arc::new(Model {
                 id,
@@ -76,6 +75,15 @@ impl MiniLm {
                 longest: 256,
             }),
         })
+    }
+
+    /// The built-in model's id, without loading it.
+    pub fn builtin_id() -> Result<EmbedderId, EmbedError> {
+        let hash = blake3::Hash::from_hex(HASH.trim()).map_err(|error| EmbedError::BadFile {
+            file: "built-in hash".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(EmbedderId::new("minilm-l6-v2-int8", &hash, Pooling::Mean.name()))
     }
 
     /// A model from a folder with `config.json`, `vocab.txt` and `model.safetensors` (f32). If sentence-transformers'

@@ -1,0 +1,338 @@
+//! Measures the built-in sentence model: speed in batches of 32 and one by one, cold start, memory, and how far its
+//! cosines are from the reference.
+//!
+//! `cargo run --release -p perf --bin embed -- --python PYTHON --model FOLDER` runs sentence-transformers
+//! (`perf/peers/minilm_peer.py`) on the same claims in the same run and prints the ratios; FOLDER holds the f32 model.
+//! Without `--python`, only our own figures. Speeds are per CPU-second, so that a busy machine and a different number
+//! of threads do not decide the result. Linux only: it reads /proc.
+#![expect(clippy::print_stdout, reason = "the printed table is what the program is for")]
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use clap::Parser;
+use satiety_models::minilm::MiniLm;
+use serde::Deserialize;
+
+#[derive(Parser)]
+struct Arguments {
+    /// A Python that has sentence-transformers.
+    #[arg(long, requires = "model")]
+    python: Option<PathBuf>,
+    /// A folder with the f32 all-MiniLM-L6-v2.
+    #[arg(long)]
+    model: Option<PathBuf>,
+    /// How many claims to embed in batches; a quarter of them one by one.
+    #[arg(long, default_value_t = 1000)]
+    claims: usize,
+    /// Embed one sentence and leave: what the parent process times as a cold start.
+    #[arg(long, hide = true)]
+    cold: bool,
+}
+
+/// What either side measured.
+#[derive(Deserialize)]
+struct Figures {
+    /// Sentences per CPU-second and per second, in batches of 32.
+    batch_cpu: f64,
+    batch_wall: f64,
+    /// The same, one by one.
+    single_cpu: f64,
+    single_wall: f64,
+    /// From the start of the process to the first vector, seconds.
+    cold_start: f64,
+    /// Peak resident memory, megabytes.
+    memory: f64,
+    /// Vectors of the first 400 claims.
+    vectors: Vec<Vec<f32>>,
+}
+
+/// Claims whose pair cosines are compared.
+const COMPARED: usize = 400;
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    if arguments.cold {
+        MiniLm::builtin()?.encode_on(&["a cold start ends with a vector"], 1);
+        return Ok(());
+    }
+    ensure!(
+        arguments.claims >= COMPARED,
+        "at least {COMPARED} claims are needed"
+    );
+    let claims = claims(arguments.claims);
+    let words =
+        claims.iter().map(|claim| claim.split(' ').count()).sum::<usize>() as f64 / claims.len() as f64;
+    println!("{} claims of {words:.1} words on average", claims.len());
+
+    let ours = measure_ours(&claims)?;
+    println!(
+        "{:<28}{:>12}{:>12}{:>12}{:>12}{:>12}{:>10}",
+        "", "b32/CPU-s", "b32/s", "b1/CPU-s", "b1/s", "cold s", "RSS MB"
+    );
+    print_figures("satiety built-in int8", &ours);
+    if let Some(folder) = &arguments.model {
+        let exact = encode_all(&MiniLm::from_folder(folder)?, &claims[..COMPARED], 32);
+        println!(
+            "cosines of int8 against our f32: {}",
+            errors(&ours.vectors, &exact)
+        );
+    }
+    if let (Some(python), Some(model)) = (&arguments.python, &arguments.model) {
+        let theirs = measure_peer(python, model, &claims)?;
+        print_figures("sentence-transformers", &theirs);
+        println!(
+            "ratio, ours to theirs: b32 per CPU-second {:.2}, b1 per CPU-second {:.2}, cold start {:.4}, memory {:.3}",
+            ours.batch_cpu / theirs.batch_cpu,
+            ours.single_cpu / theirs.single_cpu,
+            ours.cold_start / theirs.cold_start,
+            ours.memory / theirs.memory,
+        );
+        println!(
+            "cosines of int8 against sentence-transformers: {}",
+            errors(&ours.vectors, &theirs.vectors)
+        );
+    }
+    Ok(())
+}
+
+fn print_figures(name: &str, f: &Figures) {
+    println!(
+        "{name:<28}{:>12.1}{:>12.1}{:>12.1}{:>12.1}{:>12.3}{:>10.0}",
+        f.batch_cpu, f.batch_wall, f.single_cpu, f.single_wall, f.cold_start, f.memory
+    );
+}
+
+fn measure_ours(claims: &[String]) -> anyhow::Result<Figures> {
+    let cold_start = cold_start()?;
+    let model = MiniLm::builtin()?;
+    // Warm-up: page in the weights.
+    encode_all(&model, &claims[..32], 32);
+    let singles = &claims[..claims.len() / 4];
+    let (batch_cpu, batch_wall, vectors) = speed(claims.len(), || encode_all(&model, claims, 32))?;
+    let (single_cpu, single_wall, _) = speed(singles.len(), || encode_all(&model, singles, 1))?;
+    Ok(Figures {
+        batch_cpu,
+        batch_wall,
+        single_cpu,
+        single_wall,
+        cold_start,
+        memory: peak_memory()?,
+        vectors: vectors.into_iter().take(COMPARED).collect(),
+    })
+}
+
+fn encode_all(model: &MiniLm, claims: &[String], batch: usize) -> Vec<Vec<f32>> {
+    let texts: Vec<&str> = claims.iter().map(String::as_str).collect();
+    texts
+        .chunks(batch)
+        .flat_map(|texts| model.encode(texts))
+        .collect()
+}
+
+/// Per CPU-second, per second, and the result. Repeats for at least 15 seconds and takes the best round, because
+/// neighbours on the machine only ever slow it down.
+fn speed<T>(sentences: usize, mut work: impl FnMut() -> T) -> anyhow::Result<(f64, f64, T)> {
+    let (mut best_cpu, mut best_wall) = (0.0f64, 0.0f64);
+    let begin = Instant::now();
+    loop {
+        let (wall, cpu) = (Instant::now(), cpu_seconds()?);
+        let result = work();
+        best_cpu = best_cpu.max(sentences as f64 / (cpu_seconds()? - cpu));
+        best_wall = best_wall.max(sentences as f64 / wall.elapsed().as_secs_f64());
+        if begin.elapsed().as_secs() >= 15 {
+            return Ok((best_cpu, best_wall, result));
+        }
+    }
+}
+
+/// The median of seven starts of this program.
+fn cold_start() -> anyhow::Result<f64> {
+    let program = std::env::current_exe()?;
+    let mut times = (0..7)
+        .map(|_| {
+            let begin = Instant::now();
+            ensure!(
+                Command::new(&program).arg("--cold").status()?.success(),
+                "the cold start failed"
+            );
+            Ok(begin.elapsed().as_secs_f64())
+        })
+        .collect::<anyhow::Result<Vec<f64>>>()?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+/// User and system time of all threads so far.
+fn cpu_seconds() -> anyhow::Result<f64> {
+    // Fields 14 and 15, in ticks of 1/100 s; the name in field 2 may hold spaces but ends with the last bracket.
+    let stat = fs_err::read_to_string("/proc/self/stat")?;
+    let (_, fields) = stat.rsplit_once(')').context("unexpected /proc/self/stat")?;
+    let ticks: Vec<f64> = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    Ok(ticks.iter().sum::<f64>() / 100.0)
+}
+
+fn peak_memory() -> anyhow::Result<f64> {
+    let status = fs_err::read_to_string("/proc/self/status")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("no VmHWM in /proc/self/status")?;
+    let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kilobytes / 1024.0)
+}
+
+fn measure_peer(python: &Path, model: &Path, claims: &[String]) -> anyhow::Result<Figures> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/minilm_peer.py");
+    let mut child = Command::new(python)
+        .arg(script)
+        .arg(model)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot run {}", python.display()))?;
+    child
+        .stdin
+        .take()
+        .context("no stdin")?
+        .write_all(&serde_json::to_vec(claims)?)?;
+    let output = child.wait_with_output()?;
+    ensure!(
+        output.status.success(),
+        "the peer failed; run it by hand to see why"
+    );
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// The largest and the 99th percentile of the differences between two sets' pair cosines.
+fn errors(a: &[Vec<f32>], b: &[Vec<f32>]) -> String {
+    let dot = |a: &[f32], b: &[f32]| {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum::<f64>()
+    };
+    let mut differences = Vec::new();
+    for i in 0..a.len().min(b.len()) {
+        for j in 0..i {
+            differences.push((dot(&a[i], &a[j]) - dot(&b[i], &b[j])).abs());
+        }
+    }
+    differences.sort_by(f64::total_cmp);
+    let at = |share: usize| differences[(differences.len() - 1) * share / 100];
+    format!(
+        "{} pairs, largest difference {:.4}, 99 % below {:.4}",
+        differences.len(),
+        at(100),
+        at(99)
+    )
+}
+
+/// Claims of an agent's working day, put together from parts in a fixed order.
+fn claims(count: usize) -> Vec<String> {
+    const SUBJECTS: [&str; 23] = [
+        "The payment service",
+        "Our search index",
+        "A nightly backup job",
+        "The second reviewer",
+        "The Berlin office",
+        "Roughly half of the trial users",
+        "The new caching layer",
+        "An unsigned firmware image",
+        "The compiler",
+        "Every message in the queue",
+        "The quarterly forecast",
+        "A small glacier in Norway",
+        "The migration script",
+        "The customer's procurement team",
+        "One of the three replicas",
+        "The antibody study",
+        "Our oldest API client",
+        "The train from Lyon",
+        "The learned ranking model",
+        "A retired schoolteacher",
+        "The load balancer",
+        "The court's ruling",
+        "The open-source maintainer",
+    ];
+    const VERBS: [&str; 19] = [
+        "fails when",
+        "was rewritten because",
+        "costs more than planned since",
+        "no longer needs manual steps now that",
+        "should be delayed until",
+        "became 40 % faster after",
+        "loses data whenever",
+        "was praised because",
+        "cannot be verified while",
+        "depends on the assumption that",
+        "returned 17 errors in an hour as",
+        "is cheaper than expected because",
+        "must be approved again if",
+        "shows no improvement although",
+        "was stopped in March 2024 when",
+        "contradicts the claim that",
+        "doubled its output once",
+        "will be replaced before",
+        "rarely recovers if",
+    ];
+    const REASONS: [&str; 29] = [
+        "two requests arrive within the same millisecond",
+        "the certificate expires on a Sunday",
+        "nobody owns the configuration file any more",
+        "the disk fills above 90 percent",
+        "interest rates rose by a quarter point",
+        "the test suite takes 48 minutes",
+        "a sensor drifted during the heat wave",
+        "the vendor changed its licence terms",
+        "the prompt contains more than 8,000 tokens",
+        "users in Japan switched to the mobile version",
+        "the patients received a placebo first",
+        "the index is rebuilt without locking the table",
+        "the committee lacks a quorum",
+        "snow blocked the mountain road for three days",
+        "retries are not idempotent",
+        "the embedding model was quantised",
+        "its author left the company last year",
+        "the contract excludes weekend support",
+        "the sample was smaller than 30 people",
+        "both teams measured latency at different percentiles",
+        "the password policy was relaxed",
+        "an intern found the missing semicolon",
+        "the harvest was the worst in a decade",
+        "the cache keys include a timestamp",
+        "the documentation describes an older release",
+        "the budget was cut to 1.2 million euros",
+        "the queue is drained by a single worker",
+        "the translation dropped every negation",
+        "the battery is charged below freezing",
+    ];
+    const ENDINGS: [&str; 7] = [
+        "",
+        ", according to the latest report",
+        ", which nobody had noticed before",
+        " and the fix is already merged",
+        ", so the rollout should wait",
+        ", as the logs from Tuesday show",
+        " in two of five regions",
+    ];
+    // The lengths are coprime, so the parts keep meeting in new combinations.
+    (0..count)
+        .map(|i| {
+            let (subject, verb) = (SUBJECTS[i % SUBJECTS.len()], VERBS[i % VERBS.len()]);
+            format!(
+                "{subject} {verb} {}{}.",
+                REASONS[i % REASONS.len()],
+                ENDINGS[i % ENDINGS.len()]
+            )
+        })
+        .collect()
+}
