@@ -180,7 +180,7 @@ fn graded(
 ) -> Result<Vec<f64>> {
     let mut conversation = Conversation::new(profile.clone());
     for (round, vectors) in rounds {
-        conversation.observe(round.clone(), vectors.clone())?;
+        conversation.observe(round, vectors.as_ref())?;
     }
     Ok(conversation
         .report()?
