@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use satiety::dialogue::{
-    Conversation, Grid, Labelled, Profile, RoundVectors, Signal, SweepReport, Transcript, prototype_texts,
-    sweep, texts_to_embed,
+    Conversation, Grid, Labelled, Profile, Round, RoundVectors, Signal, SweepReport, Transcript,
+    prototype_texts, sweep, texts_to_embed,
 };
 use satiety_models::Embedder;
 use satiety_models::minilm::MiniLm;
@@ -73,7 +73,7 @@ struct File {
 }
 
 fn read(folder: &Path) -> Result<Vec<File>> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+    let mut paths: Vec<PathBuf> = fs_err::read_dir(folder)
         .with_context(|| folder.display().to_string())?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<_>>()?;
@@ -86,7 +86,7 @@ fn read(folder: &Path) -> Result<Vec<File>> {
 }
 
 fn read_file(path: &Path) -> Result<File> {
-    let transcript: Transcript = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    let transcript: Transcript = serde_json::from_str(&fs_err::read_to_string(path)?)?;
     let expected = transcript.extra.get("_expected");
     let field = |key: &str| {
         expected
@@ -132,33 +132,16 @@ fn measure(
         }
     );
     let prototypes = embedder.map(|embedder| embedder.embed(&prototype_texts(profile)));
-    let mut labelled = Vec::new();
     let mut correlations = BTreeMap::new();
-    for file in files {
-        let mut rounds = Vec::new();
-        for round in &file.transcript.rounds {
-            let vectors = embedder
-                .map(|embedder| {
-                    let vectors = embedder.embed(&texts_to_embed(round));
-                    anyhow::Ok(RoundVectors::new(embedder.id(), round, vectors)?)
-                })
-                .transpose()?;
-            rounds.push((round.clone(), vectors));
-        }
-        if let Some(reported) = &file.reported {
-            let novelty = graded(&rounds, profile)?;
-            if let Some(rho) = spearman(&novelty, reported) {
-                correlations.insert(file.name.clone(), rho);
-            }
-        } else {
-            labelled.push(Labelled {
-                name: file.name.clone(),
-                expected: file.expected,
-                stop_round: file.stop_round,
-                rounds,
-            });
+    let mut labelled = label(files, embedder)?;
+    for (file, loops) in files.iter().zip(&labelled) {
+        if let Some(reported) = &file.reported
+            && let Some(rho) = spearman(&graded(&loops.rounds, profile)?, reported)
+        {
+            correlations.insert(file.name.clone(), rho);
         }
     }
+    labelled.retain(|conversation| conversation.expected.is_some() || conversation.stop_round.is_some());
     let grid = if arguments.sweep {
         Grid {
             k: vec![1, 2, 3],
@@ -173,14 +156,29 @@ fn measure(
     Ok(())
 }
 
+/// The conversations with their labels and, given a model, their vectors.
+fn label(files: &[File], meaning: Option<&Meaning>) -> Result<Vec<Labelled>> {
+    let embed = |round: &Round| {
+        let vectors =
+            |meaning: &Meaning| RoundVectors::new(meaning.id(), round, meaning.embed(&texts_to_embed(round)));
+        anyhow::Ok((round.clone(), meaning.map(vectors).transpose()?))
+    };
+    let label = |file: &File| {
+        Ok(Labelled {
+            name: file.name.clone(),
+            expected: file.expected,
+            stop_round: file.stop_round,
+            rounds: file.transcript.rounds.iter().map(embed).collect::<Result<_>>()?,
+        })
+    };
+    files.iter().map(label).collect()
+}
+
 /// The figure that is compared with what a loop reports of itself: `novelty_by_round[].novelty`.
-fn graded(
-    rounds: &[(satiety::dialogue::Round, Option<RoundVectors>)],
-    profile: &Profile,
-) -> Result<Vec<f64>> {
+fn graded(rounds: &[(Round, Option<RoundVectors>)], profile: &Profile) -> Result<Vec<f64>> {
     let mut conversation = Conversation::new(profile.clone());
     for (round, vectors) in rounds {
-        conversation.observe(round.clone(), vectors.clone())?;
+        conversation.observe(round, vectors.as_ref())?;
     }
     Ok(conversation
         .report()?
@@ -249,7 +247,7 @@ fn print_report(
 /// Spearman's rank correlation with mean ranks for ties; none where one side does not vary.
 fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (ranks(a), ranks(b));
-    let mean = (a.len() as f64 + 1.0) / 2.0;
+    let mean = f64::midpoint(a.len() as f64, 1.0);
     let sum = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
     let norm = (sum(&a, &a) * sum(&b, &b)).sqrt();
     (a.len() == b.len() && norm > 0.0).then(|| sum(&a, &b) / norm)
@@ -265,7 +263,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     };
     values
         .iter()
-        .map(|value| below(*value) + (same(*value) + 1.0) / 2.0)
+        .map(|value| below(*value) + f64::midpoint(same(*value), 1.0))
         .collect()
 }
 
@@ -306,5 +304,89 @@ impl Meaning {
         let vectors = self.model.encode(&fresh);
         known.extend(fresh.into_iter().map(str::to_owned).zip(vectors));
         texts.iter().filter_map(|text| known.get(text).cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Conversations and how the default profile, with meaning, decides them.
+    fn decided(folder: &Path) -> Result<(Vec<File>, SweepReport)> {
+        let (profile, meaning) = (Profile::default(), Meaning::new()?);
+        let mut files = read(folder)?;
+        files.retain(|file| file.reported.is_none());
+        let labelled = label(&files, Some(&meaning))?;
+        let prototypes = meaning.embed(&prototype_texts(&profile));
+        let report = sweep(&labelled, &profile, Some(&prototypes), &Grid::default())?;
+        Ok((files, report))
+    }
+
+    #[test]
+    fn every_calibration_conversation_holds_in_the_default_profile() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/calibration");
+        let (files, report) = decided(&folder).expect("the calibration set can be read and embedded");
+        assert!(files.len() >= 20, "{} conversations", files.len());
+        for (file, outcome) in files.iter().zip(&report.outcomes) {
+            assert_eq!(Some(outcome.signal), file.expected, "{}", file.name);
+            // A conversation labelled CONTINUE without a stop round must never have been stopped.
+            if file.stop_round.is_some() || file.expected == Some(Signal::Continue) {
+                assert_eq!(outcome.first_stop_round, file.stop_round, "{}", file.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_warnings_that_a_calibration_conversation_names_are_raised() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/calibration");
+        let (profile, meaning) = (Profile::default(), Meaning::new().expect("the built-in model"));
+        let prototypes = meaning.embed(&prototype_texts(&profile));
+        for file in read(&folder).expect("the calibration set") {
+            let expected = file.transcript.extra["_expected"]
+                .get("warnings")
+                .cloned()
+                .unwrap_or_default();
+            let mut conversation = Conversation::new(profile.clone())
+                .with_blocker_prototypes(prototypes.clone())
+                .expect("one vector a prototype");
+            for round in &file.transcript.rounds {
+                let vectors = RoundVectors::new(meaning.id(), round, meaning.embed(&texts_to_embed(round)));
+                conversation
+                    .observe(round, Some(&vectors.expect("vectors")))
+                    .expect("a verdict");
+            }
+            let raised =
+                serde_json::to_value(conversation.report().expect("a report").warnings).expect("JSON");
+            for kind in expected.as_array().into_iter().flatten() {
+                let found = raised
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|warning| warning["kind"] == *kind);
+                assert!(found, "{}: {kind} is not raised", file.name);
+            }
+        }
+    }
+
+    #[test]
+    fn labelled_conversations_of_others_hold_where_they_are_at_hand() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/dialogue");
+        if !folder.is_dir() {
+            return;
+        }
+        let (_, report) = decided(&folder).expect("the shared conversations can be read and embedded");
+        assert_eq!(
+            report.base.signals_right, report.base.signals_labelled,
+            "{:#?}",
+            report.outcomes
+        );
+    }
+
+    #[test]
+    fn spearman_agrees_with_scipy() {
+        // python3 -c "from scipy.stats import spearmanr as s; print(s([1,2,2,4,5],[5,3,4,4,1]).statistic)"
+        let rho = spearman(&[1.0, 2.0, 2.0, 4.0, 5.0], &[5.0, 3.0, 4.0, 4.0, 1.0]).expect("both vary");
+        assert!((rho - -0.7631578947368421).abs() < 1e-12, "{rho}");
+        assert_eq!(spearman(&[1.0, 1.0], &[1.0, 2.0]), None);
     }
 }

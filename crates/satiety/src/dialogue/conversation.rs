@@ -52,7 +52,7 @@ pub enum ConversationError {
 ///         next_actions: vec!["Write a warm-up job that replays the access log.".into()],
 ///         ..Outputs::default()
 ///     };
-///     let verdict = conversation.observe(Round::new(number, outputs), None)?;
+///     let verdict = conversation.observe(&Round::new(number, outputs), None)?;
 ///     if verdict.signal != Signal::Continue {
 ///         assert_eq!((verdict.round, verdict.signal), (2, Signal::Ship));
 ///         break;
@@ -152,17 +152,15 @@ impl Conversation {
     /// Takes the next round and says what to do. Without `meaning` only L0 and L1 are active from here on.
     pub fn observe(
         &mut self,
-        round: Round,
-        meaning: Option<RoundVectors>,
+        round: &Round,
+        meaning: Option<&RoundVectors>,
     ) -> Result<Verdict, ConversationError> {
-        self.check_vectors(&round, meaning.as_ref())
+        self.check_vectors(round, meaning)
             .map_err(|source| ConversationError::Vectors {
                 round: round.round,
                 source,
             })?;
-        let vectors = meaning
-            .as_ref()
-            .filter(|_| matches!(self.embedding, Embedding::Active { .. }));
+        let vectors = meaning.filter(|_| matches!(self.embedding, Embedding::Active { .. }));
         let at = self.rounds.len();
         self.agents.extend(round.agent.clone());
         self.agents.extend(
@@ -173,12 +171,12 @@ impl Conversation {
                 .filter_map(|claim| claim.agent.clone()),
         );
 
-        let claims = self.claims.observe(&round, vectors, &self.profile.novelty);
+        let claims = self.claims.observe(round, vectors, &self.profile.novelty);
         let questions =
             self.questions
-                .observe(&round, vectors, &self.profile.questions, &self.profile.novelty);
-        let blockers = self.scan.scan(&round, vectors);
-        let new_actions = self.name_actions(&round, vectors);
+                .observe(round, vectors, &self.profile.questions, &self.profile.novelty);
+        let blockers = self.scan.scan(round, vectors);
+        let new_actions = self.name_actions(round, vectors);
         let input = ReadinessInput {
             actions: &round.outputs.next_actions,
             open: questions.open.len(),
@@ -187,7 +185,7 @@ impl Conversation {
         };
         let detail = readiness(input, &self.reader, &self.profile.readiness);
         let (score, level) = composite(&detail, &self.profile.readiness);
-        let facts = self.facts(&round, &claims, &questions, &blockers, level, new_actions);
+        let facts = self.facts(round, &claims, &questions, &blockers, level, new_actions);
         let decision = decide(&mut self.course, facts, &self.profile);
 
         let clusters = claims
@@ -201,7 +199,7 @@ impl Conversation {
             clusters,
         });
         let seen = Seen {
-            round: &round,
+            round,
             ledger: &self.claims,
             claims: &claims,
             questions: &questions,
@@ -215,9 +213,9 @@ impl Conversation {
             course: &self.footprints,
         };
         let warnings = warnings(&seen, &self.profile.warnings);
-        let novelty = self.round_novelty(&round, &claims, &decision, at);
+        let novelty = self.round_novelty(round, &claims, decision, at);
         let readiness = round_readiness(round.round, score, level, detail, &questions, &blockers);
-        let verdict = self.verdict(&decision, facts, novelty, readiness, warnings);
+        let verdict = self.verdict(decision, facts, novelty, readiness, warnings);
 
         self.open_before = Some(questions.open.len());
         if level == Level::High || decision.signal == Signal::Ship {
@@ -272,10 +270,10 @@ impl Conversation {
                 novelty_classification: last.decision.novelty,
                 readiness_classification: verdict.readiness.classification,
                 k_consecutive_low_novelty: last.decision.low_run,
-                rationale: wording::rationale(&last.decision, &verdict.readiness),
+                rationale: wording::rationale(last.decision, &verdict.readiness),
                 caveat: wording::caveat(verdict.signal, &verdict.readiness),
             },
-            hint: wording::hint(&last.decision).to_owned(),
+            hint: wording::hint(last.decision).to_owned(),
             reasons: verdict.reasons.clone(),
             warnings: verdicts()
                 .flat_map(|verdict| verdict.warnings.iter().cloned())
@@ -426,7 +424,7 @@ impl Conversation {
         &self,
         round: &Round,
         claims: &RoundClaims,
-        decision: &Decision,
+        decision: Decision,
         at: usize,
     ) -> RoundNovelty {
         let restatement = |finding: &ClaimFinding, near: Near| {
@@ -478,7 +476,7 @@ impl Conversation {
 
     fn verdict(
         &self,
-        decision: &Decision,
+        decision: Decision,
         facts: Facts,
         novelty: RoundNovelty,
         readiness: RoundReadiness,
@@ -525,7 +523,7 @@ fn round_readiness(
             .iter()
             .map(|answer| AnsweredQuestion {
                 question: answer.question.clone(),
-                answer: answer.answer.clone(),
+                answer: answer.reply.clone(),
             })
             .collect(),
         dropped_questions: questions.dropped.clone(),

@@ -2,11 +2,16 @@
 //! What the phrases mean is the business of the modules that own the lists.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
 /// Words too frequent to say what a text is about; left out of terms.
-const FUNCTION_WORDS: &str = include_str!("words/function_words.txt");
+static FUNCTION_WORDS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+    include_str!("words/function_words.txt")
+        .split_whitespace()
+        .collect()
+});
 
 /// The words of a text, lowercased, apostrophes and inner hyphens kept.
 pub(super) fn words(text: &str) -> Vec<String> {
@@ -88,11 +93,10 @@ impl Phrases {
 /// What a text is about: its words without function words, stemmed.
 pub(super) fn terms(text: &str) -> BTreeSet<String> {
     let stemmer = Stemmer::create(Algorithm::English);
-    let function_words: BTreeSet<&str> = FUNCTION_WORDS.split_whitespace().collect();
     words(text)
         .iter()
         .flat_map(|word| word.split('-'))
-        .filter(|word| !word.is_empty() && !function_words.contains(word))
+        .filter(|word| !word.is_empty() && !FUNCTION_WORDS.contains(word))
         .map(|word| stemmer.stem(word).into_owned())
         .collect()
 }

@@ -18,6 +18,8 @@ mod questions;
 mod readiness;
 mod report;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod unseen;
 mod vectors;
 mod warnings;

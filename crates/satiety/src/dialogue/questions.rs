@@ -23,7 +23,7 @@ struct Tracked {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     pub(super) question: String,
-    pub(super) answer: String,
+    pub(super) reply: String,
     /// Position among the round's claims, if a claim answers.
     pub(super) claim: Option<usize>,
 }
@@ -229,7 +229,7 @@ impl<'a> Replies<'a> {
             .reduce(|best, next| if next.0 > best.0 { next } else { best })?;
         Some(Answer {
             question: question.text.clone(),
-            answer: best.1.text.to_owned(),
+            reply: best.1.text.to_owned(),
             claim: best.1.claim,
         })
     }

@@ -140,7 +140,9 @@ pub(super) fn normalized(mut vectors: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, Ve
         if !(norm.is_finite() && norm > 0.0) {
             return Err(VectorError::NoDirection { position });
         }
-        vector.iter_mut().for_each(|x| *x /= norm);
+        for x in vector.iter_mut() {
+            *x /= norm;
+        }
     }
     Ok(vectors)
 }

@@ -57,13 +57,13 @@ pub(super) fn warnings(seen: &Seen<'_>, rules: &WarningRules) -> Vec<Warning> {
 }
 
 impl Seen<'_> {
-    fn warn(&self, kind: WarningKind, message: String, evidence: Vec<Evidence>) -> Option<Warning> {
-        Some(Warning {
+    fn warn(&self, kind: WarningKind, message: String, evidence: Vec<Evidence>) -> Warning {
+        Warning {
             kind,
             round: self.round.round,
             message,
             evidence,
-        })
+        }
     }
 
     fn pair(&self, finding: &ClaimFinding, near: Near) -> Evidence {
@@ -107,7 +107,7 @@ fn paraphrase_gaming(seen: &Seen<'_>, rules: &WarningRules) -> Option<Warning> {
         restated.len(),
         reworded.len()
     );
-    seen.warn(WarningKind::ParaphraseGaming, message, restated)
+    Some(seen.warn(WarningKind::ParaphraseGaming, message, restated))
 }
 
 /// Seed 5.2: new over all claims below the ratio while the round stays long.
@@ -131,7 +131,7 @@ fn claim_inflation(seen: &Seen<'_>, rules: &WarningRules) -> Option<Warning> {
             padded.len(),
             findings.len()
         );
-        return seen.warn(WarningKind::ClaimInflation, message, padded);
+        return Some(seen.warn(WarningKind::ClaimInflation, message, padded));
     }
     if findings.len() < rules.inflation_minimum || ratio >= rules.inflation_ratio || seen.course.len() < 2 {
         return None;
@@ -144,7 +144,7 @@ fn claim_inflation(seen: &Seen<'_>, rules: &WarningRules) -> Option<Warning> {
         "{} claims, of which {new} new: the list is long, what it adds is not.",
         findings.len()
     );
-    seen.warn(WarningKind::ClaimInflation, message, evidence)
+    Some(seen.warn(WarningKind::ClaimInflation, message, evidence))
 }
 
 fn fake_readiness(seen: &Seen<'_>) -> Option<Warning> {
@@ -154,11 +154,11 @@ fn fake_readiness(seen: &Seen<'_>) -> Option<Warning> {
     }
     let message =
         "Ready to act by its list of actions while most claims are still new: the actions may be premature.";
-    seen.warn(
+    Some(seen.warn(
         WarningKind::FakeReadiness,
         message.to_owned(),
         texts(&seen.round.outputs.next_actions),
-    )
+    ))
 }
 
 fn question_suppression(seen: &Seen<'_>) -> Option<Warning> {
@@ -177,21 +177,21 @@ fn question_suppression(seen: &Seen<'_>) -> Option<Warning> {
                 "questions"
             }
         );
-        return seen.warn(
+        return Some(seen.warn(
             WarningKind::QuestionSuppression,
             message,
             texts(&questions.dropped),
-        );
+        ));
     }
     if questions.hidden.is_empty() || !questions.open.is_empty() {
         return None;
     }
     let message = "No question is listed as open, but there are questions among the claims.".to_owned();
-    seen.warn(
+    Some(seen.warn(
         WarningKind::QuestionSuppression,
         message,
         texts(&questions.hidden),
-    )
+    ))
 }
 
 fn blocker_evasion(seen: &Seen<'_>) -> Option<Warning> {
@@ -210,7 +210,7 @@ fn blocker_evasion(seen: &Seen<'_>) -> Option<Warning> {
         })
         .collect();
     let message = "Sounds like a blocker that nobody calls one.".to_owned();
-    seen.warn(WarningKind::BlockerEvasion, message, evidence)
+    Some(seen.warn(WarningKind::BlockerEvasion, message, evidence))
 }
 
 fn stale_readiness(seen: &Seen<'_>) -> Option<Warning> {
@@ -221,7 +221,7 @@ fn stale_readiness(seen: &Seen<'_>) -> Option<Warning> {
     let new = seen.claims.findings.iter().filter(|finding| finding.is_new());
     let evidence = texts(new.map(|finding| &seen.ledger.said[finding.said].text));
     let message = format!("Round {ready} was ready to act; the conversation has since gone elsewhere.");
-    seen.warn(WarningKind::StaleReadiness, message, evidence)
+    Some(seen.warn(WarningKind::StaleReadiness, message, evidence))
 }
 
 fn repeated_round(seen: &Seen<'_>) -> Option<Warning> {
@@ -244,11 +244,11 @@ fn repeated_round(seen: &Seen<'_>) -> Option<Warning> {
         "in other words"
     };
     let message = format!("Says what round {} said, {how}.", same.round);
-    seen.warn(
+    Some(seen.warn(
         WarningKind::RepeatedRound,
         message,
         texts(seen.round.outputs.claims.iter().map(|claim| &claim.text)),
-    )
+    ))
 }
 
 fn alternation(seen: &Seen<'_>) -> Option<Warning> {
@@ -273,7 +273,7 @@ fn alternation(seen: &Seen<'_>) -> Option<Warning> {
         a.round, b.round, c.round, d.round
     );
     let evidence = texts(seen.round.outputs.claims.iter().map(|claim| &claim.text));
-    seen.warn(WarningKind::Alternation, message, evidence)
+    Some(seen.warn(WarningKind::Alternation, message, evidence))
 }
 
 fn contradiction(seen: &Seen<'_>) -> Option<Warning> {
@@ -298,22 +298,22 @@ fn contradiction(seen: &Seen<'_>) -> Option<Warning> {
             "earlier claims are"
         }
     );
-    seen.warn(WarningKind::Contradiction, message, evidence)
+    Some(seen.warn(WarningKind::Contradiction, message, evidence))
 }
 
 fn empty_round(seen: &Seen<'_>) -> Option<Warning> {
     if seen.empty {
-        seen.warn(
+        Some(seen.warn(
             WarningKind::EmptyRound,
             "The round says nothing, which is no evidence of anything.".to_owned(),
             Vec::new(),
-        )
+        ))
     } else if seen.claims.findings.is_empty() {
-        seen.warn(
+        Some(seen.warn(
             WarningKind::EmptyRound,
             "The round makes no claim.".to_owned(),
             Vec::new(),
-        )
+        ))
     } else {
         None
     }

@@ -6,7 +6,7 @@ use super::report::{Level, RoundNovelty, RoundReadiness, Signal, Warning};
 use crate::explanation::{Explanation, Number, Relation};
 
 /// What to do, in a sentence.
-pub(super) fn hint(decision: &Decision) -> &'static str {
+pub(super) fn hint(decision: Decision) -> &'static str {
     match (decision.signal, decision.ground) {
         (Signal::Continue, Ground::Empty | Ground::NoClaims) => {
             "No evidence in this round. Let it speak once more."
@@ -33,7 +33,7 @@ pub(super) fn hint(decision: &Decision) -> &'static str {
 }
 
 /// Seed 4.3 `rationale`.
-pub(super) fn rationale(decision: &Decision, readiness: &RoundReadiness) -> String {
+pub(super) fn rationale(decision: Decision, readiness: &RoundReadiness) -> String {
     format!("{} {}", about_novelty(decision), about_readiness(readiness))
 }
 
@@ -62,7 +62,7 @@ pub(super) fn caveat(signal: Signal, readiness: &RoundReadiness) -> Option<Strin
     })
 }
 
-fn about_novelty(decision: &Decision) -> String {
+fn about_novelty(decision: Decision) -> String {
     match decision.ground {
         Ground::Empty => "The round says nothing, which is no evidence.".to_owned(),
         Ground::EmptyAgain => "Two rounds in a row say nothing.".to_owned(),
@@ -112,7 +112,7 @@ fn about_readiness(readiness: &RoundReadiness) -> String {
 
 /// The three most telling reasons: what decided, then what stands out on the other side, then what looks wrong.
 pub(super) fn reasons(
-    decision: &Decision,
+    decision: Decision,
     novelty: &RoundNovelty,
     readiness: &RoundReadiness,
     warnings: &[Warning],
@@ -155,7 +155,7 @@ pub(super) fn reasons(
 }
 
 pub(super) fn explanation(
-    decision: &Decision,
+    decision: Decision,
     facts: Facts,
     cusum: f64,
     novelty: &RoundNovelty,
