@@ -1,7 +1,8 @@
 //! How well can it be told that two claims say the same? Word overlap and sentence embeddings, each with and without
 //! the guard, on the pairs in `data/paraphrase.jsonl`: paraphrases, distinct claims of one topic, and edits that
 //! change the meaning. The `development` pairs were looked at while the guard was written; the `held_out` ones were
-//! written afterwards and only measured.
+//! written afterwards; at their first measurement the guard objected to 38 of the 42 edits and to 1 of the 40
+//! paraphrases, and two of those five errors (rounded shares, May as a month) were then mended.
 #![expect(clippy::print_stdout, reason = "printing is what the program is for")]
 
 use std::collections::BTreeMap;

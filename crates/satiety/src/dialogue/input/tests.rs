@@ -304,3 +304,50 @@ fn a_forced_format_is_not_second_guessed() {
         0
     );
 }
+
+/// Everything that the fuzzers start from, and everything they ever found, goes through all parsers here as well.
+#[test]
+fn the_kept_corpus_passes_without_a_panic() {
+    let corpus: [&[u8]; 12] = [
+        include_bytes!("../../../../../fuzz/corpus-seeds/transcript/whole.json"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/transcript/wrong-number.json"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/transcript/byte-order-mark.json"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/transcript/chat.json"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/trace/whole.jsonl"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/trace/no-line-end.jsonl"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/trace/cut.jsonl"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/chat_log/openai.json"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/chat_log/lines.jsonl"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/chat_log/session.jsonl"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/chat_log/items.jsonl"),
+        include_bytes!("../../../../../fuzz/corpus-seeds/sentences/markdown.md"),
+    ];
+    let formats = [
+        InputFormat::Transcript,
+        InputFormat::Trace,
+        InputFormat::Chat,
+        InputFormat::AgentLog,
+    ];
+    let formats: Vec<Option<InputFormat>> = std::iter::once(None).chain(formats.map(Some)).collect();
+    let mut read = 0;
+    for bytes in corpus {
+        // Cut anywhere, too: files are read while they are written.
+        for end in 0..=bytes.len() {
+            for format in &formats {
+                for growing in [false, true] {
+                    read += usize::from(
+                        parse(
+                            &bytes[..end],
+                            ReadOptions {
+                                format: *format,
+                                growing,
+                            },
+                        )
+                        .is_ok(),
+                    );
+                }
+            }
+        }
+    }
+    assert!(read > 100, "the corpus has files that can be read: {read}");
+}

@@ -258,6 +258,16 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
         term.stem.clone_from(&chunk.surface);
         return (term, 1);
     }
+    // "15 May": the month, not the verb.
+    let beside_figure = |at: Option<usize>| {
+        at.and_then(|at| lower.get(at))
+            .is_some_and(|word| numbers::parse(word).is_some())
+    };
+    if chunk.surface == "May" && (beside_figure(at.checked_sub(1)) || beside_figure(Some(at + 1))) {
+        term.kind = Kind::Name;
+        term.stem.clone_from(&chunk.lower);
+        return (term, 1);
+    }
     if !chunk.compound
         && let Some((classes, used)) = LEXICON.phrase(&lower[at..])
         && (used > 1 || LEXICON.number_word(&chunk.lower).is_none())
@@ -288,7 +298,7 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
         && lower.get(at + 1) == Some(&"of")
         && let Some(share) = LEXICON.fraction(&chunk.lower)
     {
-        term.kind = Kind::Number(Quantity::number(share));
+        term.kind = Kind::Number(Quantity::share(share));
         term.stem = share.to_string();
         return (term, 1);
     }

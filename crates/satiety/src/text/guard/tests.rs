@@ -42,6 +42,7 @@ fn numbers() {
             ("The timeout is 5 minutes", "The timeout is 300 seconds"),
             ("Half of the users left", "50% of users left"),
             ("A fifth of the users left", "20% of users left"),
+            ("A third of the users left", "33% of users left"),
             ("Above ten million rows", "Above 10 million rows"),
             ("Latency fell by 40%", "Latency fell"),
             ("Three of the five nodes failed", "5 nodes, of which 3 failed"),
@@ -186,6 +187,7 @@ fn names() {
             ("Pin the client to v1.2.0", "Pin the client to v1.3.0"),
             ("The bug is in src/cache.rs", "The bug is in src/parser.rs"),
             ("We ship on Monday", "We ship on Thursday"),
+            ("It is due on 15 March", "It is due on 15 May"),
             ("The p95 alert fires", "The p99 alert fires"),
         ],
     );
