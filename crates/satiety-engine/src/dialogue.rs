@@ -141,7 +141,10 @@ impl Engine {
                 agent: round.agent.clone(),
                 signal: signal.signal.to_string(),
                 novelty: report.novelty_by_round.get(index).and_then(|round| round.novelty),
-                readiness: report.readiness_by_round.get(index).map(|round| round.action_readiness),
+                readiness: report
+                    .readiness_by_round
+                    .get(index)
+                    .map(|round| round.action_readiness),
                 body: serde_json::to_value(round)?,
             });
         }
@@ -181,7 +184,7 @@ impl Follower<'_> {
                 .as_ref()
                 .map(|meaning| meaning.of_round(round))
                 .transpose()?;
-            verdicts.push(self.conversation.observe(round.clone(), vectors)?);
+            verdicts.push(self.conversation.observe(round, vectors.as_ref())?);
             self.rounds.push(round.clone());
         }
         Ok(verdicts)

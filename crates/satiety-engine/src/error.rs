@@ -137,9 +137,13 @@ impl EngineError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Store(error) if error.is_bad_input() => Fault::Request,
-            Self::File { action: "read", cause, .. } if is_absent(cause) => Fault::Request,
-            Self::Model(EmbedError::BadSpec { .. }) => Fault::Request,
-            Self::Input { .. }
+            Self::File {
+                action: "read",
+                cause,
+                ..
+            } if is_absent(cause) => Fault::Request,
+            Self::Model(EmbedError::BadSpec { .. })
+            | Self::Input { .. }
             | Self::Pairs { .. }
             | Self::NoProfile { .. }
             | Self::ProfileFile { .. }
