@@ -61,9 +61,9 @@ impl Engine {
             format: request.format,
             growing: false,
         };
-        let wrong = |source| EngineError::Input {
+        let wrong = |problem| EngineError::Input {
             name: request.name.clone(),
-            source,
+            problem,
         };
         let read = input::read(&request.bytes, options).map_err(wrong)?;
         let transcript = match (read.content, request.extract) {
@@ -111,9 +111,9 @@ impl Engine {
             return Err(EngineError::NoProfile { name: name.into() });
         }
         let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
-        Profile::parse(&text).map_err(|source| EngineError::ProfileFile {
+        Profile::parse(&text).map_err(|problem| EngineError::ProfileFile {
             path: name.into(),
-            source,
+            problem,
         })
     }
 

@@ -50,9 +50,9 @@ impl Engine {
                 .into_owned();
             let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
             let transcript = input::parse(&bytes, ReadOptions::default())
-                .map_err(|source| EngineError::Input {
+                .map_err(|problem| EngineError::Input {
                     name: path.display().to_string(),
-                    source,
+                    problem,
                 })?
                 .content;
             match label(&transcript) {

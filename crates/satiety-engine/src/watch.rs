@@ -108,9 +108,9 @@ async fn new_verdicts(
         // Nothing has been written yet, or only a part of the first line.
         Err(InputError::Empty) => Ok(Vec::new()),
         Err(InputError::Syntax { .. }) if !bytes.ends_with(b"\n") => Ok(Vec::new()),
-        Err(source) => Err(EngineError::Input {
+        Err(problem) => Err(EngineError::Input {
             name: path.display().to_string(),
-            source,
+            problem,
         }),
     }
 }

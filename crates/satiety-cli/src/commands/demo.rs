@@ -110,10 +110,12 @@ impl Render for Played {
                 ),
             ];
             lines.extend(report.reasons.iter().map(|reason| format!("  - {reason}")));
+            let last = report.signal_by_round.last().map(|round| round.round);
             lines.extend(
                 report
                     .warnings
                     .iter()
+                    .filter(|warning| Some(warning.round) == last)
                     .take(1)
                     .map(|warning| format!("  {} {}", "warning:".yellow(), warning.message)),
             );
