@@ -1,0 +1,265 @@
+//! What keeps a plan from being carried out, by its words and, with vectors, by what it sounds like.
+//! Knows negation ("no blockers remain"), resolution and work on what is missing ("add missing tests").
+
+use super::lexicon::{self, Phrases};
+use super::profile::{ActionRules, BlockerRules};
+use super::vectors::{RoundVectors, cosine};
+use super::wire::Round;
+
+/// A text that speaks of a blocker.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Blocker {
+    pub(super) text: String,
+    /// The phrase or prototype that gave it away.
+    pub(super) because: String,
+    /// Cosine to the prototype; absent where words were enough.
+    pub(super) similarity: Option<f64>,
+}
+
+/// What a round says about blockers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BlockerState {
+    /// Decisive ones.
+    pub(super) blockers: Vec<Blocker>,
+    /// Sound like one, without the words.
+    pub(super) evasions: Vec<Blocker>,
+}
+
+/// Finds blockers in rounds.
+#[derive(Debug, Clone)]
+pub(super) struct BlockerScan {
+    phrases: Phrases,
+    claim_phrases: Phrases,
+    attributes: Phrases,
+    negations: Phrases,
+    negative_phrases: Phrases,
+    resolutions: Phrases,
+    work_verbs: Phrases,
+    prototypes: Vec<(String, Vec<f32>)>,
+    warns: f64,
+    blocks: f64,
+}
+
+/// How many words before a phrase may negate it, and after it resolve it.
+const REACH_BEFORE: usize = 3;
+const REACH_AFTER: usize = 4;
+
+impl BlockerScan {
+    pub(super) fn new(rules: &BlockerRules, actions: &ActionRules) -> Self {
+        Self {
+            phrases: Phrases::new(&rules.phrases),
+            claim_phrases: Phrases::new(&rules.claim_phrases),
+            attributes: Phrases::new(&rules.attributes),
+            negations: Phrases::new(&rules.negations),
+            negative_phrases: Phrases::new(&rules.negative_phrases),
+            resolutions: Phrases::new(&rules.resolutions),
+            work_verbs: Phrases::new(&actions.verbs),
+            prototypes: Vec::new(),
+            warns: rules.prototype_warns,
+            blocks: rules.prototype_blocks,
+        }
+    }
+
+    pub(super) fn set_prototypes(&mut self, prototypes: Vec<(String, Vec<f32>)>) {
+        self.prototypes = prototypes;
+    }
+
+    pub(super) fn scan(&self, round: &Round, vectors: Option<&RoundVectors>) -> BlockerState {
+        let mut state = BlockerState::default();
+        let outputs = &round.outputs;
+        let lists = [
+            (&outputs.open_questions, vectors.map(|vectors| &vectors.questions)),
+            (&outputs.next_actions, vectors.map(|vectors| &vectors.actions)),
+        ];
+        for (texts, vectors) in lists {
+            for (position, text) in texts.iter().enumerate() {
+                if let Some(because) = self.words_that_block(text) {
+                    state.blockers.push(Blocker {
+                        text: text.clone(),
+                        because,
+                        similarity: None,
+                    });
+                } else if let Some(vectors) = vectors {
+                    self.sound(text, &vectors[position], &mut state);
+                }
+            }
+        }
+        for claim in &outputs.claims {
+            let words = lexicon::words(&claim.text);
+            if let Some(because) = self.standing(&self.claim_phrases, &words) {
+                state.blockers.push(Blocker {
+                    text: claim.text.clone(),
+                    because,
+                    similarity: None,
+                });
+            }
+        }
+        state
+    }
+
+    fn words_that_block(&self, text: &str) -> Option<String> {
+        let words = lexicon::words(text);
+        self.standing(&self.phrases, &words).or_else(|| {
+            let mut places = self.attributes.places(&words);
+            places
+                .find(|(phrase, at)| {
+                    !self.is_cancelled(&words, phrase, *at) && !self.is_worked_on(text, &words, *at)
+                })
+                .map(|(phrase, _)| phrase.join(" "))
+        })
+    }
+
+    fn standing(&self, phrases: &Phrases, words: &[String]) -> Option<String> {
+        phrases
+            .places(words)
+            .find(|(phrase, at)| !self.is_cancelled(words, phrase, *at))
+            .map(|(phrase, _)| phrase.join(" "))
+    }
+
+    fn is_cancelled(&self, words: &[String], phrase: &[String], at: usize) -> bool {
+        let end = at + phrase.len();
+        let negated = !self.negative_phrases.contains(phrase)
+            && self
+                .negations
+                .found_in(&words[at.saturating_sub(REACH_BEFORE)..at])
+                .is_some();
+        let resolved = self
+            .resolutions
+            .found_in(&words[end..words.len().min(end + REACH_AFTER)])
+            .is_some();
+        negated || resolved
+    }
+
+    /// "Add missing tests": an attribute of something that the action's verb works on. "The key is missing" is not.
+    fn is_worked_on(&self, text: &str, words: &[String], at: usize) -> bool {
+        const NO_NOUN: [&str; 10] = [
+            "from", "for", "in", "on", "at", "and", "but", "so", "because", "to",
+        ];
+        let describes = words
+            .get(at + 1)
+            .is_some_and(|next| !NO_NOUN.contains(&next.as_str()))
+            && !text.to_lowercase().contains(&format!("{}:", words[at]));
+        describes && self.work_verbs.found_in(&words[..at]).is_some()
+    }
+
+    fn sound(&self, text: &str, vector: &[f32], state: &mut BlockerState) {
+        let nearest = self
+            .prototypes
+            .iter()
+            .map(|(prototype, other)| (cosine(vector, other), prototype))
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((similarity, prototype)) = nearest.filter(|(similarity, _)| *similarity >= self.warns)
+        else {
+            return;
+        };
+        let blocker = Blocker {
+            text: text.to_owned(),
+            because: prototype.clone(),
+            similarity: Some(similarity),
+        };
+        if similarity >= self.blocks {
+            state.blockers.push(blocker.clone());
+        }
+        state.evasions.push(blocker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialogue::Profile;
+    use crate::dialogue::wire::Outputs;
+
+    fn blocks(profile: &str, question: &str) -> bool {
+        let profile = Profile::built_in(profile).unwrap();
+        let scan = BlockerScan::new(&profile.blockers, &profile.actions);
+        let outputs = Outputs {
+            open_questions: vec![question.to_owned()],
+            ..Outputs::default()
+        };
+        !scan.scan(&Round::new(1, outputs), None).blockers.is_empty()
+    }
+
+    #[test]
+    fn every_phrase_of_the_seed_blocks_in_both_profiles() {
+        for text in [
+            "Blocked: waiting for keys",
+            "There is one blocker left",
+            "Still waiting on the vendor",
+            "The release depends on legal",
+            "We need access to the sandbox",
+            "We need permission from security",
+            "We can't proceed like this",
+            "The audit is a prerequisite",
+            "The signing key is missing",
+            "Missing approval from finance",
+            "Deploy: credentials missing",
+        ] {
+            for profile in Profile::built_in_names() {
+                assert!(blocks(profile, text), "{profile}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn negated_resolved_and_worked_on_blockers_do_not() {
+        for text in [
+            "No blockers remain",
+            "The team was unblocked",
+            "Add missing tests",
+            "Update the docs with the missing flags",
+            "Dismissing the old alert",
+            "We are not blocked",
+            "Are there any blockers?",
+            "The blocker was removed on Monday",
+            "Blocked thread pool is no longer blocked",
+        ] {
+            for profile in Profile::built_in_names() {
+                if text.starts_with("Blocked thread") {
+                    assert!(blocks(profile, text), "the first of two mentions stands: {text}");
+                } else {
+                    assert!(!blocks(profile, text), "{profile}: {text}");
+                }
+            }
+        }
+        assert!(!blocks("default", "What do we do if blocked by the proxy?"));
+    }
+
+    #[test]
+    fn a_claim_blocks_only_where_it_speaks_of_us() {
+        let profile = Profile::default();
+        let scan = BlockerScan::new(&profile.blockers, &profile.actions);
+        let of = |claim: &str| {
+            let outputs = Outputs {
+                claims: vec![claim.into()],
+                ..Outputs::default()
+            };
+            scan.scan(&Round::new(1, outputs), None).blockers.len()
+        };
+        assert_eq!(of("We are blocked until the contract is signed"), 1);
+        assert_eq!(of("A blocked thread waits on the lock"), 0);
+        assert_eq!(of("The parser depends on two crates"), 0);
+    }
+
+    #[test]
+    fn what_sounds_like_a_blocker_is_reported_and_from_higher_on_decides() {
+        let profile = Profile::default();
+        let mut scan = BlockerScan::new(&profile.blockers, &profile.actions);
+        scan.set_prototypes(vec![("held up".to_owned(), vec![1.0, 0.0])]);
+        let outputs = Outputs {
+            next_actions: vec!["auth comes later".to_owned()],
+            ..Outputs::default()
+        };
+        let round = Round::new(1, outputs);
+        for (cosine, blockers, evasions) in [(0.45, 0, 0), (0.55, 0, 1), (0.6, 1, 1)] {
+            let vector = vec![cosine, (1.0_f32 - cosine * cosine).sqrt()];
+            let vectors = RoundVectors::new("m", &round, vec![vector]).unwrap();
+            let state = scan.scan(&round, Some(&vectors));
+            assert_eq!(
+                (state.blockers.len(), state.evasions.len()),
+                (blockers, evasions),
+                "{cosine}"
+            );
+        }
+    }
+}

@@ -1,0 +1,541 @@
+//! A conversation under observation: rounds go in one at a time, a verdict comes out after each.
+//! Puts the parts together and keeps what they need to remember; every rule lives in the part that owns it.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use super::agreement::StanceReader;
+use super::blockers::{BlockerScan, BlockerState};
+use super::decide::{Course, Decision, Facts, classify, decide};
+use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
+use super::profile::{Profile, Rule};
+use super::questions::{QuestionLedger, QuestionState};
+use super::readiness::{ActionReader, ReadinessInput, Specificity, composite, readiness};
+use super::report::{
+    AnsweredQuestion, Components, Level, ReadinessDetail, Report, Restatement, RoundNovelty, RoundReadiness,
+    RoundSignal, RoundUnseen, SCORING_VERSION, Signal, StopRecommendation, Verdict, Warning,
+};
+use super::vectors::{RoundVectors, VectorError, cosine, normalized};
+use super::warnings::{Footprint, Seen, warnings};
+use super::wire::Round;
+use super::{unseen, wording};
+use crate::text::{Tokenization, jaccard};
+
+/// What can go wrong while a conversation is observed.
+#[derive(Debug, Error, Clone, PartialEq)]
+pub enum ConversationError {
+    /// The vectors do not belong to the round or the conversation.
+    #[error("round {round}: {source}")]
+    Vectors {
+        /// The writer's number of the round.
+        round: u32,
+        /// What is wrong with them.
+        source: VectorError,
+    },
+    /// The vectors of the blocker prototypes cannot be used.
+    #[error("blocker prototypes: {0}")]
+    Prototypes(#[source] VectorError),
+    /// A report was asked for before the first round.
+    #[error("the conversation has no rounds")]
+    NoRounds,
+}
+
+/// A conversation under observation.
+///
+/// ```
+/// use satiety::dialogue::{Conversation, Outputs, Profile, Round, Signal};
+/// let mut conversation = Conversation::new(Profile::default());
+/// for number in 1..=3 {
+///     let outputs = Outputs {
+///         claims: vec!["The cache is cold after every deploy.".into(), "Warm it from the access log.".into()],
+///         next_actions: vec!["Write a warm-up job that replays the access log.".into()],
+///         ..Outputs::default()
+///     };
+///     let verdict = conversation.observe(&Round::new(number, outputs), None)?;
+///     if verdict.signal != Signal::Continue {
+///         assert_eq!((verdict.round, verdict.signal), (2, Signal::Ship));
+///         break;
+///     }
+/// }
+/// # Ok::<(), satiety::dialogue::ConversationError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Conversation {
+    profile: Profile,
+    claims: ClaimLedger,
+    questions: QuestionLedger,
+    actions_named: Vec<(BTreeSet<String>, Option<Vec<f32>>)>,
+    reader: ActionReader,
+    scan: BlockerScan,
+    stances: StanceReader,
+    course: Course,
+    footprints: Vec<Footprint>,
+    embedding: Embedding,
+    agents: BTreeSet<String>,
+    open_before: Option<usize>,
+    was_ready: Option<u32>,
+    rounds: Vec<Observed>,
+}
+
+/// Which model the rounds were embedded with; one round without vectors ends L2 for good.
+#[derive(Debug, Clone, Default)]
+enum Embedding {
+    #[default]
+    NotStarted,
+    Active {
+        embedder: String,
+        dimensions: Option<usize>,
+    },
+    Off,
+}
+
+/// What is kept of a round for the report.
+#[derive(Debug, Clone)]
+struct Observed {
+    verdict: Verdict,
+    decision: Decision,
+    unseen: RoundUnseen,
+}
+
+impl Conversation {
+    /// A conversation that nobody has spoken in yet.
+    pub fn new(profile: Profile) -> Self {
+        let tokenization = match profile.decision.rule {
+            // The seed splits at white space.
+            Rule::KConsecutive => Tokenization::Whitespace,
+            Rule::Cusum | Rule::Course => Tokenization::Words,
+        };
+        Self {
+            #[expect(
+                clippy::expect_used,
+                reason = "a profile's thresholds lie in (0, 1]: checked when it is read"
+            )]
+            claims: ClaimLedger::new(&profile.novelty, tokenization).expect("a valid profile"),
+            questions: QuestionLedger::new(&profile.questions),
+            actions_named: Vec::new(),
+            reader: ActionReader::new(&profile.actions),
+            scan: BlockerScan::new(&profile.blockers, &profile.actions),
+            stances: StanceReader::new(&profile.agreement),
+            course: Course::default(),
+            footprints: Vec::new(),
+            embedding: Embedding::default(),
+            agents: BTreeSet::new(),
+            open_before: None,
+            was_ready: None,
+            rounds: Vec::new(),
+            profile,
+        }
+    }
+
+    /// Adds the vectors of [`prototype_texts`](super::prototype_texts), so that blockers are also found by meaning.
+    pub fn with_blocker_prototypes(mut self, vectors: Vec<Vec<f32>>) -> Result<Self, ConversationError> {
+        let texts = &self.profile.blockers.prototypes;
+        if vectors.len() != texts.len() {
+            let wrong = VectorError::Count {
+                expected: texts.len(),
+                got: vectors.len(),
+            };
+            return Err(ConversationError::Prototypes(wrong));
+        }
+        let vectors = normalized(vectors).map_err(ConversationError::Prototypes)?;
+        self.scan
+            .set_prototypes(texts.iter().cloned().zip(vectors).collect());
+        Ok(self)
+    }
+
+    /// The profile that decides.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Takes the next round and says what to do. Without `meaning` only L0 and L1 are active from here on.
+    pub fn observe(
+        &mut self,
+        round: &Round,
+        meaning: Option<&RoundVectors>,
+    ) -> Result<Verdict, ConversationError> {
+        self.check_vectors(round, meaning)
+            .map_err(|source| ConversationError::Vectors {
+                round: round.round,
+                source,
+            })?;
+        let vectors = meaning.filter(|_| matches!(self.embedding, Embedding::Active { .. }));
+        let at = self.rounds.len();
+        self.agents.extend(round.agent.clone());
+        self.agents.extend(
+            round
+                .outputs
+                .claims
+                .iter()
+                .filter_map(|claim| claim.agent.clone()),
+        );
+
+        let claims = self.claims.observe(round, vectors, &self.profile.novelty);
+        let questions =
+            self.questions
+                .observe(round, vectors, &self.profile.questions, &self.profile.novelty);
+        let blockers = self.scan.scan(round, vectors);
+        let new_actions = self.name_actions(round, vectors);
+        let input = ReadinessInput {
+            actions: &round.outputs.next_actions,
+            open: questions.open.len(),
+            open_before: self.open_before,
+            blocked: !blockers.blockers.is_empty(),
+        };
+        let detail = readiness(input, &self.reader, &self.profile.readiness);
+        let (score, level) = composite(&detail, &self.profile.readiness);
+        let facts = self.facts(round, &claims, &questions, &blockers, level, new_actions);
+        let decision = decide(&mut self.course, facts, &self.profile);
+
+        let clusters = claims
+            .findings
+            .iter()
+            .map(|finding| self.claims.said[finding.said].cluster)
+            .collect();
+        self.footprints.push(Footprint {
+            round: round.round,
+            agent: round.agent.clone(),
+            clusters,
+        });
+        let seen = Seen {
+            round,
+            ledger: &self.claims,
+            claims: &claims,
+            questions: &questions,
+            open_before: self.open_before.unwrap_or_default(),
+            blockers: &blockers,
+            novelty: classify(claims.rate, &self.profile.novelty),
+            readiness: level,
+            was_ready: self.was_ready,
+            signal: decision.signal,
+            empty: facts.empty,
+            course: &self.footprints,
+        };
+        let warnings = warnings(&seen, &self.profile.warnings);
+        let novelty = self.round_novelty(round, &claims, decision, at);
+        let readiness = round_readiness(round.round, score, level, detail, &questions, &blockers);
+        let verdict = self.verdict(decision, facts, novelty, readiness, warnings);
+
+        self.open_before = Some(questions.open.len());
+        if level == Level::High || decision.signal == Signal::Ship {
+            self.was_ready = Some(round.round);
+        }
+        let unseen = unseen::after_round(round.round, &self.claims.abundances());
+        self.rounds.push(Observed {
+            verdict: verdict.clone(),
+            decision,
+            unseen,
+        });
+        Ok(verdict)
+    }
+
+    /// Everything found so far.
+    pub fn report(&self) -> Result<Report, ConversationError> {
+        let last = self.rounds.last().ok_or(ConversationError::NoRounds)?;
+        let verdict = &last.verdict;
+        let verdicts = || self.rounds.iter().map(|observed| &observed.verdict);
+        let signal_by_round: Vec<RoundSignal> = verdicts()
+            .map(|verdict| RoundSignal {
+                round: verdict.round,
+                signal: verdict.signal,
+            })
+            .collect();
+        let stopped = signal_by_round
+            .iter()
+            .find(|round| round.signal != Signal::Continue);
+        let embedder = match &self.embedding {
+            Embedding::Active { embedder, .. } => Some(embedder.clone()),
+            _ => None,
+        };
+        let mut levels = vec!["L0".to_owned(), "L1".to_owned()];
+        levels.extend(embedder.is_some().then(|| "L2".to_owned()));
+        Ok(Report {
+            score: round6(1.0 - verdict.novelty.novelty_rate),
+            components: Components {
+                novelty_rate: verdict.novelty.novelty_rate,
+                novelty_rate_l0: verdict.novelty.novelty_rate_l0,
+                novelty_rate_l1: verdict.novelty.novelty_rate_l1,
+                novelty_rate_l2: verdict.novelty.novelty_rate_l2,
+                action_readiness: verdict.readiness.action_readiness,
+                action_readiness_detail: verdict.readiness.detail,
+                semantic_similarity: verdict.novelty.semantic_similarity,
+                structural_agreement: verdict.novelty.structural_agreement,
+            },
+            novelty_by_round: verdicts().map(|verdict| verdict.novelty.clone()).collect(),
+            readiness_by_round: verdicts().map(|verdict| verdict.readiness.clone()).collect(),
+            first_stop_round: stopped.map(|round| round.round),
+            stop_recommendation: StopRecommendation {
+                signal: verdict.signal,
+                novelty_classification: last.decision.novelty,
+                readiness_classification: verdict.readiness.classification,
+                k_consecutive_low_novelty: last.decision.low_run,
+                rationale: wording::rationale(last.decision, &verdict.readiness),
+                caveat: wording::caveat(verdict.signal, &verdict.readiness),
+            },
+            hint: wording::hint(last.decision).to_owned(),
+            reasons: verdict.reasons.clone(),
+            warnings: verdicts()
+                .flat_map(|verdict| verdict.warnings.iter().cloned())
+                .collect(),
+            unseen: unseen::of(
+                self.rounds
+                    .iter()
+                    .map(|observed| observed.unseen.clone())
+                    .collect(),
+            ),
+            profile: self.profile.name.clone(),
+            scoring_version: SCORING_VERSION.to_owned(),
+            embedder,
+            levels,
+            signal_by_round,
+            explanation: verdict.explanation.clone(),
+        })
+    }
+
+    fn check_vectors(&mut self, round: &Round, meaning: Option<&RoundVectors>) -> Result<(), VectorError> {
+        let Some(meaning) = meaning else {
+            self.embedding = Embedding::Off;
+            return Ok(());
+        };
+        meaning.fit(round)?;
+        let now = meaning.dimensions();
+        match &mut self.embedding {
+            Embedding::Off => {}
+            Embedding::NotStarted => {
+                self.embedding = Embedding::Active {
+                    embedder: meaning.embedder.clone(),
+                    dimensions: now,
+                };
+            }
+            Embedding::Active { embedder, dimensions } => {
+                if *embedder != meaning.embedder {
+                    return Err(VectorError::OtherEmbedder {
+                        first: embedder.clone(),
+                        now: meaning.embedder.clone(),
+                    });
+                }
+                if let (Some(expected), Some(got)) = (*dimensions, now)
+                    && expected != got
+                {
+                    return Err(VectorError::Length { expected, got });
+                }
+                *dimensions = dimensions.or(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers the round's actions; how many of them nobody had named before.
+    fn name_actions(&mut self, round: &Round, vectors: Option<&RoundVectors>) -> usize {
+        let rules = &self.profile.novelty;
+        let known = self.actions_named.len();
+        for (position, action) in round.outputs.next_actions.iter().enumerate() {
+            let words = Tokenization::Words.set(action);
+            let vector = vectors.map(|vectors| vectors.actions[position].clone());
+            let seen = self.actions_named.iter().any(|(earlier, other)| {
+                let alike = vector
+                    .as_deref()
+                    .zip(other.as_deref())
+                    .map_or(0.0, |(a, b)| cosine(a, b));
+                jaccard(&words, earlier) >= rules.jaccard_threshold || alike >= rules.semantic_threshold
+            });
+            if !seen {
+                self.actions_named.push((words, vector));
+            }
+        }
+        self.actions_named.len() - known
+    }
+
+    fn facts(
+        &self,
+        round: &Round,
+        claims: &RoundClaims,
+        questions: &QuestionState,
+        blockers: &BlockerState,
+        readiness: Level,
+        new_actions: usize,
+    ) -> Facts {
+        let outputs = &round.outputs;
+        let new = claims.findings.iter().filter(|finding| finding.is_new()).count();
+        let answers: BTreeSet<&str> = questions
+            .answered
+            .iter()
+            .filter_map(|answer| answer.claim)
+            .map(|position| outputs.claims[position].text.as_str())
+            .collect();
+        let answering = claims
+            .findings
+            .iter()
+            .filter(|finding| {
+                finding.is_new() && answers.contains(self.claims.said[finding.said].text.as_str())
+            })
+            .count();
+        let near = claims
+            .findings
+            .iter()
+            .filter(|finding| finding.possibly_restates.is_some())
+            .filter(|finding| !answers.contains(self.claims.said[finding.said].text.as_str()))
+            .count();
+        let share = ((new - answering) as f64 - 0.5 * near as f64) / new.max(1) as f64;
+        let ground = claims.rate * share;
+        // With several named speakers, whoever repeats himself is no second witness.
+        let echo = |finding: &&ClaimFinding| self.agents.len() > 1 && finding.self_echo;
+        let repeated = claims
+            .findings
+            .iter()
+            .filter(|finding| !finding.is_new())
+            .filter(|f| !echo(f))
+            .count();
+        Facts {
+            rate: claims.rate,
+            ground,
+            readiness,
+            blocked: !blockers.blockers.is_empty(),
+            open_questions: questions.open.len(),
+            actions: outputs.next_actions.len(),
+            specific_actions: outputs
+                .next_actions
+                .iter()
+                .filter(|action| self.reader.specificity(action) == Specificity::Specific)
+                .count(),
+            other_questions: questions
+                .open
+                .iter()
+                .filter(|question| !blockers.blockers.iter().any(|blocker| blocker.text == **question))
+                .count(),
+            asked: questions.asked,
+            new_actions,
+            closes: self.open_before.is_some_and(|open| open > 0)
+                && questions.open.is_empty()
+                && (!questions.answered.is_empty() || !outputs.decisions.is_empty())
+                && self.agents.len() < 2,
+            claims: claims.findings.len(),
+            empty: claims.findings.is_empty()
+                && outputs.decisions.is_empty()
+                && outputs.next_actions.is_empty()
+                && outputs.open_questions.is_empty(),
+            new,
+            repeated,
+        }
+    }
+
+    fn round_novelty(
+        &self,
+        round: &Round,
+        claims: &RoundClaims,
+        decision: Decision,
+        at: usize,
+    ) -> RoundNovelty {
+        let restatement = |finding: &ClaimFinding, near: Near| {
+            let earlier = &self.claims.said[near.said];
+            Restatement {
+                claim: self.claims.said[finding.said].text.clone(),
+                of: earlier.text.clone(),
+                of_round: self
+                    .footprints
+                    .get(earlier.at)
+                    .map_or(round.round, |footprint| footprint.round),
+                level: match near.level {
+                    MatchLevel::L0 => "L0",
+                    MatchLevel::L1 => "L1",
+                    MatchLevel::L2 => "L2",
+                }
+                .to_owned(),
+                similarity: round6(near.similarity),
+            }
+        };
+        let of = |pick: fn(&ClaimFinding) -> Option<Near>| {
+            claims
+                .findings
+                .iter()
+                .filter_map(|finding| Some(restatement(finding, pick(finding)?)))
+                .collect()
+        };
+        RoundNovelty {
+            round: round.round,
+            agent: round.agent.clone(),
+            claims: claims.findings.len(),
+            new_claims: claims.findings.iter().filter(|finding| finding.is_new()).count(),
+            novelty: claims.graded.map(round6),
+            novelty_rate: round6(claims.rate),
+            novelty_rate_l0: round6(claims.rates.0),
+            novelty_rate_l1: round6(claims.rates.1),
+            novelty_rate_l2: claims.rates.2.map(round6),
+            term_novelty: claims.term_novelty.map(round6),
+            classification: decision.novelty,
+            semantic_similarity: claims.similarity.map(round6),
+            structural_agreement: self
+                .stances
+                .structural_agreement(&self.claims, claims, at)
+                .map(round6),
+            restatements: of(|finding| finding.restates),
+            possible_restatements: of(|finding| finding.possibly_restates),
+        }
+    }
+
+    fn verdict(
+        &self,
+        decision: Decision,
+        facts: Facts,
+        novelty: RoundNovelty,
+        readiness: RoundReadiness,
+        warnings: Vec<Warning>,
+    ) -> Verdict {
+        let reasons = wording::reasons(decision, &novelty, &readiness, &warnings);
+        let explanation = wording::explanation(
+            decision,
+            facts,
+            self.course.cusum,
+            &novelty,
+            &readiness,
+            &reasons,
+            &self.profile,
+        );
+        Verdict {
+            round: novelty.round,
+            signal: decision.signal,
+            reasons,
+            novelty,
+            readiness,
+            warnings,
+            explanation,
+        }
+    }
+}
+
+fn round_readiness(
+    round: u32,
+    score: f64,
+    level: Level,
+    detail: ReadinessDetail,
+    questions: &QuestionState,
+    blockers: &BlockerState,
+) -> RoundReadiness {
+    RoundReadiness {
+        round,
+        action_readiness: round6(score),
+        detail,
+        classification: level,
+        open_questions: questions.open.clone(),
+        answered_questions: questions
+            .answered
+            .iter()
+            .map(|answer| AnsweredQuestion {
+                question: answer.question.clone(),
+                answer: answer.reply.clone(),
+            })
+            .collect(),
+        dropped_questions: questions.dropped.clone(),
+        blockers: blockers
+            .blockers
+            .iter()
+            .map(|blocker| blocker.text.clone())
+            .collect(),
+    }
+}
+
+/// Six decimals are more than any of these numbers means, and keep 0.65 from being written 0.6500000000000001.
+fn round6(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

@@ -1,0 +1,351 @@
+//! What became of every question: open, answered, put off or silently dropped.
+//! An answer is a claim or decision of the same or a later round; whether it is a good one is not judged.
+
+use std::collections::BTreeSet;
+
+use super::lexicon::{self, Phrases};
+use super::profile::{NoveltyRules, QuestionRules};
+use super::vectors::{RoundVectors, cosine};
+use super::wire::Round;
+use crate::text::{Tokenization, jaccard, normalize};
+
+/// A question and where it stands.
+#[derive(Debug, Clone)]
+struct Tracked {
+    text: String,
+    words: BTreeSet<String>,
+    terms: BTreeSet<String>,
+    vector: Option<Vec<f32>>,
+    open: bool,
+}
+
+/// A question and the text that answers it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    pub(super) question: String,
+    pub(super) reply: String,
+    /// Position among the round's claims, if a claim answers.
+    pub(super) claim: Option<usize>,
+}
+
+/// The questions after a round.
+#[derive(Debug, Clone, Default)]
+pub(super) struct QuestionState {
+    /// Listed as open and not closed by what was said.
+    pub(super) open: Vec<String>,
+    /// Of these, asked for the first time.
+    pub(super) asked: usize,
+    pub(super) answered: Vec<Answer>,
+    /// No longer listed, and nothing in the round answers them.
+    pub(super) dropped: Vec<String>,
+    /// Claims that are questions and stand in no list of open ones.
+    pub(super) hidden: Vec<String>,
+}
+
+/// Every question asked so far.
+#[derive(Debug, Clone)]
+pub(super) struct QuestionLedger {
+    tracked: Vec<Tracked>,
+    nothing: BTreeSet<String>,
+    closed: Phrases,
+    interrogatives: Phrases,
+    hidden: Phrases,
+}
+
+impl QuestionLedger {
+    pub(super) fn new(rules: &QuestionRules) -> Self {
+        Self {
+            tracked: Vec::new(),
+            nothing: rules.nothing.iter().map(|entry| normalize(entry)).collect(),
+            closed: Phrases::new(&rules.closed_prefixes),
+            interrogatives: Phrases::new(&rules.interrogatives),
+            hidden: Phrases::new(&rules.hidden_prefixes),
+        }
+    }
+
+    /// Takes the next round's questions and what it says about the earlier ones.
+    pub(super) fn observe(
+        &mut self,
+        round: &Round,
+        vectors: Option<&RoundVectors>,
+        rules: &QuestionRules,
+        novelty: &NoveltyRules,
+    ) -> QuestionState {
+        let mut state = QuestionState::default();
+        let replies = Replies::of(round, vectors);
+        let mut listed = BTreeSet::new();
+        for (position, text) in round.outputs.open_questions.iter().enumerate() {
+            if self.is_settled(text) {
+                continue;
+            }
+            let vector = vectors.map(|vectors| vectors.questions[position].as_slice());
+            let (number, is_first) = self.track(text, vector, novelty);
+            if !listed.insert(number) {
+                continue;
+            }
+            // Whoever lists a question in the round that decides it copied the list; only a decision is that strong.
+            if let Some(answer) = replies.decision_for(&self.tracked[number], rules) {
+                self.tracked[number].open = false;
+                state.answered.push(answer);
+            } else {
+                self.tracked[number].open = true;
+                state.asked += usize::from(is_first);
+                state.open.push(text.clone());
+            }
+        }
+        for (number, question) in self.tracked.iter_mut().enumerate() {
+            if !question.open || listed.contains(&number) {
+                continue;
+            }
+            question.open = false;
+            match replies.answer_to(question, rules) {
+                Some(answer) => state.answered.push(answer),
+                None => state.dropped.push(question.text.clone()),
+            }
+        }
+        state.hidden = self.hidden_among_claims(round);
+        state
+    }
+
+    fn is_settled(&self, text: &str) -> bool {
+        let bare = text.trim_matches(|edge: char| !edge.is_alphanumeric());
+        bare.is_empty() || self.nothing.contains(&normalize(bare)) || self.closed.open(&lexicon::words(text))
+    }
+
+    fn track(&mut self, text: &str, vector: Option<&[f32]>, novelty: &NoveltyRules) -> (usize, bool) {
+        let words = Tokenization::Words.set(text);
+        let known = self.tracked.iter().position(|earlier| {
+            let alike = vector
+                .zip(earlier.vector.as_deref())
+                .map_or(0.0, |(a, b)| cosine(a, b));
+            jaccard(&words, &earlier.words) >= novelty.jaccard_threshold
+                || alike >= novelty.semantic_threshold
+        });
+        if let Some(number) = known {
+            return (number, false);
+        }
+        let terms = lexicon::terms(text);
+        let vector = vector.map(<[f32]>::to_vec);
+        self.tracked.push(Tracked {
+            text: text.to_owned(),
+            words,
+            terms,
+            vector,
+            open: true,
+        });
+        (self.tracked.len() - 1, true)
+    }
+
+    fn hidden_among_claims(&self, round: &Round) -> Vec<String> {
+        let is_question = |text: &str| {
+            let words = lexicon::words(text);
+            (text.trim_end().ends_with('?') && (words.len() > 1 || self.interrogatives.open(&words)))
+                || self.hidden.open(&words)
+        };
+        let claims = round.outputs.claims.iter().map(|claim| &claim.text);
+        claims.filter(|text| is_question(text)).cloned().collect()
+    }
+}
+
+/// What a round says that may answer a question: decisions first, they weigh more.
+struct Replies<'a> {
+    replies: Vec<Reply<'a>>,
+}
+
+struct Reply<'a> {
+    text: &'a str,
+    terms: BTreeSet<String>,
+    vector: Option<&'a [f32]>,
+    claim: Option<usize>,
+}
+
+impl<'a> Replies<'a> {
+    fn of(round: &'a Round, vectors: Option<&'a RoundVectors>) -> Self {
+        let decisions = round
+            .outputs
+            .decisions
+            .iter()
+            .enumerate()
+            .map(|(position, text)| {
+                let vector = vectors.map(|vectors| vectors.decisions[position].as_slice());
+                Reply {
+                    text,
+                    terms: lexicon::terms(text),
+                    vector,
+                    claim: None,
+                }
+            });
+        let claims = round.outputs.claims.iter().enumerate().map(|(position, claim)| {
+            let vector = vectors.map(|vectors| vectors.claims[position].as_slice());
+            Reply {
+                text: &claim.text,
+                terms: lexicon::terms(&claim.text),
+                vector,
+                claim: Some(position),
+            }
+        });
+        Self {
+            replies: decisions
+                .chain(claims)
+                .filter(|reply| !reply.text.trim_end().ends_with('?'))
+                .collect(),
+        }
+    }
+
+    fn answer_to(&self, question: &Tracked, rules: &QuestionRules) -> Option<Answer> {
+        self.best(question, rules.answer_similarity, rules.answer_overlap, |_| true)
+    }
+
+    fn decision_for(&self, question: &Tracked, rules: &QuestionRules) -> Option<Answer> {
+        // The words of a question about two options also stand in a claim about one; meaning must carry this alone.
+        self.best(question, rules.decision_similarity, 2.0, |reply| {
+            reply.claim.is_none()
+        })
+    }
+
+    fn best(
+        &self,
+        question: &Tracked,
+        similarity: f64,
+        overlap: f64,
+        counts: impl Fn(&Reply<'_>) -> bool,
+    ) -> Option<Answer> {
+        let score = |reply: &Reply<'_>| {
+            let meaning = question
+                .vector
+                .as_deref()
+                .zip(reply.vector)
+                .map_or(0.0, |(a, b)| cosine(a, b) / similarity);
+            let words = lexicon::containment(&question.terms, &reply.terms) / overlap;
+            meaning.max(words)
+        };
+        let best = self
+            .replies
+            .iter()
+            .filter(|reply| counts(reply))
+            .map(|reply| (score(reply), reply))
+            .filter(|(score, _)| *score >= 1.0)
+            // Of equal ones the first, so a decision before a claim.
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })?;
+        Some(Answer {
+            question: question.text.clone(),
+            reply: best.1.text.to_owned(),
+            claim: best.1.claim,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialogue::Profile;
+    use crate::dialogue::wire::Outputs;
+
+    fn ledger() -> (QuestionLedger, Profile) {
+        let profile = Profile::default();
+        (QuestionLedger::new(&profile.questions), profile)
+    }
+
+    fn round(claims: &[&str], decisions: &[&str], questions: &[&str]) -> Round {
+        let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+        Round::new(
+            1,
+            Outputs {
+                claims: claims.iter().map(|&text| text.into()).collect(),
+                decisions: strings(decisions),
+                open_questions: strings(questions),
+                ..Outputs::default()
+            },
+        )
+    }
+
+    #[test]
+    fn a_question_that_is_taken_up_is_answered_and_one_that_is_not_was_dropped() {
+        let (mut ledger, profile) = ledger();
+        let mut observe = |round| ledger.observe(&round, None, &profile.questions, &profile.novelty);
+        let first = observe(round(
+            &[],
+            &[],
+            &["Which cache backend do we use?", "Who pays for the servers?"],
+        ));
+        assert_eq!((first.open.len(), first.asked), (2, 2));
+        let second = observe(round(&["The cache backend is Redis."], &[], &[]));
+        assert_eq!(second.answered.len(), 1);
+        assert_eq!(second.answered[0].claim, Some(0));
+        assert_eq!(second.dropped, ["Who pays for the servers?"]);
+        assert!(second.open.is_empty());
+    }
+
+    #[test]
+    fn entries_that_say_there_is_no_question_are_none() {
+        let (mut ledger, profile) = ledger();
+        for entry in [
+            "None",
+            "none.",
+            "N/A",
+            "-",
+            "",
+            "No open questions remain",
+            "Resolved: which port",
+            "[closed] TLS?",
+            "Deferred: naming",
+            "No further questions from me.",
+        ] {
+            let state = ledger.observe(
+                &round(&[], &[], &[entry]),
+                None,
+                &profile.questions,
+                &profile.novelty,
+            );
+            assert!(state.open.is_empty(), "{entry:?} is no open question");
+        }
+        for entry in [
+            "None of the vendors answered, why?",
+            "Closed-source or open-source?",
+        ] {
+            let (mut ledger, profile) = self::ledger();
+            let state = ledger.observe(
+                &round(&[], &[], &[entry]),
+                None,
+                &profile.questions,
+                &profile.novelty,
+            );
+            let expected = usize::from(entry.starts_with("Closed-source"));
+            assert_eq!(state.open.len(), expected, "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn a_rephrased_question_is_not_a_second_one() {
+        let (mut ledger, profile) = ledger();
+        let mut observe = |round| ledger.observe(&round, None, &profile.questions, &profile.novelty);
+        observe(round(&[], &[], &["What is the size of the data set in a year?"]));
+        let again = observe(round(
+            &[],
+            &[],
+            &["What is the size of the data set in a year from now?"],
+        ));
+        assert_eq!((again.open.len(), again.asked), (1, 0));
+        assert!(again.dropped.is_empty());
+    }
+
+    #[test]
+    fn questions_among_claims_are_found() {
+        let (mut ledger, profile) = ledger();
+        let state = ledger.observe(
+            &round(
+                &[
+                    "Should we shard first?",
+                    "It is unclear whether the disk is full.",
+                    "The disk is full.",
+                ],
+                &[],
+                &[],
+            ),
+            None,
+            &profile.questions,
+            &profile.novelty,
+        );
+        assert_eq!(state.hidden.len(), 2);
+    }
+}

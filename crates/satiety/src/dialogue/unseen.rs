@@ -1,0 +1,84 @@
+//! How much of what the conversation would still bring up is unsaid: Good-Turing and Chao1 over claim clusters.
+//! Reported and never decided with: every missed paraphrase is a claim seen once for ever.
+
+use super::report::{RoundUnseen, Unseen};
+use crate::stats::{Abundance, chao1, unseen_mass};
+
+const CONFIDENCE: f64 = 0.95;
+/// Below so many claims, or with nothing said twice, the estimate says nothing.
+const FEWEST_CLAIMS: u64 = 5;
+
+/// The estimate after a round, from how often each cluster of claims was said.
+pub(super) fn after_round(round: u32, abundances: &[u64]) -> RoundUnseen {
+    let abundance = Abundance::from_counts(abundances.iter().copied());
+    let mut unseen = RoundUnseen {
+        round,
+        claims: abundance.observations,
+        distinct: abundance.kinds,
+        unseen_share: None,
+        unseen_interval: None,
+        total_estimate: None,
+        total_interval: None,
+        absent_because: None,
+    };
+    if abundance.observations < FEWEST_CLAIMS {
+        unseen.absent_because = Some(format!("not enough evidence: fewer than {FEWEST_CLAIMS} claims"));
+        return unseen;
+    }
+    if abundance.singletons == abundance.observations {
+        unseen.absent_because = Some("not enough evidence: no claim was made twice".to_owned());
+        return unseen;
+    }
+    if let Ok(mass) = unseen_mass(&abundance, CONFIDENCE) {
+        unseen.unseen_share = Some(mass.estimate);
+        unseen.unseen_interval = mass.interval;
+    }
+    if let Ok(total) = chao1(&abundance, CONFIDENCE) {
+        unseen.total_estimate = Some(total.estimate);
+        unseen.total_interval = Some(total.interval);
+    }
+    unseen
+}
+
+/// All rounds, and the last in a sentence.
+pub(super) fn of(by_round: Vec<RoundUnseen>) -> Unseen {
+    let summary = by_round.last().and_then(|last| {
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let share = last.unseen_share?;
+        let range = last
+            .unseen_interval
+            .map(|interval| format!(" ({} to {})", percent(interval.low), percent(interval.high)))
+            .unwrap_or_default();
+        Some(format!(
+            "About {}{range} of what this conversation would still bring up is unsaid.",
+            percent(share)
+        ))
+    });
+    Unseen { by_round, summary }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_gives_no_number_and_the_reason() {
+        assert!(
+            after_round(1, &[1, 1])
+                .absent_because
+                .unwrap()
+                .contains("fewer than 5")
+        );
+        let singles = after_round(1, &[1; 8]);
+        assert_eq!(singles.unseen_share, None);
+        assert!(singles.absent_because.unwrap().contains("twice"));
+    }
+
+    #[test]
+    fn good_turing_is_the_share_of_claims_made_once() {
+        let unseen = after_round(3, &[5, 3, 2, 1, 1]);
+        assert!((unseen.unseen_share.unwrap() - 2.0 / 12.0).abs() < 1e-12);
+        let summary = of(vec![unseen]).summary.unwrap();
+        assert!(summary.starts_with("About 17 % (0 % to "), "{summary}");
+    }
+}

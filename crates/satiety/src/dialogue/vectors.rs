@@ -1,0 +1,204 @@
+//! Meaning as values: which texts of a round must be embedded, and the vectors that come back.
+//! No model is known here; whoever has one passes vectors in.
+
+use thiserror::Error;
+
+use super::Profile;
+use super::wire::Round;
+
+/// What can be wrong with the vectors of a round.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum VectorError {
+    /// Not one vector a text.
+    #[error("{expected} vectors were expected, one for each text of `texts_to_embed`, and {got} came")]
+    Count {
+        /// Number of texts.
+        expected: usize,
+        /// Number of vectors.
+        got: usize,
+    },
+    /// Vectors of different length cannot be compared.
+    #[error("a vector has {got} numbers where the others have {expected}")]
+    Length {
+        /// Length of the others.
+        expected: usize,
+        /// Length of this one.
+        got: usize,
+    },
+    /// A vector without direction.
+    #[error("vector {position} is zero or holds something that is not a finite number")]
+    NoDirection {
+        /// Which one, counted from zero.
+        position: usize,
+    },
+    /// Vectors of two models in one conversation.
+    #[error("the conversation was embedded with `{first}` so far, this round with `{now}`")]
+    OtherEmbedder {
+        /// The model of the earlier rounds.
+        first: String,
+        /// The model of this round.
+        now: String,
+    },
+}
+
+/// The texts of a round whose meaning is compared: claims, open questions, next actions, decisions, in this order.
+pub fn texts_to_embed(round: &Round) -> Vec<String> {
+    let outputs = &round.outputs;
+    let claims = outputs.claims.iter().map(|claim| &claim.text);
+    claims
+        .chain(&outputs.open_questions)
+        .chain(&outputs.next_actions)
+        .chain(&outputs.decisions)
+        .cloned()
+        .collect()
+}
+
+/// What a hidden blocker sounds like; embed these once and give them to
+/// [`Conversation::with_blocker_prototypes`](super::Conversation::with_blocker_prototypes).
+pub fn prototype_texts(profile: &Profile) -> Vec<String> {
+    profile.blockers.prototypes.clone()
+}
+
+/// The vectors of one round's texts, of length one, sorted by kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoundVectors {
+    /// Which model made them.
+    pub(super) embedder: String,
+    pub(super) claims: Vec<Vec<f32>>,
+    pub(super) questions: Vec<Vec<f32>>,
+    pub(super) actions: Vec<Vec<f32>>,
+    pub(super) decisions: Vec<Vec<f32>>,
+}
+
+impl RoundVectors {
+    /// Sorts vectors that were made of [`texts_to_embed`] for this round. They need not have length one.
+    pub fn new(
+        embedder: impl Into<String>,
+        round: &Round,
+        vectors: Vec<Vec<f32>>,
+    ) -> Result<Self, VectorError> {
+        let outputs = &round.outputs;
+        let counts = [
+            outputs.claims.len(),
+            outputs.open_questions.len(),
+            outputs.next_actions.len(),
+            outputs.decisions.len(),
+        ];
+        let expected = counts.iter().sum();
+        if vectors.len() != expected {
+            return Err(VectorError::Count {
+                expected,
+                got: vectors.len(),
+            });
+        }
+        let mut vectors = normalized(vectors)?.into_iter();
+        let [claims, questions, actions, decisions] =
+            counts.map(|count| vectors.by_ref().take(count).collect::<Vec<_>>());
+        Ok(Self {
+            embedder: embedder.into(),
+            claims,
+            questions,
+            actions,
+            decisions,
+        })
+    }
+
+    /// Length of the vectors; none for a round without texts.
+    pub(super) fn dimensions(&self) -> Option<usize> {
+        [&self.claims, &self.questions, &self.actions, &self.decisions]
+            .into_iter()
+            .find_map(|vectors| vectors.first())
+            .map(Vec::len)
+    }
+
+    /// Whether these can be vectors of `round`.
+    pub(super) fn fit(&self, round: &Round) -> Result<(), VectorError> {
+        let outputs = &round.outputs;
+        let expected = [&outputs.open_questions, &outputs.next_actions, &outputs.decisions].map(Vec::len);
+        let got = [&self.questions, &self.actions, &self.decisions].map(Vec::len);
+        if expected == got && self.claims.len() == outputs.claims.len() {
+            return Ok(());
+        }
+        Err(VectorError::Count {
+            expected: expected.iter().sum::<usize>() + outputs.claims.len(),
+            got: got.iter().sum::<usize>() + self.claims.len(),
+        })
+    }
+}
+
+/// Scales every vector to length one, so that the cosine is the dot product.
+pub(super) fn normalized(mut vectors: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, VectorError> {
+    let expected = vectors.first().map_or(0, Vec::len);
+    for (position, vector) in vectors.iter_mut().enumerate() {
+        if vector.len() != expected {
+            return Err(VectorError::Length {
+                expected,
+                got: vector.len(),
+            });
+        }
+        let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        if !(norm.is_finite() && norm > 0.0) {
+            return Err(VectorError::NoDirection { position });
+        }
+        for x in vector.iter_mut() {
+            *x /= norm;
+        }
+    }
+    Ok(vectors)
+}
+
+/// The cosine of two vectors of length one.
+pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    f64::from(a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>()).clamp(-1.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialogue::wire::Outputs;
+
+    fn round() -> Round {
+        Round::new(
+            1,
+            Outputs {
+                claims: vec!["c".into()],
+                open_questions: vec!["q".into()],
+                decisions: vec!["d".into()],
+                ..Outputs::default()
+            },
+        )
+    }
+
+    #[test]
+    fn vectors_are_sorted_as_the_texts_were_given() {
+        assert_eq!(texts_to_embed(&round()), ["c", "q", "d"]);
+        let vectors = RoundVectors::new(
+            "m",
+            &round(),
+            vec![vec![2.0, 0.0], vec![0.0, 1.0], vec![3.0, 4.0]],
+        )
+        .unwrap();
+        assert_eq!(vectors.claims, [[1.0, 0.0]]);
+        assert_eq!(vectors.questions, [[0.0, 1.0]]);
+        assert_eq!(vectors.decisions, [[0.6, 0.8]]);
+        assert!((cosine(&vectors.claims[0], &vectors.decisions[0]) - 0.6).abs() < 1e-7);
+    }
+
+    #[test]
+    fn wrong_vectors_are_refused() {
+        let new = |vectors| RoundVectors::new("m", &round(), vectors).unwrap_err();
+        assert_eq!(new(vec![vec![1.0]]), VectorError::Count { expected: 3, got: 1 });
+        assert_eq!(
+            new(vec![vec![1.0], vec![1.0, 2.0], vec![1.0]]),
+            VectorError::Length { expected: 1, got: 2 }
+        );
+        assert_eq!(
+            new(vec![vec![1.0], vec![0.0], vec![1.0]]),
+            VectorError::NoDirection { position: 1 }
+        );
+        assert_eq!(
+            new(vec![vec![1.0], vec![f32::NAN], vec![1.0]]),
+            VectorError::NoDirection { position: 1 }
+        );
+    }
+}
