@@ -139,9 +139,13 @@ fn stream(claims: &[String], last: usize, mut step: impl FnMut(&str, bool) -> Op
 
 fn stream_index(claims: &[String], tokenization: Tokenization) -> Result<Run> {
     let mut index = JaccardIndex::new(THRESHOLD, tokenization)?;
-    Ok(stream(claims, LAST.min(claims.len() / 2), |claim, _| {
+    let run = stream(claims, LAST.min(claims.len() / 2), |claim, _| {
         index.observe(claim).0
-    }))
+    });
+    Ok(Run {
+        megabytes: Some(index.heap_bytes() as f64 / 1e6),
+        ..run
+    })
 }
 
 fn stream_two_calls(claims: &[String]) -> Result<Run> {
