@@ -1,1 +1,4 @@
-//! perf
+//! What the measuring programs share: CPU time, seeded text.
+
+pub mod claims;
+pub mod measure;

@@ -9,6 +9,7 @@ mod agreement;
 mod blockers;
 mod conversation;
 mod decide;
+pub mod input;
 mod lexicon;
 mod novelty;
 mod profile;

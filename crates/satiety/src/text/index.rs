@@ -115,6 +115,21 @@ impl JaccardIndex {
         self.threshold
     }
 
+    /// Bytes of memory held, counted from the lists' capacities.
+    pub fn heap_bytes(&self) -> usize {
+        let posted: usize = self.postings.iter().map(Vec::capacity).sum();
+        let spelled: usize = self.words.keys().map(|word| word.len()).sum();
+        // A hash map keeps its entries and a control byte each.
+        let words = self.words.capacity() * (size_of::<(Box<str>, u32)>() + 1) + spelled;
+        let sets = self.by_set.capacity() * (size_of::<(u64, u32)>() + 1);
+        words
+            + sets
+            + self.arena.capacity() * size_of::<u32>()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.postings.capacity() * size_of::<Vec<Posting>>()
+            + posted * size_of::<Posting>()
+    }
+
     /// The earlier statement most similar to `text`, if any reaches the threshold; the earliest of several equal ones.
     pub fn best_match(&self, text: &str) -> Option<Match> {
         self.search_best(&self.query(text))
@@ -256,47 +271,95 @@ impl JaccardIndex {
     /// Calls `found` for every statement that reaches the threshold, possibly more than once. What it returns raises
     /// the bound for the rest of the search: only statements at least as similar as that match are still of interest.
     fn search(&self, query: &Query, mut found: impl FnMut(Match) -> Option<Match>) {
-        // The bound as a fraction: overlap/union ≥ numerator/denominator.
-        let (mut numerator, mut denominator) = self.threshold.fraction();
         let size = query.known.len() as u64 + u64::from(query.unknown);
-        let mut prefix = prefix_length(size, numerator, denominator);
+        let mut bound = Bound::new(self.threshold.fraction(), size);
         for (rank, &word) in query.known.iter().enumerate() {
-            let position = rank + query.unknown as usize;
-            if position >= prefix {
+            if rank + query.unknown as usize >= bound.prefix {
                 break;
             }
-            let remaining = (query.known.len() - rank) as u64;
+            let remaining = count(query.known.len() - rank);
             for posting in &self.postings[word as usize] {
                 let length = match posting.length {
-                    u16::MAX => self.set(posting.id).len() as u64,
-                    length => u64::from(length),
+                    u16::MAX => count(self.set(posting.id).len()),
+                    length => u32::from(length),
                 };
-                // |A ∩ B| is at most what is left in either set from this word on, and at most
-                // (|A| + |B| − |A Δ B|) / 2, where the signatures differ in at most |A Δ B| bits.
-                let different = u64::from((query.signature ^ posting.signature).count_ones() + query.unknown);
-                let by_position = remaining.min(length - u64::from(posting.position));
-                let by_signature = (size + length).saturating_sub(different) / 2;
-                let bound = by_position.min(by_signature);
-                // overlap ≥ t·union with union = |A| + |B| − overlap.
-                if bound * (denominator + numerator) < numerator * (size + length) {
+                let Some(needed) = bound.needed_overlap(length) else {
+                    continue;
+                };
+                // |A ∩ B| is at most what is left in either set from this word on ...
+                if remaining.min(length - u32::from(posting.position)) < needed {
                     continue;
                 }
-                let needed = (numerator * (size + length)).div_ceil(denominator + numerator);
+                // ... and at most (|A| + |B| − |A Δ B|) / 2, where the signatures differ in at most |A Δ B| bits.
+                let different = (query.signature ^ posting.signature).count_ones() + query.unknown;
+                if (bound.size + length).saturating_sub(different) / 2 < needed {
+                    continue;
+                }
                 let Some(overlap) = overlap(&query.known, self.set(posting.id), needed) else {
                     continue;
                 };
-                let union = size + length - overlap;
                 let candidate = Match {
                     id: posting.id,
-                    overlap: narrow(overlap),
-                    union: narrow(union),
+                    overlap,
+                    union: bound.size + length - overlap,
                 };
                 if let Some(best) = found(candidate) {
-                    (numerator, denominator) = (u64::from(best.overlap), u64::from(best.union));
-                    prefix = prefix_length(size, numerator, denominator);
+                    bound = Bound::new((u64::from(best.overlap), u64::from(best.union)), size);
                 }
             }
         }
+    }
+}
+
+/// What a statement must fulfil to be as similar to the query as a fraction says, worked out once a query so that the
+/// innermost loop only compares.
+struct Bound {
+    /// Number of words of the query.
+    size: u32,
+    /// How many of the query's first words have to be looked up.
+    prefix: usize,
+    /// The smallest number of words that a similar enough statement can have.
+    shortest: u32,
+    /// By number of words from `shortest` on: the smallest overlap that is enough.
+    needed: Vec<u32>,
+}
+
+impl Bound {
+    /// overlap/union ≥ numerator/denominator, for a query of `size` words.
+    fn new((numerator, denominator): (u64, u64), size: u64) -> Self {
+        let shortest = (numerator * size).div_ceil(denominator);
+        let longest = denominator * size / numerator;
+        // overlap ≥ t·union with union = |A| + |B| − overlap, so ⌈numerator·(|A| + |B|) / (denominator + numerator)⌉,
+        // carried from one length to the next instead of divided anew.
+        let divisor = denominator + numerator;
+        let (mut quotient, mut rest) = (
+            numerator * (size + shortest) / divisor,
+            numerator * (size + shortest) % divisor,
+        );
+        let needed = (shortest..=longest)
+            .map(|_| {
+                let needed = narrow(quotient + u64::from(rest > 0));
+                rest += numerator;
+                if rest >= divisor {
+                    rest -= divisor;
+                    quotient += 1;
+                }
+                needed
+            })
+            .collect();
+        Self {
+            size: narrow(size),
+            prefix: prefix_length(size, numerator, denominator),
+            shortest: narrow(shortest),
+            needed,
+        }
+    }
+
+    /// `None` for a length at which no statement is similar enough.
+    fn needed_overlap(&self, length: u32) -> Option<u32> {
+        self.needed
+            .get(length.checked_sub(self.shortest)? as usize)
+            .copied()
     }
 }
 
@@ -329,10 +392,10 @@ fn prefix_length(length: u64, numerator: u64, denominator: u64) -> usize {
 }
 
 /// The number of common elements of two descending lists, if it is at least `needed`.
-fn overlap(a: &[u32], b: &[u32], needed: u64) -> Option<u64> {
+fn overlap(a: &[u32], b: &[u32], needed: u32) -> Option<u32> {
     let (mut i, mut j, mut common) = (0, 0, 0);
     while i < a.len() && j < b.len() {
-        if common + ((a.len() - i).min(b.len() - j) as u64) < needed {
+        if common as usize + (a.len() - i).min(b.len() - j) < needed as usize {
             return None;
         }
         match a[i].cmp(&b[j]) {

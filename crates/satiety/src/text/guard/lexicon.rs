@@ -15,6 +15,8 @@ pub(super) enum Class {
     SoftNegator,
     Universal,
     Partial,
+    Majority,
+    Minority,
     Exclusive,
     Obligation,
     Permission,
@@ -61,6 +63,7 @@ pub(super) struct Lexicon {
     aliases: BTreeMap<&'static str, usize>,
     units: BTreeMap<&'static str, Unit>,
     number_words: BTreeMap<&'static str, NumberWord>,
+    fractions: BTreeMap<&'static str, f64>,
     stemmer: Stemmer,
 }
 
@@ -134,6 +137,11 @@ impl Lexicon {
         self.number_words.get(word).copied()
     }
 
+    /// The share that an ordinal names after "a": "tenth" gives 0.1.
+    pub(super) fn fraction(&self, ordinal: &str) -> Option<f64> {
+        self.fractions.get(ordinal).copied()
+    }
+
     fn read() -> Self {
         let stemmer = Stemmer::create(Algorithm::English);
         let irregular: BTreeMap<_, _> = lines(include_str!("../data/irregular.txt"))
@@ -181,6 +189,12 @@ impl Lexicon {
                 },
             );
         }
+        let fractions = lines(include_str!("../data/fractions.txt"))
+            .filter_map(|line| {
+                line.split_once(' ')
+                    .and_then(|(word, parts)| Some((word, 1.0 / parts.parse::<f64>().ok()?)))
+            })
+            .collect();
         let aliases = lines(include_str!("../data/aliases.txt"))
             .enumerate()
             .flat_map(|(number, line)| line.split(' ').map(move |name| (name, number)))
@@ -200,6 +214,7 @@ impl Lexicon {
             aliases,
             units,
             number_words,
+            fractions,
             irregular,
             stemmer,
         }
@@ -233,6 +248,8 @@ fn class_named(section: &str) -> Option<Class> {
         "soft_negator" => Class::SoftNegator,
         "universal" => Class::Universal,
         "partial" => Class::Partial,
+        "majority" => Class::Majority,
+        "minority" => Class::Minority,
         "exclusive" => Class::Exclusive,
         "obligation" => Class::Obligation,
         "permission" => Class::Permission,

@@ -14,6 +14,8 @@ pub(super) struct Quantity {
     pub(super) dimension: Option<&'static str>,
     /// A word that often is no number: it can agree but not contradict.
     pub(super) weak: bool,
+    /// A share in words ("a third"), which figures round ("33 %").
+    pub(super) rounded: bool,
 }
 
 impl Quantity {
@@ -23,6 +25,7 @@ impl Quantity {
             bare: value,
             dimension: None,
             weak: false,
+            rounded: false,
         }
     }
 
@@ -36,11 +39,20 @@ impl Quantity {
         })
     }
 
+    /// A share in words.
+    pub(super) fn share(value: f64) -> Self {
+        Self {
+            rounded: true,
+            ..Self::number(value)
+        }
+    }
+
     /// Whether both can be the same amount. Where one side leaves the unit out, the bare number decides.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         match (self.dimension, other.dimension) {
             (Some(a), Some(b)) if a == b => close(self.value, other.value),
             // Half of them and 50 %; twice as fast and 2x.
+            (Some("ratio"), None) if other.rounded => (self.value - other.value).abs() < 0.01,
             (Some("ratio"), None) => close(self.value, other.value) || close(self.bare, other.bare),
             (None, Some("ratio")) => other.agrees_with(self),
             (Some(_), Some(_)) => false,
@@ -213,6 +225,8 @@ mod tests {
         assert!(!minutes.agrees_with(&parse("5s").unwrap()));
         assert!(minutes.agrees_with(&parse("5").unwrap()));
         assert!(parse("50%").unwrap().agrees_with(&Quantity::number(0.5)));
+        assert!(parse("33%").unwrap().agrees_with(&Quantity::share(1.0 / 3.0)));
+        assert!(!parse("25%").unwrap().agrees_with(&Quantity::share(1.0 / 3.0)));
         assert!(!parse("50%").unwrap().agrees_with(&parse("5ms").unwrap()));
     }
 }

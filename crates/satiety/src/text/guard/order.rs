@@ -50,9 +50,18 @@ pub(super) fn swap(a: &Reading, b: &Reading) -> Option<Swap> {
     None
 }
 
-/// The terms whose order matters: not articles, auxiliaries and fillers.
+/// The terms whose order matters: not articles, auxiliaries, modal verbs and fillers.
 fn stream(reading: &Reading) -> Vec<&Term> {
-    let silent = [Class::Article, Class::Auxiliary, Class::Filler, Class::Neutral];
+    let silent = [
+        Class::Article,
+        Class::Auxiliary,
+        Class::Filler,
+        Class::Neutral,
+        Class::Obligation,
+        Class::Permission,
+        Class::Certain,
+        Class::Future,
+    ];
     reading
         .terms
         .iter()

@@ -3,13 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use super::Difference;
 use super::lexicon::{Class, LEXICON};
 use super::order::Swap;
 use super::reading::{Reading, Term};
-use super::{Difference, coverage};
 
-/// Of the content words, this share must be common before an opposite or an unbound negation counts.
+/// Of the content words beside an opposite, this share must be common before it counts.
 const ENOUGH_IN_COMMON: f64 = 0.5;
+
+/// Of the content words of the statement with fewer negations, this share must be found in the other one. Where it is
+/// worded differently, the difference may hold what the negation says ("does not resemble", "differs from").
+const SAME_WORDING: f64 = 0.8;
 
 /// The reasons for which the texts contradict each other, if the turns do not cancel.
 pub(super) fn differences(a: &Reading, b: &Reading, swap: Option<&Swap>) -> Vec<Difference> {
@@ -29,7 +33,6 @@ pub(super) fn differences(a: &Reading, b: &Reading, swap: Option<&Swap>) -> Vec<
         });
     }
     let unclear = has_unshared_soft_negator(a, b) || has_unshared_soft_negator(b, a);
-    let common = coverage(a, b);
     if opposites.len() % 2 == 1 && common_beside(a, b, &opposites) >= ENOUGH_IN_COMMON {
         let (x, y) = &opposites[0];
         found.push(Difference::Antonym {
@@ -38,15 +41,12 @@ pub(super) fn differences(a: &Reading, b: &Reading, swap: Option<&Swap>) -> Vec<
         });
     }
     if (left.len() + right.len()) % 2 == 1 && !unclear {
-        let (more, other) = if left.len() > right.len() {
-            (&left, b)
+        let (more, plain, other) = if left.len() > right.len() {
+            (&left, b, a)
         } else {
-            (&right, a)
+            (&right, a, b)
         };
-        let bound = more
-            .iter()
-            .any(|negation| negation.targets.iter().any(|target| other.has_stem(target)));
-        if bound || common >= 0.6 {
+        if share_found(plain, other, more) >= SAME_WORDING {
             found.push(Difference::Negation {
                 negated: more[0].text.clone(),
             });
@@ -132,7 +132,10 @@ fn opposites<'a>(a: &'a Reading, b: &'a Reading) -> Vec<(&'a Term, &'a Term)> {
             continue;
         }
         let partner = b.terms.iter().find(|y| {
-            !a.has_stem(&y.stem) && !used.contains(&y.stem) && LEXICON.are_antonyms(&x.stem, &y.stem)
+            !a.has_stem(&y.stem)
+                && !used.contains(&y.stem)
+                && LEXICON.are_antonyms(&x.stem, &y.stem)
+                && is_same_place(a, x, b, y)
         });
         if let Some(y) = partner {
             used.insert(x.stem.clone());
@@ -141,6 +144,26 @@ fn opposites<'a>(a: &'a Reading, b: &'a Reading) -> Vec<(&'a Term, &'a Term)> {
         }
     }
     found
+}
+
+/// Small words have many uses ("fires on every deployment", "goes off"), so they are opposites only beside the same
+/// word.
+fn is_same_place(a: &Reading, x: &Term, b: &Reading, y: &Term) -> bool {
+    let is_weighty = |term: &Term| term.is_content() || term.is(Class::Conjunction);
+    if is_weighty(x) && is_weighty(y) {
+        return true;
+    }
+    let neighbours = |reading: &Reading, term: &Term| {
+        let at = reading
+            .terms
+            .iter()
+            .position(|other| other.stem == term.stem)
+            .unwrap_or(0);
+        let stem = |at: usize| reading.terms.get(at).map(|term| term.stem.clone());
+        (at.checked_sub(1).and_then(stem), stem(at + 1))
+    };
+    let ((before_x, after_x), (before_y, after_y)) = (neighbours(a, x), neighbours(b, y));
+    (before_x.is_some() && before_x == before_y) || (after_x.is_some() && after_x == after_y)
 }
 
 /// Whether what stood before the word in one text stands behind its opposite in the other: "A before B" and "B comes
@@ -181,6 +204,21 @@ fn sides<'a>(reading: &'a Reading, term: &Term) -> (BTreeSet<&'a str>, BTreeSet<
             content(&terms[at + 1..]).collect(),
         ),
     }
+}
+
+/// The share of the content words of `plain` that `other` has too, as they are or under a negating prefix.
+fn share_found(plain: &Reading, other: &Reading, negations: &[Negation]) -> f64 {
+    let words = plain.content();
+    let is_found = |word: &str| {
+        other.has_stem(word)
+            || negations
+                .iter()
+                .any(|negation| negation.targets.iter().any(|target| target == word))
+    };
+    if words.is_empty() {
+        return 0.0;
+    }
+    words.iter().filter(|word| is_found(word)).count() as f64 / words.len() as f64
 }
 
 /// The share of common content words when the opposites themselves are left out.

@@ -6,6 +6,10 @@ use std::collections::BTreeSet;
 use super::lexicon::{Class, LEXICON};
 use super::numbers::{self, Quantity};
 
+/// Words beyond this many are not read: a statement so long says many things, and no comparison of two such texts
+/// would mean anything.
+const LONGEST: usize = 300;
+
 /// One word, number, identifier or phrase.
 #[derive(Debug, Clone)]
 pub(super) struct Term {
@@ -55,7 +59,8 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn of(text: &str) -> Self {
-        let chunks = chunks(text);
+        let mut chunks = chunks(text);
+        chunks.truncate(LONGEST);
         let shouting = is_title_case(&chunks);
         let lower: Vec<&str> = chunks.iter().map(|chunk| chunk.lower.as_str()).collect();
         let mut terms = Vec::with_capacity(chunks.len());
@@ -102,7 +107,7 @@ fn chunks(text: &str) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut after_break = false;
     let mut sentence_start = true;
-    for piece in text.split_whitespace() {
+    for piece in text.split_whitespace().take(LONGEST) {
         let core = piece.trim_matches(|c: char| {
             !(c.is_alphanumeric()
                 || matches!(
@@ -253,6 +258,16 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
         term.stem.clone_from(&chunk.surface);
         return (term, 1);
     }
+    // "15 May": the month, not the verb.
+    let beside_figure = |at: Option<usize>| {
+        at.and_then(|at| lower.get(at))
+            .is_some_and(|word| numbers::parse(word).is_some())
+    };
+    if chunk.surface == "May" && (beside_figure(at.checked_sub(1)) || beside_figure(Some(at + 1))) {
+        term.kind = Kind::Name;
+        term.stem.clone_from(&chunk.lower);
+        return (term, 1);
+    }
     if !chunk.compound
         && let Some((classes, used)) = LEXICON.phrase(&lower[at..])
         && (used > 1 || LEXICON.number_word(&chunk.lower).is_none())
@@ -275,6 +290,16 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
     if let Some(quantity) = numbers::parse(&chunk.surface) {
         term.kind = Kind::Number(quantity);
         term.stem.clone_from(&chunk.lower);
+        return (term, 1);
+    }
+    // "A tenth of": a share, where "the tenth" is a place in a row.
+    if at > 0
+        && matches!(lower[at - 1], "a" | "one")
+        && lower.get(at + 1) == Some(&"of")
+        && let Some(share) = LEXICON.fraction(&chunk.lower)
+    {
+        term.kind = Kind::Number(Quantity::share(share));
+        term.stem = share.to_string();
         return (term, 1);
     }
     if let Some((quantity, used)) = numbers::parse_words(&lower[at..]) {
@@ -319,10 +344,22 @@ fn squash(lower: &str) -> String {
         .to_owned()
 }
 
-/// Puts a number and the unit after it together ("5 ms", "40 percent").
+/// Puts a number and the power or unit after it together ("10 million", "5 ms", "40 percent").
 fn join_units(terms: &mut Vec<Term>) {
     let mut at = 0;
     while at + 1 < terms.len() {
+        if let (Kind::Number(figure), Kind::Number(power)) = (&terms[at].kind, &terms[at + 1].kind)
+            && figure.dimension.is_none()
+            && LEXICON
+                .number_word(&terms[at + 1].surface.to_lowercase())
+                .is_some_and(|word| word.value >= 100.0)
+        {
+            let product = Quantity::number(figure.value * power.value);
+            let removed = terms.remove(at + 1);
+            terms[at].surface = format!("{} {}", terms[at].surface, removed.surface);
+            terms[at].kind = Kind::Number(product);
+            continue;
+        }
         let unit = terms[at + 1].surface.to_lowercase();
         if let Kind::Number(quantity) = &terms[at].kind
             && quantity.dimension.is_none()

@@ -13,7 +13,19 @@ pub(super) fn differences(a: &Reading, b: &Reading) -> Vec<Difference> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    if let Some((x, y)) = opposed(a, b, Class::Universal, Class::Partial) {
+    let scale = [Class::Universal, Class::Majority, Class::Partial, Class::Minority];
+    let steps = scale
+        .iter()
+        .enumerate()
+        .flat_map(|(at, more)| scale[at + 1..].iter().map(move |less| (*more, *less)));
+    // "Many" and "several" are too near to each other to be told apart.
+    let apart = steps.filter(|step| {
+        *step != (Class::Majority, Class::Partial) && *step != (Class::Partial, Class::Minority)
+    });
+    if let Some((x, y)) = apart
+        .into_iter()
+        .find_map(|(more, less)| opposed(a, b, more, less))
+    {
         found.push(Difference::Quantifier { a: x, b: y });
     }
     match (exclusive(a, b), exclusive(b, a)) {

@@ -41,6 +41,9 @@ fn numbers() {
             ("It handles 10,000 requests", "10k requests are handled"),
             ("The timeout is 5 minutes", "The timeout is 300 seconds"),
             ("Half of the users left", "50% of users left"),
+            ("A fifth of the users left", "20% of users left"),
+            ("A third of the users left", "33% of users left"),
+            ("Above ten million rows", "Above 10 million rows"),
             ("Latency fell by 40%", "Latency fell"),
             ("Three of the five nodes failed", "5 nodes, of which 3 failed"),
         ],
@@ -89,6 +92,10 @@ fn negation() {
             ("No blockers remain", "All blockers are resolved"),
             ("We cannot ship until legal signs", "We can ship once legal signs"),
             ("Nobody owns the rota", "The rota has no owner"),
+            (
+                "Staging does not resemble production",
+                "Staging differs from production",
+            ),
         ],
     );
 }
@@ -116,6 +123,10 @@ fn opposites() {
             ),
             ("Do not disable the flag", "Keep the flag enabled"),
             ("Latency rose", "Latency increased"),
+            (
+                "The alert fires on every deploy",
+                "Each deploy sets the alert off",
+            ),
             (
                 "Throughput rose because latency fell",
                 "Latency fell, so throughput rose",
@@ -176,6 +187,7 @@ fn names() {
             ("Pin the client to v1.2.0", "Pin the client to v1.3.0"),
             ("The bug is in src/cache.rs", "The bug is in src/parser.rs"),
             ("We ship on Monday", "We ship on Thursday"),
+            ("It is due on 15 March", "It is due on 15 May"),
             ("The p95 alert fires", "The p99 alert fires"),
         ],
     );
@@ -199,6 +211,7 @@ fn strength() {
         &[
             ("All tests pass on main", "Some tests pass on main"),
             ("Only admins can delete projects", "Admins can delete projects"),
+            ("Most jobs fail at night", "A few jobs fail at night"),
         ],
     );
     check(
