@@ -138,11 +138,11 @@ pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Resu
             // Four sums, so that an addition need not wait for the one before it.
             let mut totals = [0.0; 4];
             for _ in 0..bound / 4 {
-                let ([i, j], [k, l]) = (draws.pair(), draws.pair());
-                totals[0] += values[i];
-                totals[1] += values[j];
-                totals[2] += values[k];
-                totals[3] += values[l];
+                let (first, second) = (draws.pair(), draws.pair());
+                totals[0] += values[first[0]];
+                totals[1] += values[first[1]];
+                totals[2] += values[second[0]];
+                totals[3] += values[second[1]];
             }
             let rest = [draws.pair(), draws.pair()].concat();
             for &i in &rest[..values.len() % 4] {
@@ -258,21 +258,23 @@ pub fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
         return 0.0;
     }
     let centre = mean_of(leave_one_out);
-    skew(leave_one_out.iter().map(|value| centre - value))
+    let largest = leave_one_out
+        .iter()
+        .fold(0.0_f64, |most, value| most.max((centre - value).abs()));
+    if largest == 0.0 {
+        return 0.0;
+    }
+    // In units of the largest deviation, so that the cubes of tiny ones do not vanish.
+    let (squares, cubes) = leave_one_out.iter().fold((0.0, 0.0), |(squares, cubes), value| {
+        let d = (centre - value) / largest;
+        (squares + d * d, cubes + d * d * d)
+    });
+    cubes / (6.0 * squares * f64::sqrt(squares))
 }
 
 /// The acceleration of a mean, in closed form: leaving out `x` moves the mean by `(x̄ − x) / (n − 1)`.
 pub fn mean_acceleration(values: &[f64]) -> f64 {
     -jackknife_acceleration(values)
-}
-
-fn skew(deviations: impl Iterator<Item = f64>) -> f64 {
-    let (squares, cubes) = deviations.fold((0.0, 0.0), |(s, c), d| (s + d * d, c + d * d * d));
-    if squares > 0.0 {
-        cubes / (6.0 * squares * f64::sqrt(squares))
-    } else {
-        0.0
-    }
 }
 
 fn from_replicates(
@@ -472,10 +474,7 @@ mod tests {
             .map(|range| mean_replicates(&A, 5, range).unwrap())
             .concat();
         assert_eq!(whole, parts);
-        for (a, b) in whole
-            .iter()
-            .zip(replicates(&A, |x| mean_of(x), 5, 0..100).unwrap())
-        {
+        for (a, b) in whole.iter().zip(replicates(&A, mean_of, 5, 0..100).unwrap()) {
             assert_close(*a, b, 1e-14);
         }
         assert_ne!(whole, mean_replicates(&A, 6, 0..100).unwrap());
