@@ -127,14 +127,18 @@ pub fn mcnemar_power(win: f64, loss: f64, pairs: u64, alpha: f64, alternative: A
         alpha
     };
     for m in 1..=pairs {
+        let weight = binomial_density(m as f64, pairs as f64, discordant, 1.0 - discordant);
+        if weight < 1e-18 {
+            continue;
+        }
+        if one_sided < 0.5 {
+            // Half of the pairs is never enough; this saves the walk there.
+            needed = needed.max(m / 2);
+        }
         while needed <= m && sign_test(needed, m - needed, Alternative::Greater) > one_sided {
             needed += 1;
         }
         if needed > m {
-            continue;
-        }
-        let weight = binomial_density(m as f64, pairs as f64, discordant, 1.0 - discordant);
-        if weight < 1e-18 {
             continue;
         }
         let above = binomial_sf_inclusive(needed, m, share);
