@@ -350,6 +350,14 @@ mod tests {
         assert_eq!(mcnemar_power(0.0, 0.0, 10, 0.05, Alternative::TwoSided), Ok(0.0));
         assert!(effective_sample_size(10.0, 0.5, 0.1).is_err());
         assert!(differences_needed(0.0, Alternative::TwoSided).is_err());
+        assert_eq!(effective_sample_size(0.0, 1.0, 0.0), Ok(0.0));
+        assert!(effective_sample_size(-1.0, 1.0, 0.0).is_err());
+        assert!(normal_detectable(-0.1, 10.0, 0.8, 0.05, Alternative::TwoSided).is_err());
+        assert!(normal_detectable(0.1, 0.5, 0.8, 0.05, Alternative::TwoSided).is_err());
+        assert_eq!(
+            normal_detectable(0.0, 1.0, 0.8, 0.05, Alternative::TwoSided),
+            Ok(0.0)
+        );
     }
 
     proptest! {
