@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::descriptive::{mean_of, quantile_of_sorted};
 use super::distribution::{normal_cdf, normal_quantile};
-use super::error::{Result, StatsError, check_open_unit, check_same_length, check_sample};
+use super::error::{Result, StatsError, check_finite, check_open_unit, check_same_length, check_sample};
 use super::interval::{Interval, group_sums};
 use super::random::Draws;
 use super::ttest::differences;
@@ -120,7 +120,7 @@ pub fn bootstrap(
             let leave_one_out: Vec<f64> = (0..values.len())
                 .map(|left_out| statistic(&[&values[..left_out], &values[left_out + 1..]].concat()))
                 .collect();
-            super::error::check_finite(&leave_one_out)?;
+            check_finite(&leave_one_out)?;
             jackknife_acceleration(&leave_one_out)
         }
     };
@@ -231,6 +231,7 @@ pub fn bca_interval(
     confidence: f64,
 ) -> Result<Interval> {
     check_open_unit("confidence", confidence)?;
+    check_finite(&[observed, acceleration])?;
     let sorted = sort(replicates.to_vec())?;
     let less = sorted.partition_point(|&value| value < observed);
     let at_most = sorted.partition_point(|&value| value <= observed);
@@ -287,6 +288,7 @@ fn from_replicates(
     settings: &BootstrapSettings,
 ) -> Result<BootstrapEstimate> {
     check_sample(replicates, 2)?;
+    check_finite(&[estimate])?;
     let standard_error = super::descriptive::variance_of(replicates).sqrt();
     let interval = match settings.method {
         BootstrapMethod::Percentile => percentile_interval(replicates, settings.confidence)?,
@@ -454,6 +456,7 @@ mod tests {
         assert_close(clustered.estimate, plain.estimate, 1e-12);
         assert!(clustered.interval.width() > 2.0 * plain.interval.width());
         assert!(bootstrap_clustered_mean(&values, &[0; 60], &settings).is_err());
+        assert!(bootstrap_clustered_mean(&[1.0, 2.0], &[0, 1], &settings).is_ok());
     }
 
     #[test]
@@ -474,6 +477,9 @@ mod tests {
     fn bad_input_is_refused() {
         let settings = BootstrapSettings::default();
         assert!(bootstrap_mean(&[], &settings).is_err());
+        assert!(bca_interval(&A, f64::NAN, 0.0, 0.9).is_err());
+        let whole_only = |x: &[f64]| if x == A { f64::NAN } else { 1.0 };
+        assert!(bootstrap(&A, whole_only, &settings).is_err());
         let endless = BootstrapSettings {
             resamples: u64::MAX,
             ..settings

@@ -282,6 +282,7 @@ mod tests {
         );
         assert_close(test.interval().low, 0.125, 1e-12);
         assert_close(test.interval().high, 0.375, 1e-12);
+        assert_close(test.interval().confidence, 0.95, 0.0);
         assert_eq!(test.samples(), 60);
     }
 
