@@ -1,4 +1,4 @@
-//! What the measuring programs share: CPU time, memory, seeded text.
+//! What the measuring programs share: CPU time, seeded text.
 
 pub mod claims;
 pub mod measure;

@@ -37,7 +37,11 @@ pub(crate) fn sparkline(values: &[f64]) -> String {
     values
         .iter()
         .map(|value| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=7 before")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "clamped to 0..=7 before"
+            )]
             let index = (value * 7.0).round().clamp(0.0, 7.0) as usize;
             BLOCKS[index]
         })

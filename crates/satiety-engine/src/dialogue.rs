@@ -61,9 +61,9 @@ impl Engine {
             format: request.format,
             growing: false,
         };
-        let wrong = |source| EngineError::Input {
+        let wrong = |problem| EngineError::Input {
             name: request.name.clone(),
-            source,
+            problem,
         };
         let read = input::read(&request.bytes, options).map_err(wrong)?;
         let transcript = match (read.content, request.extract) {
@@ -111,9 +111,9 @@ impl Engine {
             return Err(EngineError::NoProfile { name: name.into() });
         }
         let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
-        Profile::parse(&text).map_err(|source| EngineError::ProfileFile {
+        Profile::parse(&text).map_err(|problem| EngineError::ProfileFile {
             path: name.into(),
-            source,
+            problem,
         })
     }
 
@@ -141,7 +141,10 @@ impl Engine {
                 agent: round.agent.clone(),
                 signal: signal.signal.to_string(),
                 novelty: report.novelty_by_round.get(index).and_then(|round| round.novelty),
-                readiness: report.readiness_by_round.get(index).map(|round| round.action_readiness),
+                readiness: report
+                    .readiness_by_round
+                    .get(index)
+                    .map(|round| round.action_readiness),
                 body: serde_json::to_value(round)?,
             });
         }
@@ -181,7 +184,7 @@ impl Follower<'_> {
                 .as_ref()
                 .map(|meaning| meaning.of_round(round))
                 .transpose()?;
-            verdicts.push(self.conversation.observe(round.clone(), vectors)?);
+            verdicts.push(self.conversation.observe(round, vectors.as_ref())?);
             self.rounds.push(round.clone());
         }
         Ok(verdicts)

@@ -36,12 +36,12 @@ pub enum EngineError {
         cause: std::io::Error,
     },
     /// An input that cannot be read as what it should be.
-    #[error("{name}: {source}")]
+    #[error("{name}: {problem}")]
     Input {
         /// The file as the user named it.
         name: String,
         /// What is wrong, and where.
-        source: InputError,
+        problem: InputError,
     },
     /// A line of a file of pairs.
     #[error("{name}:{line}: {reason}")]
@@ -60,12 +60,12 @@ pub enum EngineError {
         name: String,
     },
     /// A profile file that cannot be used.
-    #[error("{path}: {source}")]
+    #[error("{path}: {problem}")]
     ProfileFile {
         /// The file as the user named it.
         path: String,
         /// What is wrong with it.
-        source: ProfileError,
+        problem: ProfileError,
     },
     /// A built-in profile that cannot be used: a bug.
     #[error(transparent)]
@@ -106,7 +106,7 @@ impl EngineError {
                 EmbedError::NotThere { .. } => return None,
                 _ => "check it with `satiety models verify`; `--embedder none` scores by words alone".into(),
             }),
-            Self::Input { source, .. } => Some(match source {
+            Self::Input { problem, .. } => Some(match problem {
                 InputError::Empty => "give a transcript, a trace, a chat log or an agent's session log".into(),
                 _ => "`satiety score --help` shows the shapes that are understood; nothing was recorded".into(),
             }),
@@ -137,9 +137,13 @@ impl EngineError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Store(error) if error.is_bad_input() => Fault::Request,
-            Self::File { action: "read", cause, .. } if is_absent(cause) => Fault::Request,
-            Self::Model(EmbedError::BadSpec { .. }) => Fault::Request,
-            Self::Input { .. }
+            Self::File {
+                action: "read",
+                cause,
+                ..
+            } if is_absent(cause) => Fault::Request,
+            Self::Model(EmbedError::BadSpec { .. })
+            | Self::Input { .. }
             | Self::Pairs { .. }
             | Self::NoProfile { .. }
             | Self::ProfileFile { .. }

@@ -57,7 +57,11 @@ pub struct Engine {
 impl Engine {
     /// An engine with these settings; opens nothing yet.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, store: OnceCell::new(), embedder: OnceCell::new() }
+        Self {
+            settings,
+            store: OnceCell::new(),
+            embedder: OnceCell::new(),
+        }
     }
 
     /// What it was told.

@@ -70,8 +70,7 @@ impl<'a> Meaning<'a> {
             .collect();
         let new: Vec<&str> = new.into_iter().collect();
         let vectors = self.embedder.embed(&new).await?;
-        self.known
-            .extend(new.into_iter().map(str::to_owned).zip(vectors));
+        self.known.extend(new.into_iter().map(str::to_owned).zip(vectors));
         Ok(())
     }
 

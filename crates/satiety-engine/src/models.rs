@@ -3,8 +3,8 @@
 use satiety::dialogue::{Fit, ScoredPair, fit_threshold};
 use satiety::text::guard;
 use satiety_models::Embedder;
-pub use satiety_models::catalogue::{Check, Entry, Verification};
 use satiety_models::catalogue::{self, Spec};
+pub use satiety_models::catalogue::{Check, Entry, Verification};
 use serde::{Deserialize, Serialize};
 
 use crate::meaning::Meaning;
@@ -46,12 +46,18 @@ struct Pair {
 impl Engine {
     /// The sentence models that can be chosen.
     pub fn models(&self) -> ModelList {
-        ModelList { chosen: self.settings.embedder.clone(), models: catalogue::catalogue() }
+        ModelList {
+            chosen: self.settings.embedder.clone(),
+            models: catalogue::catalogue(),
+        }
     }
 
     /// Opens the chosen sentence model and checks that it does what it should.
     pub async fn verify_model(&self) -> Result<Verification, EngineError> {
-        let embedder = self.embedder().await?.ok_or(EngineError::NeedsEmbedder { what: "verification" })?;
+        let embedder = self
+            .embedder()
+            .await?
+            .ok_or(EngineError::NeedsEmbedder { what: "verification" })?;
         Ok(catalogue::verify(embedder).await?)
     }
 
@@ -65,8 +71,16 @@ impl Engine {
 
     /// Fits the threshold of the chosen sentence model from labelled pairs: JSON Lines with `a`, `b` and `same` (or
     /// `kind`, where only `paraphrase` means the same).
-    pub async fn calibrate(&self, name: &str, pairs: &str, max_false_positives: f64) -> Result<Calibrated, EngineError> {
-        let embedder = self.embedder().await?.ok_or(EngineError::NeedsEmbedder { what: "calibration" })?;
+    pub async fn calibrate(
+        &self,
+        name: &str,
+        pairs: &str,
+        max_false_positives: f64,
+    ) -> Result<Calibrated, EngineError> {
+        let embedder = self
+            .embedder()
+            .await?
+            .ok_or(EngineError::NeedsEmbedder { what: "calibration" })?;
         let pairs = parse_pairs(name, pairs)?;
         let texts: Vec<(String, String)> = pairs.iter().map(|(a, b, _)| (a.clone(), b.clone())).collect();
         let cosines = Meaning::new(embedder).cosines(&texts).await?;
@@ -76,7 +90,10 @@ impl Engine {
                 .zip(&cosines)
                 .map(|((a, b, same), cosine)| {
                     let refused = guarded && !guard::agree(a, b);
-                    ScoredPair { cosine: if refused { -1.0 } else { *cosine }, same: *same }
+                    ScoredPair {
+                        cosine: if refused { -1.0 } else { *cosine },
+                        same: *same,
+                    }
                 })
                 .collect()
         };
@@ -89,12 +106,22 @@ impl Engine {
              [novelty]\nsemantic_threshold = {threshold}\npossible_restatement = {:.3}\n",
             (threshold - 0.1).max(0.05)
         );
-        Ok(Calibrated { embedder, max_false_positives, with_guard, without_guard, profile })
+        Ok(Calibrated {
+            embedder,
+            max_false_positives,
+            with_guard,
+            without_guard,
+            profile,
+        })
     }
 }
 
 fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, bool)>, EngineError> {
-    let wrong = |line: usize, reason: String| EngineError::Pairs { name: name.into(), line, reason };
+    let wrong = |line: usize, reason: String| EngineError::Pairs {
+        name: name.into(),
+        line,
+        reason,
+    };
     let mut pairs = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim().is_empty() {
@@ -112,7 +139,10 @@ fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, bool)>, En
 }
 
 /// Opens what the settings name; `none` is a choice, too.
-pub(crate) async fn open(spec: &str, api_key: Option<&str>) -> Result<Option<Box<dyn Embedder>>, EngineError> {
+pub(crate) async fn open(
+    spec: &str,
+    api_key: Option<&str>,
+) -> Result<Option<Box<dyn Embedder>>, EngineError> {
     if spec == "none" {
         return Ok(None);
     }

@@ -43,10 +43,17 @@ impl Engine {
         let mut unlabelled = Vec::new();
         let mut found = Vec::new();
         for path in files(&request.folder)? {
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy()
+                .into_owned();
             let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
             let transcript = input::parse(&bytes, ReadOptions::default())
-                .map_err(|source| EngineError::Input { name: path.display().to_string(), source })?
+                .map_err(|problem| EngineError::Input {
+                    name: path.display().to_string(),
+                    problem,
+                })?
                 .content;
             match label(&transcript) {
                 Some((expected, stop_round)) => found.push((name, expected, stop_round, transcript)),
@@ -54,13 +61,18 @@ impl Engine {
             }
         }
         if found.is_empty() {
-            return Err(EngineError::NoLabels { folder: request.folder.display().to_string() });
+            return Err(EngineError::NoLabels {
+                folder: request.folder.display().to_string(),
+            });
         }
         let mut meaning = self.embedder().await?.map(Meaning::new);
         let mut prototypes = None;
         if let Some(meaning) = &mut meaning {
             prototypes = Some(meaning.of_prototypes(&profile).await?);
-            let rounds: Vec<_> = found.iter().flat_map(|(.., transcript)| transcript.rounds.clone()).collect();
+            let rounds: Vec<_> = found
+                .iter()
+                .flat_map(|(.., transcript)| transcript.rounds.clone())
+                .collect();
             meaning.learn_rounds(&rounds).await?;
         }
         let labelled = found
@@ -70,15 +82,28 @@ impl Engine {
                     .rounds
                     .into_iter()
                     .map(|round| {
-                        let vectors = meaning.as_ref().map(|meaning| meaning.of_round(&round)).transpose()?;
+                        let vectors = meaning
+                            .as_ref()
+                            .map(|meaning| meaning.of_round(&round))
+                            .transpose()?;
                         Ok((round, vectors))
                     })
                     .collect::<Result<_, EngineError>>()?;
-                Ok(Labelled { name, expected, stop_round, rounds })
+                Ok(Labelled {
+                    name,
+                    expected,
+                    stop_round,
+                    rounds,
+                })
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
         let report = sweep(&labelled, &profile, prototypes.as_deref(), &request.grid)?;
-        Ok(Swept { profile: profile.name, embedder: meaning.map(|meaning| meaning.id()), report, unlabelled })
+        Ok(Swept {
+            profile: profile.name,
+            embedder: meaning.map(|meaning| meaning.id()),
+            report,
+            unlabelled,
+        })
     }
 }
 
@@ -88,7 +113,12 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let mut files: Vec<PathBuf> = entries
         .filter_map(Result::ok)
         .map(|entry| entry.path())
-        .filter(|path| path.is_file() && path.extension().is_some_and(|ending| ending == "json" || ending == "jsonl"))
+        .filter(|path| {
+            path.is_file()
+                && path
+                    .extension()
+                    .is_some_and(|ending| ending == "json" || ending == "jsonl")
+        })
         .collect();
     files.sort();
     Ok(files)

@@ -62,7 +62,11 @@ impl Engine {
             let state = fingerprint(&request.path).await?;
             if Some(state) == seen {
                 if request.idle_limit.is_some_and(|limit| quiet >= limit) {
-                    let report = if follower.rounds() > 0 { Some(follower.report()?) } else { None };
+                    let report = if follower.rounds() > 0 {
+                        Some(follower.report()?)
+                    } else {
+                        None
+                    };
                     return Ok((WatchEnd::Idle, report));
                 }
                 tokio::time::sleep(request.interval).await;
@@ -87,21 +91,34 @@ impl Engine {
     }
 }
 
-async fn new_verdicts(follower: &mut Follower<'_>, request: &WatchRequest) -> Result<Vec<Verdict>, EngineError> {
+async fn new_verdicts(
+    follower: &mut Follower<'_>,
+    request: &WatchRequest,
+) -> Result<Vec<Verdict>, EngineError> {
     let path = &request.path;
-    let bytes = fs_err::tokio::read(path).await.map_err(|cause| EngineError::file("read", path, cause))?;
-    let options = ReadOptions { format: request.format, growing: true };
+    let bytes = fs_err::tokio::read(path)
+        .await
+        .map_err(|cause| EngineError::file("read", path, cause))?;
+    let options = ReadOptions {
+        format: request.format,
+        growing: true,
+    };
     match input::parse(&bytes, options) {
         Ok(read) => follower.observe_all(&read.content.rounds).await,
         // Nothing has been written yet, or only a part of the first line.
         Err(InputError::Empty) => Ok(Vec::new()),
         Err(InputError::Syntax { .. }) if !bytes.ends_with(b"\n") => Ok(Vec::new()),
-        Err(source) => Err(EngineError::Input { name: path.display().to_string(), source }),
+        Err(problem) => Err(EngineError::Input {
+            name: path.display().to_string(),
+            problem,
+        }),
     }
 }
 
 /// Size and time of the last change: what tells that a file was written to.
 async fn fingerprint(path: &Path) -> Result<(u64, Option<std::time::SystemTime>), EngineError> {
-    let metadata = fs_err::tokio::metadata(path).await.map_err(|cause| EngineError::file("read", path, cause))?;
+    let metadata = fs_err::tokio::metadata(path)
+        .await
+        .map_err(|cause| EngineError::file("read", path, cause))?;
     Ok((metadata.len(), metadata.modified().ok()))
 }

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use satiety::dialogue::{
-    Conversation, Grid, Labelled, Profile, Round, RoundVectors, Signal, SweepReport, Transcript,
-    prototype_texts, sweep, texts_to_embed,
+    Conversation, Grid, Labelled, Profile, Round, RoundNovelty, RoundVectors, Signal, SweepReport,
+    Transcript, prototype_texts, sweep, texts_to_embed,
 };
+use satiety::stats::spearman;
 use satiety_models::Embedder;
 use satiety_models::minilm::MiniLm;
 use serde_json::Value;
@@ -132,13 +133,20 @@ fn measure(
         }
     );
     let prototypes = embedder.map(|embedder| embedder.embed(&prototype_texts(profile)));
-    let mut correlations = BTreeMap::new();
+    let mut correlations: Correlations = BTreeMap::new();
     let mut labelled = label(files, embedder)?;
     for (file, loops) in files.iter().zip(&labelled) {
-        if let Some(reported) = &file.reported
-            && let Some(rho) = spearman(&graded(&loops.rounds, profile)?, reported)
-        {
-            correlations.insert(file.name.clone(), rho);
+        let Some(reported) = &file.reported else { continue };
+        let rounds = rounds_of(&loops.rounds, profile)?;
+        for (figure, value) in FIGURES {
+            let values: Vec<f64> = rounds.iter().map(|round| value(round).unwrap_or(0.0)).collect();
+            // Where one side does not vary there is no correlation to speak of.
+            if let Ok(rho) = spearman(&values, reported) {
+                correlations
+                    .entry(figure)
+                    .or_default()
+                    .insert(file.name.clone(), rho);
+            }
         }
     }
     labelled.retain(|conversation| conversation.expected.is_some() || conversation.stop_round.is_some());
@@ -174,26 +182,28 @@ fn label(files: &[File], meaning: Option<&Meaning>) -> Result<Vec<Labelled>> {
     files.iter().map(label).collect()
 }
 
-/// The figure that is compared with what a loop reports of itself: `novelty_by_round[].novelty`.
-fn graded(rounds: &[(Round, Option<RoundVectors>)], profile: &Profile) -> Result<Vec<f64>> {
+/// Spearman's correlations by figure and loop.
+type Correlations = BTreeMap<&'static str, BTreeMap<String, f64>>;
+
+/// The figure that is compared with what a loop reports of itself, its two factors, and the seed's rate.
+const FIGURES: [(&str, fn(&RoundNovelty) -> Option<f64>); 4] = [
+    ("novelty", |round| round.novelty),
+    ("terms alone", |round| round.term_novelty),
+    ("distance alone", |round| {
+        round.semantic_similarity.map(|cosine| 1.0 - cosine)
+    }),
+    ("novelty_rate", |round| Some(round.novelty_rate)),
+];
+
+fn rounds_of(rounds: &[(Round, Option<RoundVectors>)], profile: &Profile) -> Result<Vec<RoundNovelty>> {
     let mut conversation = Conversation::new(profile.clone());
     for (round, vectors) in rounds {
         conversation.observe(round, vectors.as_ref())?;
     }
-    Ok(conversation
-        .report()?
-        .novelty_by_round
-        .iter()
-        .map(|round| round.novelty.unwrap_or(0.0))
-        .collect())
+    Ok(conversation.report()?.novelty_by_round)
 }
 
-fn print_report(
-    title: &str,
-    report: &SweepReport,
-    correlations: &BTreeMap<String, f64>,
-    arguments: &Arguments,
-) {
+fn print_report(title: &str, report: &SweepReport, correlations: &Correlations, arguments: &Arguments) {
     let base = &report.base;
     print!(
         "  {title}  signals {:2} of {:2}",
@@ -203,10 +213,15 @@ fn print_report(
         "  stop rounds {:2} of {:2} (early {}, late {})",
         base.stop_rounds_right, base.stop_rounds_labelled, base.stop_rounds_early, base.stop_rounds_late
     );
-    if let Some(median) = median(correlations.values().copied().collect()) {
-        print!("  Spearman over {} loops: median {median:.3}", correlations.len());
-    }
     println!();
+    for (figure, loops) in correlations {
+        if let Some(median) = median(loops.values().copied().collect()) {
+            println!(
+                "      Spearman of {figure} over {} loops: median {median:.3}",
+                loops.len()
+            );
+        }
+    }
     for outcome in &report.outcomes {
         let wrong_signal = outcome
             .expected
@@ -228,7 +243,7 @@ fn print_report(
             );
         }
     }
-    for (name, rho) in correlations {
+    for (name, rho) in correlations.get("novelty").into_iter().flatten() {
         println!("      {name:36} Spearman {rho:.2}");
     }
     for cell in report.cells.iter().filter(|_| arguments.sweep) {
@@ -242,29 +257,6 @@ fn print_report(
             cell.stop_rounds_labelled
         );
     }
-}
-
-/// Spearman's rank correlation with mean ranks for ties; none where one side does not vary.
-fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
-    let (a, b) = (ranks(a), ranks(b));
-    let mean = f64::midpoint(a.len() as f64, 1.0);
-    let sum = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
-    let norm = (sum(&a, &a) * sum(&b, &b)).sqrt();
-    (a.len() == b.len() && norm > 0.0).then(|| sum(&a, &b) / norm)
-}
-
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let below = |value: f64| values.iter().filter(|other| **other < value).count() as f64;
-    let same = |value: f64| {
-        values
-            .iter()
-            .filter(|other| other.total_cmp(&value).is_eq())
-            .count() as f64
-    };
-    values
-        .iter()
-        .map(|value| below(*value) + f64::midpoint(same(*value), 1.0))
-        .collect()
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -380,13 +372,5 @@ mod tests {
             "{:#?}",
             report.outcomes
         );
-    }
-
-    #[test]
-    fn spearman_agrees_with_scipy() {
-        // python3 -c "from scipy.stats import spearmanr as s; print(s([1,2,2,4,5],[5,3,4,4,1]).statistic)"
-        let rho = spearman(&[1.0, 2.0, 2.0, 4.0, 5.0], &[5.0, 3.0, 4.0, 4.0, 1.0]).expect("both vary");
-        assert!((rho - -0.7631578947368421).abs() < 1e-12, "{rho}");
-        assert_eq!(spearman(&[1.0, 1.0], &[1.0, 2.0]), None);
     }
 }

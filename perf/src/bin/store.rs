@@ -25,7 +25,12 @@ const PASSES: usize = 3;
 fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         [] => runtime.block_on(measure()),
         ["--writer", url, rows] => runtime.block_on(write_singles(url, rows.parse()?)),
         _ => anyhow::bail!("usage: store"),
@@ -51,9 +56,22 @@ async fn measure() -> Result<()> {
     }
     xtask::postgres::install()?;
     rows.extend(postgres(folder.path()).await?);
-    println!("{:<9} {:<28} {:>12} {:>12}  {:<22} {:>6}", "engine", "writes", "ours rows/s", "peer rows/s", "peer", "ratio");
-    for Row { engine, what, ours, peer, peer_name } in rows {
-        println!("{engine:<9} {what:<28} {ours:>12.0} {peer:>12.0}  {peer_name:<22} {:>6.2}", ours / peer);
+    println!(
+        "{:<9} {:<28} {:>12} {:>12}  {:<22} {:>6}",
+        "engine", "writes", "ours rows/s", "peer rows/s", "peer", "ratio"
+    );
+    for Row {
+        engine,
+        what,
+        ours,
+        peer,
+        peer_name,
+    } in rows
+    {
+        println!(
+            "{engine:<9} {what:<28} {ours:>12.0} {peer:>12.0}  {peer_name:<22} {:>6.2}",
+            ours / peer
+        );
     }
     Ok(())
 }
@@ -68,14 +86,26 @@ async fn sqlite(folder: &Path) -> Result<Vec<Row>> {
         for name in ["ours", "plain", "ours4", "plain4"] {
             open(&url(name)).await?.close().await;
         }
-        singles.ours.push(rate(SINGLES, || async { write_singles(&url("ours"), SINGLES).await }).await?);
-        singles.peer.push(rate_of(SINGLES, || shell(&path("plain"), &single_inserts(SINGLES)))?);
-        batches.ours.push(rate(BATCH, || async { write_batch(&url("ours"), BATCH).await }).await?);
+        singles
+            .ours
+            .push(rate(SINGLES, || async { write_singles(&url("ours"), SINGLES).await }).await?);
+        singles.peer.push(rate_of(SINGLES, || {
+            shell(&path("plain"), &single_inserts(SINGLES))
+        })?);
+        batches
+            .ours
+            .push(rate(BATCH, || async { write_batch(&url("ours"), BATCH).await }).await?);
         let batch = format!("BEGIN;\n{}COMMIT;\n", single_inserts(BATCH));
-        batches.peer.push(rate_of(BATCH, || shell(&path("plain"), &batch))?);
+        batches
+            .peer
+            .push(rate_of(BATCH, || shell(&path("plain"), &batch))?);
         let each = SINGLES / 2;
-        crowds.ours.push(rate_of(PROCESSES * each, || writers(&url("ours4"), each))?);
-        crowds.peer.push(rate_of(PROCESSES * each, || shells(&path("plain4"), each))?);
+        crowds
+            .ours
+            .push(rate_of(PROCESSES * each, || writers(&url("ours4"), each))?);
+        crowds
+            .peer
+            .push(rate_of(PROCESSES * each, || shells(&path("plain4"), each))?);
     }
     Ok(vec![
         singles.row("sqlite", "durable, one at a time", "sqlite3 shell"),
@@ -95,15 +125,25 @@ async fn postgres(folder: &Path) -> Result<Vec<Row>> {
         let plain_url = cluster.create_database(&plain)?;
         open(&ours).await?.close().await;
         open(&plain_url).await?.close().await;
-        singles.ours.push(rate(SINGLES, || async { write_singles(&ours, SINGLES).await }).await?);
+        singles
+            .ours
+            .push(rate(SINGLES, || async { write_singles(&ours, SINGLES).await }).await?);
         singles.peer.push(pgbench(&cluster, folder, &plain, 1, SINGLES)?);
-        batches.ours.push(rate(BATCH, || async { write_batch(&ours, BATCH).await }).await?);
+        batches
+            .ours
+            .push(rate(BATCH, || async { write_batch(&ours, BATCH).await }).await?);
         let file = folder.join("batch.sql");
         fs_err::write(&file, format!("BEGIN;\n{}COMMIT;\n", single_inserts(BATCH)))?;
-        batches.peer.push(rate_of(BATCH, || psql(&cluster, &plain, &file))?);
+        batches
+            .peer
+            .push(rate_of(BATCH, || psql(&cluster, &plain, &file))?);
         let each = SINGLES / 2;
-        crowds.ours.push(rate_of(PROCESSES * each, || writers(&ours, each))?);
-        crowds.peer.push(pgbench(&cluster, folder, &plain, PROCESSES, each)?);
+        crowds
+            .ours
+            .push(rate_of(PROCESSES * each, || writers(&ours, each))?);
+        crowds
+            .peer
+            .push(pgbench(&cluster, folder, &plain, PROCESSES, each)?);
     }
     Ok(vec![
         singles.row("postgres", "durable, one at a time", "pgbench, 1 client"),
@@ -121,7 +161,13 @@ struct Pair {
 
 impl Pair {
     fn row(mut self, engine: &'static str, what: &'static str, peer_name: &'static str) -> Row {
-        Row { engine, what, ours: median(&mut self.ours), peer: median(&mut self.peer), peer_name }
+        Row {
+            engine,
+            what,
+            ours: median(&mut self.ours),
+            peer: median(&mut self.peer),
+            peer_name,
+        }
     }
 }
 
@@ -147,7 +193,11 @@ async fn open(url: &str) -> Result<Store> {
 }
 
 fn event(number: usize) -> Event {
-    Event::now("perf.write", format!("subject-{}", number % 100), json!({"number": number, "note": "as long as a note is"}))
+    Event::now(
+        "perf.write",
+        format!("subject-{}", number % 100),
+        json!({"number": number, "note": "as long as a note is"}),
+    )
 }
 
 async fn write_singles(url: &str, rows: usize) -> Result<()> {
@@ -170,7 +220,11 @@ async fn write_batch(url: &str, rows: usize) -> Result<()> {
 fn writers(url: &str, each: usize) -> Result<()> {
     let program = std::env::current_exe()?;
     let children: Vec<_> = (0..PROCESSES)
-        .map(|_| Command::new(&program).args(["--writer", url, &each.to_string()]).spawn())
+        .map(|_| {
+            Command::new(&program)
+                .args(["--writer", url, &each.to_string()])
+                .spawn()
+        })
         .collect::<Result<_, _>>()?;
     for mut child in children {
         ensure!(child.wait()?.success(), "a writer failed");
@@ -203,7 +257,10 @@ fn shells(database: &Path, each: usize) -> Result<()> {
     for _ in 0..PROCESSES {
         let mut child = start_shell(database)?;
         let mut input = child.stdin.take().context("no pipe to sqlite3")?;
-        let sql = format!(".timeout 30000\nPRAGMA synchronous=FULL;\n{}", single_inserts(each));
+        let sql = format!(
+            ".timeout 30000\nPRAGMA synchronous=FULL;\n{}",
+            single_inserts(each)
+        );
         children.push((child, std::thread::spawn(move || input.write_all(sql.as_bytes()))));
     }
     for (mut child, feeding) in children {
@@ -233,12 +290,23 @@ fn pgbench(cluster: &Cluster, folder: &Path, database: &str, clients: usize, eac
     )?;
     let (clients, each) = (clients.to_string(), each.to_string());
     let output = Command::new(cluster.program_path("pgbench"))
-        .args(["--no-vacuum", "--protocol=prepared", "--client", &clients, "--transactions", &each, "--file"])
+        .args([
+            "--no-vacuum",
+            "--protocol=prepared",
+            "--client",
+            &clients,
+            "--transactions",
+            &each,
+            "--file",
+        ])
         .arg(&script)
         .arg(cluster.url(database))
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")).and_then(|rest| rest.split(' ').next());
+    let rate = text
+        .lines()
+        .find_map(|line| line.strip_prefix("tps = "))
+        .and_then(|rest| rest.split(' ').next());
     rate.and_then(|rate| rate.parse().ok())
         .with_context(|| format!("pgbench: {text}{}", String::from_utf8_lossy(&output.stderr)))
 }

@@ -18,11 +18,26 @@ use crate::table::{sparkline, table};
 
 /// The conversations of the demo: one for each signal.
 const CONVERSATIONS: &[(&str, &str)] = &[
-    ("two-agents-converge", include_str!("../../../../examples/calibration/two-agents-converge.json")),
-    ("paraphrase-rounds", include_str!("../../../../examples/calibration/paraphrase-rounds.json")),
-    ("high-novelty-low-readiness", include_str!("../../../../examples/calibration/high-novelty-low-readiness.json")),
-    ("nothing-to-execute", include_str!("../../../../examples/calibration/nothing-to-execute.json")),
-    ("hidden-blocker", include_str!("../../../../examples/calibration/hidden-blocker.json")),
+    (
+        "two-agents-converge",
+        include_str!("../../../../examples/calibration/two-agents-converge.json"),
+    ),
+    (
+        "paraphrase-rounds",
+        include_str!("../../../../examples/calibration/paraphrase-rounds.json"),
+    ),
+    (
+        "high-novelty-low-readiness",
+        include_str!("../../../../examples/calibration/high-novelty-low-readiness.json"),
+    ),
+    (
+        "nothing-to-execute",
+        include_str!("../../../../examples/calibration/nothing-to-execute.json"),
+    ),
+    (
+        "hidden-blocker",
+        include_str!("../../../../examples/calibration/hidden-blocker.json"),
+    ),
 ];
 
 pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
@@ -58,7 +73,11 @@ async fn play(engine: &Engine) -> Result<Played, Failure> {
         conversations.push(engine.score(request).await?);
     }
     let store = engine.db_status(true).await?;
-    Ok(Played { conversations, store, seconds: started.elapsed().as_secs_f64() })
+    Ok(Played {
+        conversations,
+        store,
+        seconds: started.elapsed().as_secs_f64(),
+    })
 }
 
 #[derive(Serialize)]
@@ -76,19 +95,42 @@ impl Render for Played {
         )];
         for scored in &self.conversations {
             let report = &scored.report;
-            let curve: Vec<f64> = report.novelty_by_round.iter().map(|round| round.novelty.unwrap_or(0.0)).collect();
+            let curve: Vec<f64> = report
+                .novelty_by_round
+                .iter()
+                .map(|round| round.novelty.unwrap_or(0.0))
+                .collect();
             let mut lines = vec![
                 scored.topic.clone().unwrap_or_default().bold().to_string(),
-                format!("  novelty {}  {}  {}", sparkline(&curve), coloured(report.stop_recommendation.signal), report.hint),
+                format!(
+                    "  novelty {}  {}  {}",
+                    sparkline(&curve),
+                    coloured(report.stop_recommendation.signal),
+                    report.hint
+                ),
             ];
             lines.extend(report.reasons.iter().map(|reason| format!("  - {reason}")));
+            let last = report.signal_by_round.last().map(|round| round.round);
             lines.extend(
-                report.warnings.iter().take(1).map(|warning| format!("  {} {}", "warning:".yellow(), warning.message)),
+                report
+                    .warnings
+                    .iter()
+                    .filter(|warning| Some(warning.round) == last)
+                    .take(1)
+                    .map(|warning| format!("  {} {}", "warning:".yellow(), warning.message)),
             );
             parts.push(lines.join("\n"));
         }
-        let model = self.conversations.first().and_then(|scored| scored.report.embedder.clone()).unwrap_or_default();
-        let rows = self.store.tables.iter().map(|table| vec![table.name.clone(), table.rows.to_string()]);
+        let model = self
+            .conversations
+            .first()
+            .and_then(|scored| scored.report.embedder.clone())
+            .unwrap_or_default();
+        let rows = self
+            .store
+            .tables
+            .iter()
+            .map(|table| vec![table.name.clone(), table.rows.to_string()]);
         parts.push(format!(
             "{}\nEverything above is in a store, made for this demo and gone with it.\n\n{}",
             "Store".bold().underline(),

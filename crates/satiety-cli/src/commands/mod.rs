@@ -25,21 +25,21 @@ use crate::settings::Settings;
 pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     match command {
         Command::Demo => demo::run(settings, printer),
-        Command::Score(arguments) => {
-            with_engine(settings, async |engine| score::run(arguments, engine, settings, printer).await)
-        }
-        Command::Watch(arguments) => {
-            with_engine(settings, async |engine| watch::run(arguments, engine, settings, printer).await)
-        }
-        Command::Sweep(arguments) => {
-            with_engine(settings, async |engine| sweep::run(arguments, engine, settings, printer).await)
-        }
-        Command::Models(command) => {
-            with_engine(settings, async |engine| models::run(command, engine, settings, printer).await)
-        }
-        Command::Calibrate(arguments) => {
-            with_engine(settings, async |engine| models::calibrate(arguments, engine, printer).await)
-        }
+        Command::Score(arguments) => with_engine(settings, async |engine| {
+            score::run(arguments, engine, settings, printer).await
+        }),
+        Command::Watch(arguments) => with_engine(settings, async |engine| {
+            watch::run(arguments, engine, settings, printer).await
+        }),
+        Command::Sweep(arguments) => with_engine(settings, async |engine| {
+            sweep::run(arguments, engine, settings, printer).await
+        }),
+        Command::Models(command) => with_engine(settings, async |engine| {
+            models::run(command, engine, settings, printer).await
+        }),
+        Command::Calibrate(arguments) => with_engine(settings, async |engine| {
+            models::calibrate(arguments, engine, printer).await
+        }),
         Command::Db(command) => with_engine(settings, async |engine| db::run(command, engine, printer).await),
         Command::Config(command) => config::run(&command, settings, printer),
         Command::Doctor => with_engine(settings, async |engine| {

@@ -31,11 +31,18 @@ pub(super) async fn run(
         Models::Verify => {
             let verification = engine.verify_model().await?;
             printer.answer(&verification)?;
-            return Ok(if verification.passed() { Exit::Done } else { Exit::Environment });
+            return Ok(if verification.passed() {
+                Exit::Done
+            } else {
+                Exit::Environment
+            });
         }
         Models::Use { spec } => {
             let spec = engine.check_model(&spec)?;
-            let file = settings.file.clone().unwrap_or_else(|| PathBuf::from("satiety.toml"));
+            let file = settings
+                .file
+                .clone()
+                .unwrap_or_else(|| PathBuf::from("satiety.toml"));
             choose(&file, &spec)?;
             printer.answer(&Chosen { embedder: spec, file })?;
         }
@@ -43,21 +50,36 @@ pub(super) async fn run(
     Ok(Exit::Done)
 }
 
-pub(super) async fn calibrate(arguments: CalibrateArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+pub(super) async fn calibrate(
+    arguments: CalibrateArgs,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
     let (name, pairs) = match &arguments.pairs {
         None => ("the bundled pairs".to_owned(), BUNDLED_PAIRS.to_owned()),
         Some(path) => {
             let text = String::from_utf8(read_input(path)?).map_err(|_| {
-                Failure::bad_input(format!("{} is not UTF-8 text", path.display()), "give JSON Lines of pairs")
+                Failure::bad_input(
+                    format!("{} is not UTF-8 text", path.display()),
+                    "give JSON Lines of pairs",
+                )
             })?;
             (path.display().to_string(), text)
         }
     };
     if !(0.0..=1.0).contains(&arguments.max_false_positives) {
-        let message = format!("--max-false-positives: {} is not a share", arguments.max_false_positives);
-        return Err(Failure::bad_input(message, "give a number from 0 to 1, such as 0.03"));
+        let message = format!(
+            "--max-false-positives: {} is not a share",
+            arguments.max_false_positives
+        );
+        return Err(Failure::bad_input(
+            message,
+            "give a number from 0 to 1, such as 0.03",
+        ));
     }
-    let calibrated = engine.calibrate(&name, &pairs, arguments.max_false_positives).await?;
+    let calibrated = engine
+        .calibrate(&name, &pairs, arguments.max_false_positives)
+        .await?;
     if let Some(path) = &arguments.write {
         fs_err::write(path, &calibrated.profile)
             .map_err(|error| Failure::environment(format!("cannot write the profile: {error}"), None))?;
@@ -74,9 +96,9 @@ fn choose(path: &Path, spec: &str) -> Result<(), Failure> {
     } else {
         String::new()
     };
-    let mut document: toml_edit::DocumentMut = text
-        .parse()
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", path.display()), "correct the file first"))?;
+    let mut document: toml_edit::DocumentMut = text.parse().map_err(|error| {
+        Failure::bad_input(format!("{}: {error}", path.display()), "correct the file first")
+    })?;
     document["models"].or_insert(toml_edit::table())["embedder"] = toml_edit::value(spec);
     fs_err::write(path, document.to_string()).map_err(|error| Failure::environment(error.to_string(), None))
 }
@@ -89,7 +111,11 @@ struct Chosen {
 
 impl Render for Chosen {
     fn human(&self) -> String {
-        format!("models.embedder is now `{}` in {}", self.embedder, self.file.display())
+        format!(
+            "models.embedder is now `{}` in {}",
+            self.embedder,
+            self.file.display()
+        )
     }
 }
 
@@ -97,10 +123,23 @@ impl Render for ModelList {
     fn human(&self) -> String {
         let kind = |spec: &str| spec.split(':').next().unwrap_or(spec).to_owned();
         let rows = self.models.iter().map(|entry| {
-            let mark = if kind(entry.spec) == kind(&self.chosen) { "*" } else { "" };
-            vec![mark.into(), entry.spec.into(), entry.what.into(), entry.needs.into()]
+            let mark = if kind(entry.spec) == kind(&self.chosen) {
+                "*"
+            } else {
+                ""
+            };
+            vec![
+                mark.into(),
+                entry.spec.into(),
+                entry.what.into(),
+                entry.needs.into(),
+            ]
         });
-        format!("{}\n\n* chosen: {}", table(&["", "model", "what it is", "needs"], &[], rows), self.chosen)
+        format!(
+            "{}\n\n* chosen: {}",
+            table(&["", "model", "what it is", "needs"], &[], rows),
+            self.chosen
+        )
     }
 }
 
@@ -108,7 +147,11 @@ impl Render for Verification {
     fn human(&self) -> String {
         let mut text = self.id.to_string();
         for check in &self.checks {
-            let state = if check.passed { "ok    ".green().to_string() } else { "FAILED".red().to_string() };
+            let state = if check.passed {
+                "ok    ".green().to_string()
+            } else {
+                "FAILED".red().to_string()
+            };
             let _ = write!(text, "\n{state}  {}: {}", check.name, check.detail);
         }
         text
@@ -126,14 +169,21 @@ impl Render for Calibrated {
                 format!("{:.3}", fit.auc),
             ]
         };
-        let rows = [row("with the guard", &self.with_guard), row("cosine alone", &self.without_guard)];
+        let rows = [
+            row("with the guard", &self.with_guard),
+            row("cosine alone", &self.without_guard),
+        ];
         format!(
             "{} on {} pairs that say the same and {} that do not, at most {} % false positives\n\n{}\n\n{}",
             self.embedder,
             self.with_guard.same,
             self.with_guard.different,
             self.max_false_positives * 100.0,
-            table(&["", "threshold", "found", "false positives", "AUC"], &[1, 2, 3, 4], rows),
+            table(
+                &["", "threshold", "found", "false positives", "AUC"],
+                &[1, 2, 3, 4],
+                rows
+            ),
             self.profile
         )
     }

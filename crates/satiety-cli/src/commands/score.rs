@@ -28,13 +28,24 @@ pub(super) async fn run(
         bytes: read_input(&arguments.file)?,
         format: arguments.input.map(Into::into),
         profile: settings.profile.clone(),
-        extract: if arguments.extract == crate::args::ExtractWith::Model { Extract::Model } else { Extract::Rules },
+        extract: if arguments.extract == crate::args::ExtractWith::Model {
+            Extract::Model
+        } else {
+            Extract::Rules
+        },
         record: settings.record,
     };
     let scored = engine.score(request).await?;
     let signal = scored.report.stop_recommendation.signal;
-    printer.answer(&Shown { scored, at_every_round: arguments.at_every_round })?;
-    Ok(if arguments.exit_code { Exit::of_signal(signal) } else { Exit::Done })
+    printer.answer(&Shown {
+        scored,
+        at_every_round: arguments.at_every_round,
+    })?;
+    Ok(if arguments.exit_code {
+        Exit::of_signal(signal)
+    } else {
+        Exit::Done
+    })
 }
 
 /// Reads a file whole, or standard input for `-`.
@@ -51,7 +62,10 @@ pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
             format!("there is no file {}", path.display()),
             "give the path of a transcript, a trace, a chat log or a session log, or `-` for standard input",
         )),
-        Err(error) => Err(Failure::environment(format!("cannot read {}: {}", path.display(), error.kind()), None)),
+        Err(error) => Err(Failure::environment(
+            format!("cannot read {}: {}", path.display(), error.kind()),
+            None,
+        )),
     }
 }
 
@@ -85,7 +99,11 @@ impl Render for Shown {
             let _ = writeln!(text, "{}", topic.bold());
         }
         text.push_str(&rounds(report, self.at_every_round));
-        let curve: Vec<f64> = report.novelty_by_round.iter().map(|round| round.novelty.unwrap_or(0.0)).collect();
+        let curve: Vec<f64> = report
+            .novelty_by_round
+            .iter()
+            .map(|round| round.novelty.unwrap_or(0.0))
+            .collect();
         let _ = write!(text, "\n\nnovelty  {}", sparkline(&curve));
         if let Some(summary) = &report.unseen.summary {
             let _ = write!(text, "\nunsaid   {summary}");
@@ -114,8 +132,15 @@ impl Render for Shown {
         for warning in &report.warnings {
             let _ = write!(text, "\n{}", shown_warning(warning));
         }
-        let model = report.embedder.as_deref().unwrap_or("none: compared by words only");
-        let _ = write!(text, "\n\n{}", format!("profile {}, sentence model {model}", report.profile).dimmed());
+        let model = report
+            .embedder
+            .as_deref()
+            .unwrap_or("none: compared by words only");
+        let _ = write!(
+            text,
+            "\n\n{}",
+            format!("profile {}, sentence model {model}", report.profile).dimmed()
+        );
         text
     }
 
@@ -126,7 +151,9 @@ impl Render for Shown {
         for reason in &report.reasons {
             let _ = writeln!(text, "- {reason}");
         }
-        text.push_str("\n| round | claims | new | novelty | readiness | signal |\n|--:|--:|--:|--:|--:|---|\n");
+        text.push_str(
+            "\n| round | claims | new | novelty | readiness | signal |\n|--:|--:|--:|--:|--:|---|\n",
+        );
         for row in round_rows(report, true) {
             let _ = writeln!(text, "| {} |", row.join(" | "));
         }
@@ -140,7 +167,11 @@ impl Render for Shown {
             }
         }
         let model = report.embedder.as_deref().unwrap_or("none");
-        let _ = write!(text, "\n<sub>satiety, profile `{}`, sentence model `{model}`</sub>", report.profile);
+        let _ = write!(
+            text,
+            "\n<sub>satiety, profile `{}`, sentence model `{model}`</sub>",
+            report.profile
+        );
         text
     }
 }
@@ -164,7 +195,9 @@ fn round_rows(report: &Report, with_signals: bool) -> Vec<Vec<String>> {
                 novelty.round.to_string(),
                 novelty.claims.to_string(),
                 novelty.new_claims.to_string(),
-                novelty.novelty.map_or_else(|| "-".into(), |value| format!("{value:.2}")),
+                novelty
+                    .novelty
+                    .map_or_else(|| "-".into(), |value| format!("{value:.2}")),
                 format!("{:.2}", readiness.action_readiness),
             ];
             if with_signals {
@@ -176,11 +209,18 @@ fn round_rows(report: &Report, with_signals: bool) -> Vec<Vec<String>> {
 }
 
 fn shown_warning(warning: &Warning) -> String {
-    let mut text = format!("\n{} round {}: {}", "warning:".yellow().bold(), warning.round, warning.message);
+    let mut text = format!(
+        "\n{} round {}: {}",
+        "warning:".yellow().bold(),
+        warning.round,
+        warning.message
+    );
     for evidence in warning.evidence.iter().take(2) {
         let _ = write!(text, "\n  \"{}\"", evidence.text);
         if let Some(against) = &evidence.against {
-            let round = evidence.against_round.map_or_else(String::new, |round| format!(" (round {round})"));
+            let round = evidence
+                .against_round
+                .map_or_else(String::new, |round| format!(" (round {round})"));
             let _ = write!(text, "\n    beside \"{against}\"{round}");
         }
     }

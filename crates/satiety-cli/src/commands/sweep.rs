@@ -38,32 +38,60 @@ pub(super) async fn run(
 impl Render for Swept {
     fn human(&self) -> String {
         let outcomes = self.report.outcomes.iter().map(|outcome| {
-            let wrong = outcome.expected.is_some_and(|expected| expected != outcome.signal);
+            let wrong = outcome
+                .expected
+                .is_some_and(|expected| expected != outcome.signal);
             vec![
                 outcome.name.clone(),
-                outcome.expected.map_or_else(String::new, |signal| signal.to_string()),
+                outcome
+                    .expected
+                    .map_or_else(String::new, |signal| signal.to_string()),
                 format!("{}{}", outcome.signal, if wrong { "  <- wrong" } else { "" }),
-                outcome.stop_round.map_or_else(String::new, |round| round.to_string()),
-                outcome.first_stop_round.map_or_else(|| "-".into(), |round| round.to_string()),
+                outcome
+                    .stop_round
+                    .map_or_else(String::new, |round| round.to_string()),
+                outcome
+                    .first_stop_round
+                    .map_or_else(|| "-".into(), |round| round.to_string()),
             ]
         });
-        let mut text = table(&["conversation", "expected", "given", "stop at", "stopped at"], &[3, 4], outcomes);
+        let mut text = table(
+            &["conversation", "expected", "given", "stop at", "stopped at"],
+            &[3, 4],
+            outcomes,
+        );
         text.push_str("\n\nexpected (rows) and given (columns)\n");
         let counts = SIGNALS.iter().map(|expected| {
-            let count = |given| self.report.confusion.counts.get(expected).and_then(|row| row.get(given)).copied();
+            let count = |given| {
+                self.report
+                    .confusion
+                    .counts
+                    .get(expected)
+                    .and_then(|row| row.get(given))
+                    .copied()
+            };
             let mut row = vec![expected.to_string()];
             row.extend(SIGNALS.iter().map(|given| count(given).unwrap_or(0).to_string()));
             row
         });
-        let header: Vec<&str> = std::iter::once("").chain(SIGNALS.iter().map(|signal| signal.as_str())).collect();
+        let header: Vec<&str> = std::iter::once("")
+            .chain(SIGNALS.iter().map(|signal| signal.as_str()))
+            .collect();
         text.push_str(&table(&header, &[1, 2, 3, 4], counts));
         let base = &self.report.base;
-        let _ = write!(text, "\n\n{} of {} signals right", base.signals_right, base.signals_labelled);
+        let _ = write!(
+            text,
+            "\n\n{} of {} signals right",
+            base.signals_right, base.signals_labelled
+        );
         if base.stop_rounds_labelled > 0 {
             let _ = write!(
                 text,
                 "; {} of {} stop rounds right, {} early, {} late",
-                base.stop_rounds_right, base.stop_rounds_labelled, base.stop_rounds_early, base.stop_rounds_late
+                base.stop_rounds_right,
+                base.stop_rounds_labelled,
+                base.stop_rounds_early,
+                base.stop_rounds_late
             );
         }
         if self.report.cells.len() > 1 {
@@ -73,7 +101,11 @@ impl Render for Swept {
         let model = self.embedder.as_deref().unwrap_or("none");
         let _ = write!(text, "\n\nprofile {}, sentence model {model}", self.profile);
         if !self.unlabelled.is_empty() {
-            let _ = write!(text, "\nwithout a label, not scored: {}", self.unlabelled.join(", "));
+            let _ = write!(
+                text,
+                "\nwithout a label, not scored: {}",
+                self.unlabelled.join(", ")
+            );
         }
         text
     }
@@ -90,5 +122,16 @@ fn cells(cells: &[Cell]) -> String {
             format!("{} of {}", cell.stop_rounds_right, cell.stop_rounds_labelled),
         ]
     });
-    table(&["k", "jaccard", "semantic", "low", "signals right", "stop rounds right"], &[0, 1, 2, 3, 4, 5], rows)
+    table(
+        &[
+            "k",
+            "jaccard",
+            "semantic",
+            "low",
+            "signals right",
+            "stop rounds right",
+        ],
+        &[0, 1, 2, 3, 4, 5],
+        rows,
+    )
 }

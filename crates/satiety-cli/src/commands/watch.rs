@@ -28,7 +28,7 @@ pub(super) async fn run(
         idle_limit: arguments.idle.map(Duration::from_secs),
         interval: Duration::from_millis(200),
     };
-    let watching = engine.watch(&request, |verdict| Ok(printer.line(&Line(verdict))?));
+    let watching = engine.watch(&request, |verdict| printer.line(&Line(verdict)));
     let ended = tokio::select! {
         ended = watching => ended,
         _ = tokio::signal::ctrl_c() => {
@@ -58,9 +58,16 @@ struct Line<'a>(&'a Verdict);
 impl Render for Line<'_> {
     fn human(&self) -> String {
         let verdict = self.0;
-        let novelty = verdict.novelty.novelty.map_or_else(|| "   -".into(), |value| format!("{value:.2}"));
+        let novelty = verdict
+            .novelty
+            .novelty
+            .map_or_else(|| "   -".into(), |value| format!("{value:.2}"));
         let reason = verdict.reasons.first().map_or("", String::as_str);
-        format!("round {:>3}  novelty {novelty}  {:<8}  {reason}", verdict.round, coloured(verdict.signal))
+        format!(
+            "round {:>3}  novelty {novelty}  {:<8}  {reason}",
+            verdict.round,
+            coloured(verdict.signal)
+        )
     }
 
     fn markdown(&self) -> String {

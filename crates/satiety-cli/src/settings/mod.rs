@@ -129,7 +129,10 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
         .cloned()
         .collect();
     // Keys are secrets: they come from the environment alone and are in no listing.
-    let api_key = environment.get("OPENAI_API_KEY").filter(|key| !key.is_empty()).cloned();
+    let api_key = environment
+        .get("OPENAI_API_KEY")
+        .filter(|key| !key.is_empty())
+        .cloned();
     understand(values, file, strangers, api_key)
 }
 

@@ -6,11 +6,31 @@ use serde_json::Value;
 
 /// Each crate, and what it may use of ours; the reason is what a failing test says.
 const MAY_USE: &[(&str, &[&str], &str)] = &[
-    ("satiety", &[], "the library decides and must not be able to act: it uses none of the others"),
-    ("satiety-models", &["satiety"], "models answer texts; they know neither the store nor the use cases"),
-    ("satiety-store", &["satiety"], "the store remembers; it knows neither models nor use cases"),
-    ("satiety-engine", &["satiety", "satiety-models", "satiety-store"], "the engine acts; surfaces are above it"),
-    ("satiety-server", &["satiety", "satiety-engine"], "a surface calls use cases and never touches store or models"),
+    (
+        "satiety",
+        &[],
+        "the library decides and must not be able to act: it uses none of the others",
+    ),
+    (
+        "satiety-models",
+        &["satiety"],
+        "models answer texts; they know neither the store nor the use cases",
+    ),
+    (
+        "satiety-store",
+        &["satiety"],
+        "the store remembers; it knows neither models nor use cases",
+    ),
+    (
+        "satiety-engine",
+        &["satiety", "satiety-models", "satiety-store"],
+        "the engine acts; surfaces are above it",
+    ),
+    (
+        "satiety-server",
+        &["satiety", "satiety-engine"],
+        "a surface calls use cases and never touches store or models",
+    ),
     (
         "satiety-cli",
         &["satiety", "satiety-engine", "satiety-server"],
@@ -38,21 +58,34 @@ fn dependencies_point_one_way() {
             }
         }
     }
-    let crates = packages.iter().filter(|package| package["manifest_path"].as_str().unwrap().contains("/crates/"));
+    let crates = packages
+        .iter()
+        .filter(|package| package["manifest_path"].as_str().unwrap().contains("/crates/"));
     assert_eq!(crates.count(), MAY_USE.len(), "a crate is missing in this list");
 }
 
 #[test]
 fn the_library_stays_light() {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--package", "satiety", "--edges", "normal", "--prefix", "none", "--offline"])
+        .args([
+            "tree",
+            "--package",
+            "satiety",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--offline",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
     let tree = String::from_utf8(output.stdout).unwrap();
     for heavy in ["tokio", "sqlx", "reqwest", "rustls", "clap"] {
         assert!(
-            !tree.lines().any(|line| line.split_whitespace().next() == Some(heavy)),
+            !tree
+                .lines()
+                .any(|line| line.split_whitespace().next() == Some(heavy)),
             "the library depends on {heavy}; it must stay free of I/O and quick to build"
         );
     }

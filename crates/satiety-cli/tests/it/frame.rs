@@ -7,9 +7,22 @@ use crate::support::Place;
 #[test]
 fn settings_come_from_file_environment_and_flags_in_that_order_of_strength() {
     let place = Place::new();
-    place.write("satiety.toml", "[output]\nformat = \"markdown\"\ncolor = \"never\"\n\n[log]\nlevel = \"info\"\n");
-    let mut command = place.command(&["config", "show", "--format", "human", "--db", "postgres://me:secret@host/db"]);
-    command.env("SATIETY_OUTPUT_COLOR", "always").env("SATIETY_LOG_FORMAT", "json").env("NO_COLOR", "1");
+    place.write(
+        "satiety.toml",
+        "[output]\nformat = \"markdown\"\ncolor = \"never\"\n\n[log]\nlevel = \"info\"\n",
+    );
+    let mut command = place.command(&[
+        "config",
+        "show",
+        "--format",
+        "human",
+        "--db",
+        "postgres://me:secret@host/db",
+    ]);
+    command
+        .env("SATIETY_OUTPUT_COLOR", "always")
+        .env("SATIETY_LOG_FORMAT", "json")
+        .env("NO_COLOR", "1");
     assert_snapshot!(place.show(&mut command));
 }
 
@@ -20,13 +33,20 @@ fn a_file_further_up_is_found() {
     place.write("deep/down/here", "");
     let mut command = place.command(&["config", "show"]);
     command.current_dir(place.path("deep/down"));
-    assert!(place.show(&mut command).contains("\"path\": \"[folder]/satiety.toml\""));
+    assert!(
+        place
+            .show(&mut command)
+            .contains("\"path\": \"[folder]/satiety.toml\"")
+    );
 }
 
 #[test]
 fn a_setting_that_does_not_exist() {
     let place = Place::new();
-    place.write("satiety.toml", "[store]\nurl = \"sqlite:a.db\"\n\n[output]\nformt = \"json\"\n");
+    place.write(
+        "satiety.toml",
+        "[store]\nurl = \"sqlite:a.db\"\n\n[output]\nformt = \"json\"\n",
+    );
     assert_snapshot!(place.run(&["db", "status"]));
 }
 
@@ -68,7 +88,13 @@ fn a_mistyped_command_gets_a_suggestion() {
 fn the_default_file_is_a_working_file() {
     let place = Place::new();
     let shown = place.run(&["config", "show", "--default"]);
-    let file = shown.split("----- stdout\n").nth(1).unwrap().split("\n----- stderr").next().unwrap();
+    let file = shown
+        .split("----- stdout\n")
+        .nth(1)
+        .unwrap()
+        .split("\n----- stderr")
+        .next()
+        .unwrap();
     place.write("satiety.toml", file);
     assert!(place.run(&["config", "show"]).starts_with("exit 0"), "{shown}");
     assert_snapshot!(shown);
@@ -93,7 +119,13 @@ fn a_reader_that_goes_away_is_no_error() {
         .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    assert_eq!(
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).as_ref()
+        ),
+        (Some(0), "")
+    );
 }
 
 #[test]
@@ -101,7 +133,10 @@ fn every_shell_gets_a_script() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let shown = place.run(&["completions", shell]);
-        assert!(shown.starts_with("exit 0") && shown.contains("satiety"), "{shell}");
+        assert!(
+            shown.starts_with("exit 0") && shown.contains("satiety"),
+            "{shell}"
+        );
     }
 }
 

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod architecture;
+mod dialogue;
+mod documents;
 mod frame;
 mod store;
 mod support;

@@ -1,5 +1,7 @@
 //! `satiety db` and `satiety doctor`, with good stores and bad ones.
 
+use std::fmt::Write;
+
 use insta::assert_snapshot;
 
 use crate::support::Place;
@@ -43,17 +45,39 @@ fn a_store_is_made_looked_at_moved_and_backed_up() {
         &["db", "migrate"][..],
         &["db", "migrate"],
         &["db", "status", "--check"],
-        &["db", "retain", "--set", "journal=30d:archive", "--set", "conversations=365d", "--list"],
+        &[
+            "db",
+            "retain",
+            "--set",
+            "journal=30d:archive",
+            "--set",
+            "conversations=365d",
+            "--list",
+        ],
         &["db", "retain", "--dry-run"],
         &["db", "export", "all.jsonl"],
         &["--db", "sqlite:other.db", "db", "import", "all.jsonl"],
-        &["--db", "sqlite:other.db", "db", "retain", "--list", "--format", "json"],
+        &[
+            "--db",
+            "sqlite:other.db",
+            "db",
+            "retain",
+            "--list",
+            "--format",
+            "json",
+        ],
         &["db", "backup", "copy.db", "--quiet"],
         &["--db", "sqlite:copy.db", "db", "status"],
         &["db", "backup", "copy.db"],
         &["doctor"],
     ] {
-        story.push_str(&format!("$ satiety {}\n{}\n\n", arguments.join(" "), place.run(arguments)));
+        writeln!(
+            story,
+            "$ satiety {}\n{}\n",
+            arguments.join(" "),
+            place.run(arguments)
+        )
+        .unwrap();
     }
     assert_snapshot!(stable(&story));
 }
@@ -95,8 +119,15 @@ fn a_damaged_database() {
 fn a_schema_from_the_future() {
     let place = Place::new();
     place.run(&["--db", "sqlite:a.db", "db", "migrate"]);
-    let export = place.command(&["--db", "sqlite:a.db", "db", "export", "-"]).output().unwrap();
-    let future = String::from_utf8(export.stdout).unwrap().replacen("\"schema_version\":2", "\"schema_version\":99", 1);
+    let export = place
+        .command(&["--db", "sqlite:a.db", "db", "export", "-"])
+        .output()
+        .unwrap();
+    let future = String::from_utf8(export.stdout).unwrap().replacen(
+        "\"schema_version\":2",
+        "\"schema_version\":99",
+        1,
+    );
     place.write("future.jsonl", &future);
     assert_snapshot!(place.run(&["--db", "sqlite:b.db", "db", "import", "future.jsonl"]));
 }
@@ -119,7 +150,14 @@ fn a_file_without_write_permission() {
     let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
     fs_err::set_permissions(place.path("data/store.db"), mode(0o444)).unwrap();
     fs_err::set_permissions(place.path("data"), mode(0o555)).unwrap();
-    let shown = place.run_unprivileged(&["--db", "sqlite:data/store.db", "db", "retain", "--set", "journal=1d"]);
+    let shown = place.run_unprivileged(&[
+        "--db",
+        "sqlite:data/store.db",
+        "db",
+        "retain",
+        "--set",
+        "journal=1d",
+    ]);
     fs_err::set_permissions(place.path("data"), mode(0o755)).unwrap();
     assert_snapshot!(shown);
 }
@@ -134,7 +172,9 @@ fn a_server_that_is_not_there() {
 #[test]
 fn a_wrong_password() {
     let place = Place::new();
-    let Ok(server) = std::env::var("SATIETY_TEST_POSTGRES") else { return };
+    let Ok(server) = std::env::var("SATIETY_TEST_POSTGRES") else {
+        return;
+    };
     let wrong = server.replace("loopback-only", "guess");
     let shown = place.run(&["--db", &wrong, "db", "status"]);
     let port = server.rsplit(':').next().unwrap().split('/').next().unwrap();

@@ -12,7 +12,9 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -65,7 +67,10 @@ impl Place {
         let output = command.output().unwrap();
         let text = format!(
             "exit {}\n----- stdout\n{}\n----- stderr\n{}",
-            output.status.code().map_or_else(|| "by signal".into(), |code| code.to_string()),
+            output
+                .status
+                .code()
+                .map_or_else(|| "by signal".into(), |code| code.to_string()),
             String::from_utf8_lossy(&output.stdout).trim_end(),
             String::from_utf8_lossy(&output.stderr).trim_end()
         );

@@ -29,14 +29,23 @@ pub(crate) struct Panels {
 }
 
 impl Panels {
-    /// Packs weights stored one row an output, as linear layers are.
-    pub(crate) fn from_rows(weights: &[f32], inputs: usize) -> Self {
-        let mut panels = Self::default();
-        panels.resize(inputs, weights.len() / inputs);
-        for (output, row) in weights.chunks_exact(inputs).enumerate() {
-            panels.set_output(output, row);
+    /// Packs weights stored one row an output, as linear layers are, beginning at output `first`.
+    pub(crate) fn set_rows(&mut self, first: usize, weights: &[f32]) {
+        let inputs = self.inputs;
+        for (block, rows) in weights.chunks(PANEL * inputs).enumerate() {
+            let output = first + block * PANEL;
+            if output.is_multiple_of(PANEL) && rows.len() == PANEL * inputs {
+                // A whole panel is written front to back; row by row it would be walked through sixteen times.
+                let start = output / PANEL * inputs;
+                for (input, lanes) in self.lanes[start..start + inputs].iter_mut().enumerate() {
+                    *lanes = std::array::from_fn(|lane| rows[lane * inputs + input]);
+                }
+            } else {
+                for (row, weights) in rows.chunks_exact(inputs).enumerate() {
+                    self.set_output(output + row, weights);
+                }
+            }
         }
-        panels
     }
 
     /// Makes room for another matrix; keeps the allocation.
@@ -184,4 +193,62 @@ fn tile<const HEIGHT: usize, const FMA: bool>(
 #[inline(always)]
 pub(crate) fn multiply_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Small whole numbers, whose sums of products are exact in f32 in any order.
+    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+        (0..count)
+            .map(|i| ((i * 31 + seed * 17) % 13) as f32 - 6.0)
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn the_product_is_the_textbooks(count in 1usize..210, inputs in 1usize..800, outputs in 1usize..50, split in 0usize..50) {
+            let (rows, weights, bias) = (numbers(count * inputs, 1), numbers(outputs * inputs, 2), numbers(outputs, 3));
+            let mut panels = Panels::default();
+            panels.resize(inputs, outputs);
+            let split = split.min(outputs);
+            panels.set_rows(0, &weights[..split * inputs]);
+            panels.set_rows(split, &weights[split * inputs..]);
+            let given = Rows { data: &rows, stride: inputs, count };
+            for (bias, fused) in [(Some(bias.as_slice()), true), (None, false)] {
+                let mut out = vec![f32::NAN; count * outputs];
+                let multiply = if fused { multiply::<true> } else { multiply::<false> };
+                multiply(given, &panels, bias, &mut out, outputs, &mut Vec::new());
+                for row in 0..count {
+                    for output in 0..outputs {
+                        let products = (0..inputs).map(|i| rows[row * inputs + i] * weights[output * inputs + i]);
+                        let expected = bias.map_or(0.0, |bias| bias[output]) + products.sum::<f32>();
+                        prop_assert_eq!(out[row * outputs + output].to_bits(), (expected + 0.0).to_bits());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_cover_a_block_once_and_are_nearly_equal() {
+        for block in 1..=ROWS {
+            let mut next = 0;
+            let heights: Vec<usize> = tiles(block)
+                .map(|(row, height)| {
+                    assert_eq!(row, next);
+                    next += height;
+                    height
+                })
+                .collect();
+            assert_eq!(next, block);
+            let (least, most) = (heights.iter().min().unwrap(), heights.iter().max().unwrap());
+            assert!(*least >= 1 && *most <= TILE && most - least <= 1, "{heights:?}");
+        }
+    }
 }

@@ -123,15 +123,15 @@ impl Weights {
         };
         // Several maps of the same inputs become one by stacking their rows.
         let linear = |names: &[String], outputs: usize, inputs: usize| -> Result<Linear, String> {
-            let (mut rows, mut bias) = (Vec::new(), Vec::new());
-            for name in names {
-                rows.extend(tensors.floats(&format!("{name}.weight"), &[outputs, inputs])?);
+            let mut panels = Panels::default();
+            panels.resize(inputs, outputs * names.len());
+            let mut bias = Vec::new();
+            for (place, name) in names.iter().enumerate() {
+                let rows = tensors.floats(&format!("{name}.weight"), &[outputs, inputs])?;
+                panels.set_rows(place * outputs, &rows);
                 bias.extend(tensors.floats(&format!("{name}.bias"), &[outputs])?);
             }
-            Ok(Linear {
-                panels: Panels::from_rows(&rows, inputs),
-                bias,
-            })
+            Ok(Linear { panels, bias })
         };
 
         let mut positions = tensors.floats(

@@ -181,3 +181,88 @@ impl Tensors for WeightsFile {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 4, "intermediate_size": 4,
+        "layer_norm_eps": 1e-12, "max_position_embeddings": 4, "num_attention_heads": 2, "num_hidden_layers": 1,
+        "vocab_size": 4}"#;
+
+    fn file(version: u32, tensors: &str, data: &[u8]) -> &'static [u8] {
+        let header = format!(r#"{{"config": {CONFIG}, "tensors": {tensors}}}"#);
+        let length = u32::try_from(header.len()).unwrap().to_le_bytes();
+        [
+            b"SATIETYW",
+            &version.to_le_bytes()[..],
+            &length,
+            header.as_bytes(),
+            data,
+        ]
+        .concat()
+        .leak()
+    }
+
+    fn complaint(file: &'static [u8]) -> String {
+        WeightsFile::parse(file).err().unwrap()
+    }
+
+    #[test]
+    fn both_encodings_are_read_by_hand() {
+        let tensors = r#"[{"name": "a", "shape": [2], "encoding": "f32"}, {"name": "b", "shape": [1, 64], "encoding": "i8g64"}]"#;
+        let mut data = [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat();
+        data.extend((0..64u8).map(|i| i.wrapping_sub(32)));
+        // 0x3800 is 0.5 in f16.
+        data.extend([0x00, 0x38]);
+        let file = WeightsFile::parse(file(1, tensors, &data)).unwrap();
+        assert_eq!(file.floats("a", &[2]).unwrap(), [1.5, -2.0]);
+        let values = file.floats("b", &[1, 64]).unwrap();
+        assert_eq!((values[0], values[32], values[63]), (-16.0, 0.0, 15.5));
+        let mut row = vec![1.0; 64];
+        file.table("b", 1, 64).unwrap().add_row(0, &mut row);
+        assert_eq!((row[0], row[63]), (-15.0, 16.5));
+        assert_eq!(
+            file.floats("a", &[3]).unwrap_err(),
+            "tensor a has shape [2], expected [3]"
+        );
+        assert_eq!(file.floats("c", &[3]).unwrap_err(), "lacks tensor c");
+    }
+
+    #[test]
+    fn a_broken_file_says_where() {
+        let one = r#"[{"name": "a", "shape": [2], "encoding": "f32"}]"#;
+        assert!(complaint(b"PK").contains("magic"));
+        assert!(complaint(b"SATIETYW\x01").contains("ends inside its header"));
+        assert!(complaint(file(2, "[]", b"")).contains("format version 2; this program reads version 1"));
+        assert_eq!(complaint(file(1, one, &[0; 7])), "ends inside tensor a");
+        assert_eq!(
+            complaint(file(1, one, &[0; 9])),
+            "has 1 bytes behind its last tensor"
+        );
+        assert!(
+            complaint(file(
+                1,
+                r#"[{"name": "a", "shape": [2], "encoding": "f64"}]"#,
+                b""
+            ))
+            .contains("f64")
+        );
+        assert!(
+            complaint(file(
+                1,
+                r#"[{"name": "a", "shape": [3, 65], "encoding": "i8g64"}]"#,
+                b""
+            ))
+            .contains("groups")
+        );
+        let huge = r#"[{"name": "a", "shape": [4294967296, 4294967296], "encoding": "f32"}]"#;
+        assert!(complaint(file(1, huge, b"")).contains("too large"));
+    }
+
+    #[test]
+    fn every_cut_of_a_file_is_an_error() {
+        let whole = file(1, r#"[{"name": "a", "shape": [2], "encoding": "f32"}]"#, &[0; 8]);
+        assert!((0..whole.len()).all(|end| WeightsFile::parse(&whole[..end]).is_err()));
+    }
+}

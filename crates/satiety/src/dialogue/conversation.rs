@@ -9,7 +9,7 @@ use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
 use super::decide::{Course, Decision, Facts, classify, decide};
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
-use super::profile::{Profile, Rule};
+use super::profile::Profile;
 use super::questions::{QuestionLedger, QuestionState};
 use super::readiness::{ActionReader, ReadinessInput, Specificity, composite, readiness};
 use super::report::{
@@ -101,17 +101,12 @@ struct Observed {
 impl Conversation {
     /// A conversation that nobody has spoken in yet.
     pub fn new(profile: Profile) -> Self {
-        let tokenization = match profile.decision.rule {
-            // The seed splits at white space.
-            Rule::KConsecutive => Tokenization::Whitespace,
-            Rule::Cusum | Rule::Course => Tokenization::Words,
-        };
         Self {
             #[expect(
                 clippy::expect_used,
                 reason = "a profile's thresholds lie in (0, 1]: checked when it is read"
             )]
-            claims: ClaimLedger::new(&profile.novelty, tokenization).expect("a valid profile"),
+            claims: ClaimLedger::new(&profile.novelty).expect("a valid profile"),
             questions: QuestionLedger::new(&profile.questions),
             actions_named: Vec::new(),
             reader: ActionReader::new(&profile.actions),

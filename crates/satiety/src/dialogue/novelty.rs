@@ -9,7 +9,7 @@ use super::profile::NoveltyRules;
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
 use crate::text::guard::{Difference, differences};
-use crate::text::{JaccardIndex, ThresholdError, Tokenization, normalize};
+use crate::text::{JaccardIndex, ThresholdError, normalize};
 
 /// A claim that was made, and where it belongs.
 #[derive(Debug, Clone)]
@@ -101,11 +101,11 @@ pub(super) struct ClaimLedger {
 }
 
 impl ClaimLedger {
-    pub(super) fn new(rules: &NoveltyRules, tokenization: Tokenization) -> Result<Self, ThresholdError> {
+    pub(super) fn new(rules: &NoveltyRules) -> Result<Self, ThresholdError> {
         Ok(Self {
             said: Vec::new(),
             first_by_normal_form: BTreeMap::new(),
-            index: JaccardIndex::new(rules.jaccard_threshold, tokenization)?,
+            index: JaccardIndex::new(rules.jaccard_threshold, rules.tokenization)?,
             clusters: 0,
             peaks: (0, 0, 0),
             terms: BTreeSet::new(),

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
+use crate::text::Tokenization;
+
 const DEFAULT: &str = include_str!("profiles/default.toml");
 const SPEC: &str = include_str!("profiles/spec.toml");
 
@@ -43,6 +45,8 @@ pub struct Profile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoveltyRules {
+    /// L1: how claims are cut into words, `words` or `whitespace`.
+    pub tokenization: Tokenization,
     /// L1: Jaccard similarity from which a claim is a restatement.
     pub jaccard_threshold: f64,
     /// L2: cosine from which a claim is a restatement.

@@ -371,19 +371,20 @@ fn an_agent_that_echoes_itself_is_no_second_witness() {
         "The importer drops empty lines",
         "Dates before 1970 turn negative",
     ];
-    let observe = |agents: [&str; 3]| {
+    let observe = |agents: [Option<&str>; 3]| {
         let mut conversation = Conversation::new(Profile::default());
         for (number, agent) in (1..).zip(agents) {
             let round = Round {
-                agent: Some(agent.to_owned()),
+                agent: agent.map(str::to_owned),
                 ..Round::new(number, outputs(&claims, &[], &[]))
             };
             conversation.observe(&round, None).unwrap();
         }
         conversation.report().unwrap().unseen.by_round[2].claims
     };
-    assert_eq!(observe(["ada", "ada", "ada"]), 2);
-    assert_eq!(observe(["ada", "bob", "cyd"]), 6);
+    assert_eq!(observe([Some("ada"); 3]), 2);
+    assert_eq!(observe([Some("ada"), Some("bob"), Some("cyd")]), 6);
+    assert_eq!(observe([None; 3]), 6, "where nobody is named, once a round");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::descriptive::{mean_of, quantile_of_sorted};
 use super::distribution::{normal_cdf, normal_quantile};
-use super::error::{Result, StatsError, check_open_unit, check_same_length, check_sample};
+use super::error::{Result, StatsError, check_finite, check_open_unit, check_same_length, check_sample};
 use super::interval::{Interval, group_sums};
 use super::random::Draws;
 use super::ttest::differences;
@@ -120,7 +120,7 @@ pub fn bootstrap(
             let leave_one_out: Vec<f64> = (0..values.len())
                 .map(|left_out| statistic(&[&values[..left_out], &values[left_out + 1..]].concat()))
                 .collect();
-            super::error::check_finite(&leave_one_out)?;
+            check_finite(&leave_one_out)?;
             jackknife_acceleration(&leave_one_out)
         }
     };
@@ -130,6 +130,7 @@ pub fn bootstrap(
 /// The replicates of the mean with the given numbers.
 pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Result<Vec<f64>> {
     check_sample(values, 1)?;
+    check_range(&resamples)?;
     let bound = draw_bound(values.len())?;
     let n = values.len() as f64;
     Ok(resamples
@@ -138,11 +139,11 @@ pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Resu
             // Four sums, so that an addition need not wait for the one before it.
             let mut totals = [0.0; 4];
             for _ in 0..bound / 4 {
-                let ([i, j], [k, l]) = (draws.pair(), draws.pair());
-                totals[0] += values[i];
-                totals[1] += values[j];
-                totals[2] += values[k];
-                totals[3] += values[l];
+                let (first, second) = (draws.pair(), draws.pair());
+                totals[0] += values[first[0]];
+                totals[1] += values[first[1]];
+                totals[2] += values[second[0]];
+                totals[3] += values[second[1]];
             }
             let rest = [draws.pair(), draws.pair()].concat();
             for &i in &rest[..values.len() % 4] {
@@ -161,6 +162,7 @@ pub fn clustered_mean_replicates(
     resamples: Range<u64>,
 ) -> Result<Vec<f64>> {
     let groups = cluster_groups(values, clusters)?;
+    check_range(&resamples)?;
     let bound = draw_bound(groups.len())?;
     Ok(resamples
         .map(|resample| {
@@ -187,6 +189,7 @@ pub fn replicates(
     resamples: Range<u64>,
 ) -> Result<Vec<f64>> {
     check_sample(values, 1)?;
+    check_range(&resamples)?;
     let bound = draw_bound(values.len())?;
     let mut drawn = vec![0.0; values.len()];
     resamples
@@ -228,6 +231,7 @@ pub fn bca_interval(
     confidence: f64,
 ) -> Result<Interval> {
     check_open_unit("confidence", confidence)?;
+    check_finite(&[observed, acceleration])?;
     let sorted = sort(replicates.to_vec())?;
     let less = sorted.partition_point(|&value| value < observed);
     let at_most = sorted.partition_point(|&value| value <= observed);
@@ -258,21 +262,23 @@ pub fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
         return 0.0;
     }
     let centre = mean_of(leave_one_out);
-    skew(leave_one_out.iter().map(|value| centre - value))
+    let largest = leave_one_out
+        .iter()
+        .fold(0.0_f64, |most, value| most.max((centre - value).abs()));
+    if largest == 0.0 {
+        return 0.0;
+    }
+    // In units of the largest deviation, so that the cubes of tiny ones do not vanish.
+    let (squares, cubes) = leave_one_out.iter().fold((0.0, 0.0), |(squares, cubes), value| {
+        let d = (centre - value) / largest;
+        (squares + d * d, cubes + d * d * d)
+    });
+    cubes / (6.0 * squares * f64::sqrt(squares))
 }
 
 /// The acceleration of a mean, in closed form: leaving out `x` moves the mean by `(x̄ − x) / (n − 1)`.
 pub fn mean_acceleration(values: &[f64]) -> f64 {
     -jackknife_acceleration(values)
-}
-
-fn skew(deviations: impl Iterator<Item = f64>) -> f64 {
-    let (squares, cubes) = deviations.fold((0.0, 0.0), |(s, c), d| (s + d * d, c + d * d * d));
-    if squares > 0.0 {
-        cubes / (6.0 * squares * f64::sqrt(squares))
-    } else {
-        0.0
-    }
 }
 
 fn from_replicates(
@@ -282,6 +288,7 @@ fn from_replicates(
     settings: &BootstrapSettings,
 ) -> Result<BootstrapEstimate> {
     check_sample(replicates, 2)?;
+    check_finite(&[estimate])?;
     let standard_error = super::descriptive::variance_of(replicates).sqrt();
     let interval = match settings.method {
         BootstrapMethod::Percentile => percentile_interval(replicates, settings.confidence)?,
@@ -321,6 +328,19 @@ fn cluster_groups(values: &[f64], clusters: &[usize]) -> Result<Vec<(f64, usize)
     Ok(groups)
 }
 
+/// Refuses ranges whose replicates would not fit into memory.
+fn check_range(resamples: &Range<u64>) -> Result<()> {
+    let count = resamples.end.saturating_sub(resamples.start);
+    if count <= 100_000_000 {
+        return Ok(());
+    }
+    Err(StatsError::OutOfRange {
+        what: "number of resamples",
+        value: count as f64,
+        range: "at most 10^8 at once",
+    })
+}
+
 fn draw_bound(count: usize) -> Result<u32> {
     u32::try_from(count).map_err(|_| StatsError::OutOfRange {
         what: "number of values",
@@ -340,115 +360,42 @@ mod tests {
     // Oracle: `python perf/peers/stats_oracle.py bootstrap`: a scipy.stats.bootstrap of 99 resamples of a skewed
     // sample, its distribution and both of its intervals.
     const SKEWED: [f64; 9] = [0.1, 0.2, 0.2, 0.3, 0.4, 0.6, 0.9, 1.7, 3.1];
-    const SCIPY_REPLICATES: [f64; 99] = [
-        0.6222222222222222,
-        0.7222222222222222,
-        1.0333333333333334,
-        0.8666666666666667,
-        1.1222222222222222,
-        0.6444444444444445,
-        0.8888888888888888,
-        1.1333333333333335,
-        0.36666666666666664,
-        0.6444444444444445,
-        0.6000000000000001,
-        0.8222222222222223,
-        0.4111111111111111,
-        0.7111111111111111,
-        0.7222222222222222,
-        0.8333333333333334,
-        0.7444444444444445,
-        0.7666666666666667,
-        1.2666666666666666,
-        0.35555555555555557,
-        0.7777777777777777,
-        0.8777777777777778,
-        0.34444444444444444,
-        1.4222222222222223,
-        0.8999999999999999,
-        1.0222222222222221,
-        0.6777777777777777,
-        1.1111111111111112,
-        1.0333333333333334,
-        0.9444444444444444,
-        1.0333333333333332,
-        0.8555555555555556,
-        0.6555555555555556,
-        0.9777777777777779,
-        0.3777777777777778,
-        0.4555555555555555,
-        0.7111111111111111,
-        0.2555555555555556,
-        0.8222222222222223,
-        0.5777777777777778,
-        0.6777777777777777,
-        0.9333333333333333,
-        0.3666666666666667,
-        0.4555555555555555,
-        0.7333333333333334,
-        1.3888888888888888,
-        0.48888888888888893,
-        0.8999999999999999,
-        0.5111111111111112,
-        0.41111111111111115,
-        0.7444444444444444,
-        0.4555555555555556,
-        1.3333333333333333,
-        1.0777777777777777,
-        0.6777777777777777,
-        0.9000000000000001,
-        1.2666666666666666,
-        0.5111111111111112,
-        0.7777777777777779,
-        0.7222222222222222,
-        0.2777777777777778,
-        0.5666666666666668,
-        1.5222222222222224,
-        0.788888888888889,
-        1.0222222222222221,
-        0.8222222222222222,
-        1.111111111111111,
-        0.5444444444444445,
-        0.7888888888888889,
-        1.1111111111111112,
-        0.4222222222222222,
-        1.6666666666666667,
-        0.8444444444444444,
-        0.8777777777777778,
-        0.43333333333333335,
-        0.8333333333333334,
-        0.9666666666666668,
-        0.7444444444444445,
-        0.4222222222222223,
-        0.4222222222222222,
-        0.8,
-        0.8888888888888888,
-        0.5888888888888889,
-        0.8999999999999999,
-        0.4444444444444444,
-        0.9666666666666666,
-        0.6222222222222222,
-        1.1666666666666667,
-        1.5777777777777777,
-        0.9333333333333331,
-        0.7111111111111111,
-        1.0666666666666667,
-        1.1555555555555554,
-        0.47777777777777775,
-        0.6555555555555556,
-        1.1444444444444444,
-        0.7999999999999999,
-        0.5333333333333334,
-        0.922222222222222,
-    ];
+    const SCIPY_REPLICATES: &str = "\
+        0.6222222222222222 0.7222222222222222 1.0333333333333334 0.8666666666666667 1.1222222222222222 \
+        0.6444444444444445 0.8888888888888888 1.1333333333333335 0.36666666666666664 0.6444444444444445 \
+        0.6000000000000001 0.8222222222222223 0.4111111111111111 0.7111111111111111 0.7222222222222222 \
+        0.8333333333333334 0.7444444444444445 0.7666666666666667 1.2666666666666666 0.35555555555555557 \
+        0.7777777777777777 0.8777777777777778 0.34444444444444444 1.4222222222222223 0.8999999999999999 \
+        1.0222222222222221 0.6777777777777777 1.1111111111111112 1.0333333333333334 0.9444444444444444 \
+        1.0333333333333332 0.8555555555555556 0.6555555555555556 0.9777777777777779 0.3777777777777778 \
+        0.4555555555555555 0.7111111111111111 0.2555555555555556 0.8222222222222223 0.5777777777777778 \
+        0.6777777777777777 0.9333333333333333 0.3666666666666667 0.4555555555555555 0.7333333333333334 \
+        1.3888888888888888 0.48888888888888893 0.8999999999999999 0.5111111111111112 0.41111111111111115 \
+        0.7444444444444444 0.4555555555555556 1.3333333333333333 1.0777777777777777 0.6777777777777777 \
+        0.9000000000000001 1.2666666666666666 0.5111111111111112 0.7777777777777779 0.7222222222222222 \
+        0.2777777777777778 0.5666666666666668 1.5222222222222224 0.788888888888889 1.0222222222222221 \
+        0.8222222222222222 1.111111111111111 0.5444444444444445 0.7888888888888889 1.1111111111111112 \
+        0.4222222222222222 1.6666666666666667 0.8444444444444444 0.8777777777777778 0.43333333333333335 \
+        0.8333333333333334 0.9666666666666668 0.7444444444444445 0.4222222222222223 0.4222222222222222 0.8 \
+        0.8888888888888888 0.5888888888888889 0.8999999999999999 0.4444444444444444 0.9666666666666666 \
+        0.6222222222222222 1.1666666666666667 1.5777777777777777 0.9333333333333331 0.7111111111111111 \
+        1.0666666666666667 1.1555555555555554 0.47777777777777775 0.6555555555555556 1.1444444444444444 \
+        0.7999999999999999 0.5333333333333334 0.922222222222222";
+
+    fn scipy_replicates() -> Vec<f64> {
+        SCIPY_REPLICATES
+            .split_whitespace()
+            .map(|number| number.parse().unwrap())
+            .collect()
+    }
 
     #[test]
     fn intervals_agree_with_scipy() {
-        let interval = percentile_interval(&SCIPY_REPLICATES, 0.9).unwrap();
+        let interval = percentile_interval(&scipy_replicates(), 0.9).unwrap();
         assert_close(interval.low, 0.3666666666666667, 1e-13);
         assert_close(interval.high, 1.3388888888888886, 1e-13);
         let observed = mean_of(&SKEWED);
-        let interval = bca_interval(&SCIPY_REPLICATES, observed, mean_acceleration(&SKEWED), 0.9).unwrap();
+        let interval = bca_interval(&scipy_replicates(), observed, mean_acceleration(&SKEWED), 0.9).unwrap();
         assert_close(interval.low, 0.4474271305975497, 1e-12);
         assert_close(interval.high, 1.589391831066367, 1e-12);
     }
@@ -472,10 +419,7 @@ mod tests {
             .map(|range| mean_replicates(&A, 5, range).unwrap())
             .concat();
         assert_eq!(whole, parts);
-        for (a, b) in whole
-            .iter()
-            .zip(replicates(&A, |x| mean_of(x), 5, 0..100).unwrap())
-        {
+        for (a, b) in whole.iter().zip(replicates(&A, mean_of, 5, 0..100).unwrap()) {
             assert_close(*a, b, 1e-14);
         }
         assert_ne!(whole, mean_replicates(&A, 6, 0..100).unwrap());
@@ -512,6 +456,7 @@ mod tests {
         assert_close(clustered.estimate, plain.estimate, 1e-12);
         assert!(clustered.interval.width() > 2.0 * plain.interval.width());
         assert!(bootstrap_clustered_mean(&values, &[0; 60], &settings).is_err());
+        assert!(bootstrap_clustered_mean(&[1.0, 2.0], &[0, 1], &settings).is_ok());
     }
 
     #[test]
@@ -532,6 +477,16 @@ mod tests {
     fn bad_input_is_refused() {
         let settings = BootstrapSettings::default();
         assert!(bootstrap_mean(&[], &settings).is_err());
+        assert!(bca_interval(&A, f64::NAN, 0.0, 0.9).is_err());
+        let whole_only = |x: &[f64]| if x == A { f64::NAN } else { 1.0 };
+        assert!(bootstrap(&A, whole_only, &settings).is_err());
+        let endless = BootstrapSettings {
+            resamples: u64::MAX,
+            ..settings
+        };
+        assert!(bootstrap_mean(&A, &endless).is_err());
+        assert!(bootstrap(&A, mean_of, &endless).is_err());
+        assert!(bootstrap_clustered_mean(&A, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], &endless).is_err());
         assert!(
             bootstrap_mean(
                 &A,

@@ -64,15 +64,30 @@ pub enum StatsError {
 /// The result of a statistic.
 pub type Result<T> = std::result::Result<T, StatsError>;
 
-/// Refuses NaN and infinities, naming the first one.
+/// Larger magnitudes are refused: their squares and cubes, summed, would leave the range of an f64.
+pub(crate) const LARGEST: f64 = 1e90;
+
+/// Refuses NaN, infinities and magnitudes beyond [`LARGEST`], naming the first one.
 pub(crate) fn check_finite(values: &[f64]) -> Result<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        Some(index) => Err(StatsError::NotFinite {
-            index,
-            value: values[index],
-        }),
-        None => Ok(()),
+    values
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, &value)| check_number(index, value))
+}
+
+/// Refuses NaN, infinities and magnitudes beyond [`LARGEST`].
+pub(crate) fn check_number(index: usize, value: f64) -> Result<()> {
+    if !value.is_finite() {
+        return Err(StatsError::NotFinite { index, value });
     }
+    if value.abs() > LARGEST {
+        return Err(StatsError::OutOfRange {
+            what: "a value",
+            value,
+            range: "±10^90",
+        });
+    }
+    Ok(())
 }
 
 /// Refuses fewer than `needed` values, then NaN and infinities.

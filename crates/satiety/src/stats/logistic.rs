@@ -348,7 +348,10 @@ mod tests {
         let empty: [[f64; 1]; 0] = [];
         assert!(fit_logistic(&empty, &[], 1.0).is_err());
         assert!(fit_logistic(&[[1.0], [2.0]], &[true, true], 1.0).is_err());
-        assert!(fit_logistic(&[[1.0], [2.0]], &[true, false], 0.0).is_err());
+        assert!(matches!(
+            fit_logistic(&[[1.0], [2.0]], &[true, false], 0.0),
+            Err(StatsError::OutOfRange { what: "ridge", .. })
+        ));
         assert!(fit_logistic(&[vec![1.0], vec![]], &[true, false], 1.0).is_err());
         assert!(fit_logistic(&[[f64::NAN], [2.0]], &[true, false], 1.0).is_err());
         assert!(OnlineLogistic::new(1, 1.0, 0.0).is_err());

@@ -3,6 +3,9 @@
 
 use super::error::{Result, StatsError};
 
+/// The product has up to half as many factors.
+const MOST_TRIES: u64 = 10_000_000;
+
 /// The probability that at least one of `k` tries succeeds: `1 − C(n−c, k) / C(n, k)` (Chen et al. 2021).
 pub fn pass_at_k(tries: u64, successes: u64, k: u64) -> Result<f64> {
     check(tries, successes, k)?;
@@ -32,6 +35,13 @@ fn check(tries: u64, successes: u64, k: u64) -> Result<()> {
             what: "successes",
             value: successes as f64,
             range: "at most the number of tries",
+        });
+    }
+    if tries > MOST_TRIES {
+        return Err(StatsError::OutOfRange {
+            what: "tries",
+            value: tries as f64,
+            range: "at most 10^7",
         });
     }
     if k == 0 {
@@ -79,6 +89,7 @@ mod tests {
         assert_eq!(pass_at_k(3, 1, 5), Err(StatsError::TooFew { needed: 5, got: 3 }));
         assert!(pass_at_k(3, 4, 1).is_err());
         assert!(pass_hat_k(3, 1, 0).is_err());
+        assert!(pass_hat_k(u64::MAX, 1, 1).is_err());
     }
 
     proptest! {

@@ -127,14 +127,18 @@ pub fn mcnemar_power(win: f64, loss: f64, pairs: u64, alpha: f64, alternative: A
         alpha
     };
     for m in 1..=pairs {
+        let weight = binomial_density(m as f64, pairs as f64, discordant, 1.0 - discordant);
+        if weight < 1e-18 {
+            continue;
+        }
+        if one_sided < 0.5 {
+            // Half of the pairs is never enough; this saves the walk there.
+            needed = needed.max(m / 2);
+        }
         while needed <= m && sign_test(needed, m - needed, Alternative::Greater) > one_sided {
             needed += 1;
         }
         if needed > m {
-            continue;
-        }
-        let weight = binomial_density(m as f64, pairs as f64, discordant, 1.0 - discordant);
-        if weight < 1e-18 {
             continue;
         }
         let above = binomial_sf_inclusive(needed, m, share);
@@ -328,6 +332,12 @@ mod tests {
         assert_eq!(differences_needed(0.05, Alternative::Greater), Ok(5));
         assert_close(smallest_monte_carlo_p(999), 0.001, 1e-15);
         assert_close(effective_sample_size(100.0, 5.0, 0.25).unwrap(), 50.0, 1e-12);
+        // (1.959963985 + 0.841621234) · 0.3 / 10
+        assert_close(
+            normal_detectable(0.3, 100.0, 0.8, 0.05, Alternative::TwoSided).unwrap(),
+            0.08404755654338905,
+            1e-12,
+        );
         // (1.644853627 + 0.841621234) · 0.3 / 10
         assert_close(
             normal_detectable(0.3, 100.0, 0.8, 0.05, Alternative::Greater).unwrap(),
@@ -346,6 +356,14 @@ mod tests {
         assert_eq!(mcnemar_power(0.0, 0.0, 10, 0.05, Alternative::TwoSided), Ok(0.0));
         assert!(effective_sample_size(10.0, 0.5, 0.1).is_err());
         assert!(differences_needed(0.0, Alternative::TwoSided).is_err());
+        assert_eq!(effective_sample_size(0.0, 1.0, 0.0), Ok(0.0));
+        assert!(effective_sample_size(-1.0, 1.0, 0.0).is_err());
+        assert!(normal_detectable(-0.1, 10.0, 0.8, 0.05, Alternative::TwoSided).is_err());
+        assert!(normal_detectable(0.1, 0.5, 0.8, 0.05, Alternative::TwoSided).is_err());
+        assert_eq!(
+            normal_detectable(0.0, 1.0, 0.8, 0.05, Alternative::TwoSided),
+            Ok(0.0)
+        );
     }
 
     proptest! {

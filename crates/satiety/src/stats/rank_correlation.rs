@@ -137,12 +137,12 @@ pub fn rank_biased_overlap<T: Eq + Hash>(left: &[T], right: &[T], p: f64) -> Res
     let x_l = at(l);
     // eq. 32
     let seen: f64 = (1..=l).map(|d| at(d) / d as f64 * power(d)).sum();
+    // With an empty list there is no agreement to extend.
+    let agreement = if s > 0 { x_s / s as f64 } else { 0.0 };
     let extended: f64 = (s + 1..=l)
-        .map(|d| x_s * (d - s) as f64 / (s * d) as f64 * power(d))
-        .filter(|v| v.is_finite())
+        .map(|d| agreement * (d - s) as f64 / d as f64 * power(d))
         .sum();
-    let base = if s > 0 { x_s / s as f64 } else { 0.0 };
-    let extrapolated = (1.0 - p) / p * (seen + extended) + ((x_l - x_s) / l as f64 + base) * power(l);
+    let extrapolated = (1.0 - p) / p * (seen + extended) + ((x_l - x_s) / l as f64 + agreement) * power(l);
     // eq. 11 at the depth of the longer list, where the shorter adds nothing more.
     let minimum = (1.0 - p) / p
         * ((1..=l).map(|d| (at(d) - x_l) / d as f64 * power(d)).sum::<f64>() - x_l * (-p).ln_1p());

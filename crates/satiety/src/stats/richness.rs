@@ -28,7 +28,7 @@ impl Abundance {
     pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Self {
         let mut summary = Self::default();
         for count in counts {
-            summary.observations += count;
+            summary.observations = summary.observations.saturating_add(count);
             summary.kinds += u64::from(count > 0);
             summary.singletons += u64::from(count == 1);
             summary.doubletons += u64::from(count == 2);
@@ -206,7 +206,7 @@ impl Incidence {
                     range: "at most the number of units",
                 });
             }
-            summary.incidences += count;
+            summary.incidences = summary.incidences.saturating_add(count);
             summary.kinds += u64::from(count > 0);
             summary.uniques += u64::from(count == 1);
             summary.duplicates += u64::from(count == 2);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::descriptive::{is_constant, mean_of, median, quantile_of_sorted, sum};
 use super::distribution::{normal_cdf, normal_critical, normal_sf, student_critical, student_sf};
-use super::error::{Result, StatsError, check_open_unit, check_same_length, check_sample};
+use super::error::{Result, StatsError, check_finite, check_open_unit, check_same_length, check_sample};
 use super::hypothesis::Alternative;
 use super::interval::Interval;
 use super::rank_tests::doubled_ranks;
@@ -69,6 +69,7 @@ pub fn least_squares(x: &[f64], y: &[f64], confidence: f64) -> Result<LinearFit>
         });
     }
     let slope = sxy / sxx;
+    check_finite(&[slope])?;
     let intercept = mean_y - slope * mean_x;
     let residuals: Vec<f64> = x
         .iter()
@@ -134,6 +135,7 @@ pub fn theil_sen(x: &[f64], y: &[f64], confidence: f64) -> Result<TheilSen> {
     if slopes.is_empty() {
         return Err(StatsError::NoVariation { what: "x" });
     }
+    check_finite(&slopes)?;
     slopes.sort_unstable_by(f64::total_cmp);
     let slope = quantile_of_sorted(&slopes, 0.5);
     let n = x.len() as f64;

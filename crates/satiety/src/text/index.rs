@@ -115,6 +115,21 @@ impl JaccardIndex {
         self.threshold
     }
 
+    /// Bytes of memory held, counted from the lists' capacities.
+    pub fn heap_bytes(&self) -> usize {
+        let posted: usize = self.postings.iter().map(Vec::capacity).sum();
+        let spelled: usize = self.words.keys().map(|word| word.len()).sum();
+        // A hash map keeps its entries and a control byte each.
+        let words = self.words.capacity() * (size_of::<(Box<str>, u32)>() + 1) + spelled;
+        let sets = self.by_set.capacity() * (size_of::<(u64, u32)>() + 1);
+        words
+            + sets
+            + self.arena.capacity() * size_of::<u32>()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.postings.capacity() * size_of::<Vec<Posting>>()
+            + posted * size_of::<Posting>()
+    }
+
     /// The earlier statement most similar to `text`, if any reaches the threshold; the earliest of several equal ones.
     pub fn best_match(&self, text: &str) -> Option<Match> {
         self.search_best(&self.query(text))

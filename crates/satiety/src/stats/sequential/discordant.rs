@@ -39,7 +39,7 @@ pub fn win_rate_sequence(wins: u64, losses: u64, alpha: f64) -> Result<Interval>
     let term = |count: f64, rate: f64| if count > 0.0 { count * rate.ln() } else { 0.0 };
     // How much of the limit is left at a rate; largest at the observed rate, falling to either side.
     let slack = |rate: f64| -alpha.ln() - ln_mixture + term(w, rate) + term(l, 1.0 - rate);
-    let observed = if wins + losses > 0 { w / (w + l) } else { 0.5 };
+    let observed = if w + l > 0.0 { w / (w + l) } else { 0.5 };
     let low = if wins == 0 {
         0.0
     } else {

@@ -65,20 +65,20 @@ impl NormalSprt {
                 range: "(0, 1)",
             });
         }
-        if !settings.effect.is_finite() || settings.effect == 0.0 {
+        if !(1e-90..=1e90).contains(&settings.effect.abs()) {
             return Err(StatsError::OutOfRange {
                 what: "effect",
                 value: settings.effect,
-                range: "finite and not zero",
+                range: "of magnitude 10^-90 to 10^90",
             });
         }
         let sigma = match settings.sigma {
-            SprtSigma::Known(sigma) if sigma > 0.0 && sigma.is_finite() => Some(sigma),
+            SprtSigma::Known(sigma) if (1e-90..=1e90).contains(&sigma) => Some(sigma),
             SprtSigma::Known(value) => {
                 return Err(StatsError::OutOfRange {
                     what: "sigma",
                     value,
-                    range: "(0, ∞)",
+                    range: "10^-90 to 10^90",
                 });
             }
             SprtSigma::BurnIn(count) if count >= 5 => None,
@@ -108,7 +108,7 @@ impl NormalSprt {
             && self.moments.count() >= count
         {
             // Differences that never varied (identical arms so far) keep the burn-in going.
-            self.sigma = self.moments.standard_deviation().filter(|&sigma| sigma > 0.0);
+            self.sigma = self.moments.standard_deviation().filter(|&sigma| sigma > 1e-90);
         }
         if self.moments.count() >= self.settings.minimum_samples
             && let Some(ratio) = self.ln_likelihood_ratio()
