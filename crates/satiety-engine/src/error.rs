@@ -4,6 +4,7 @@ use satiety::dialogue::input::InputError;
 use satiety::dialogue::{ConversationError, ProfileError, VectorError};
 use satiety::stats::StatsError;
 use satiety_models::EmbedError;
+use satiety_models::chat::{ChatError, Provider};
 use satiety_store::StoreError;
 
 /// Whose fault it is, for exit codes and HTTP status.
@@ -25,6 +26,34 @@ pub enum EngineError {
     /// A sentence model.
     #[error(transparent)]
     Model(#[from] EmbedError),
+    /// A chat model was needed and none is chosen.
+    #[error("sorting messages with a model needs a chat model, and `models.chat` is not set")]
+    NoChatModel,
+    /// A chat model that cannot be opened.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    /// A round that the chat model did not sort.
+    #[error("the model could not sort round {round} ({agent}): {}", with_causes(cause))]
+    Sorting {
+        /// The round's number.
+        round: u32,
+        /// Who spoke.
+        agent: String,
+        /// What went wrong.
+        cause: ChatError,
+    },
+    /// A round that the chat model sorted in a way that cannot be believed.
+    #[error("{model} sorted round {round} ({agent}) in a way that cannot be used: {reason}")]
+    BadSorting {
+        /// The round's number.
+        round: u32,
+        /// Who spoke.
+        agent: String,
+        /// Which model.
+        model: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
     /// A file named in the request.
     #[error("cannot {action} {path}: {cause}")]
     File {
@@ -106,6 +135,12 @@ impl EngineError {
                 EmbedError::NotThere { .. } => return None,
                 _ => "check it with `satiety models verify`; `--embedder none` scores by words alone".into(),
             }),
+            Self::NoChatModel => Some(
+                "set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or sort with `--extract rules`"
+                    .into(),
+            ),
+            Self::Chat(cause) | Self::Sorting { cause, .. } => chat_hint(cause),
+            Self::BadSorting { .. } => Some(WITHOUT_MODEL.into()),
             Self::Input { problem, .. } => Some(match problem {
                 InputError::Empty => "give a transcript, a trace, a chat log or an agent's session log".into(),
                 _ => "`satiety score --help` shows the shapes that are understood; nothing was recorded".into(),
@@ -143,6 +178,8 @@ impl EngineError {
                 ..
             } if is_absent(cause) => Fault::Request,
             Self::Model(EmbedError::BadSpec { .. })
+            | Self::Chat(ChatError::BadSpec { .. })
+            | Self::NoChatModel
             | Self::Input { .. }
             | Self::Pairs { .. }
             | Self::NoProfile { .. }
@@ -153,6 +190,9 @@ impl EngineError {
             | Self::NeedsEmbedder { .. } => Fault::Request,
             Self::Store(_)
             | Self::Model(_)
+            | Self::Chat(_)
+            | Self::Sorting { .. }
+            | Self::BadSorting { .. }
             | Self::File { .. }
             | Self::Profile(_)
             | Self::Vectors(_)
@@ -169,6 +209,35 @@ impl EngineError {
             cause: cause.kind().into(),
         }
     }
+}
+
+const WITHOUT_MODEL: &str = "try another `models.chat`, one that supports structured output; `--extract rules` needs no model. Nothing was recorded";
+
+fn chat_hint(cause: &ChatError) -> Option<String> {
+    Some(match cause {
+        ChatError::BadSpec { .. } => {
+            "set `models.chat` to ollama:MODEL, openai:MODEL or anthropic:MODEL, with @URL for another address".into()
+        }
+        // Its message says what to do.
+        ChatError::NotThere { .. } => return None,
+        ChatError::NoAccess { provider: Provider::Anthropic, .. } => "set ANTHROPIC_API_KEY to a valid key".into(),
+        ChatError::NoAccess { provider: Provider::OpenAi, .. } => "set OPENAI_API_KEY to a valid key".into(),
+        ChatError::Transport(_) => {
+            "see whether the endpoint answers; `--extract rules` needs no model. Nothing was recorded".into()
+        }
+        _ => WITHOUT_MODEL.into(),
+    })
+}
+
+/// An error with its causes, for messages that have no place for a chain.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// A name that leads nowhere is the caller's mistake; a disk that fails is not.

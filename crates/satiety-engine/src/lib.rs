@@ -18,7 +18,7 @@ pub use satiety_store::StoreUrl;
 
 use std::path::PathBuf;
 
-use satiety_models::Embedder;
+use satiety_models::{Chat, Embedder};
 use satiety_store::Store;
 use tokio::sync::OnceCell;
 
@@ -31,8 +31,12 @@ pub struct Settings {
     pub archive_folder: PathBuf,
     /// Which sentence model to use: `builtin`, `dir:PATH`, `ollama:MODEL`, `openai:MODEL`, or `none`.
     pub embedder: String,
+    /// Which chat model sorts messages, where one is asked to: `ollama:MODEL`, `openai:MODEL` or `anthropic:MODEL`.
+    pub chat: Option<String>,
     /// The key for OpenAI-compatible endpoints.
     pub api_key: Option<String>,
+    /// The key for Anthropic's endpoints.
+    pub anthropic_key: Option<String>,
 }
 
 impl std::fmt::Debug for Settings {
@@ -41,7 +45,9 @@ impl std::fmt::Debug for Settings {
             .field("store", &self.store)
             .field("archive_folder", &self.archive_folder)
             .field("embedder", &self.embedder)
+            .field("chat", &self.chat)
             .field("api_key", &self.api_key.as_ref().map(|_| "***"))
+            .field("anthropic_key", &self.anthropic_key.as_ref().map(|_| "***"))
             .finish()
     }
 }
@@ -52,6 +58,7 @@ pub struct Engine {
     settings: Settings,
     store: OnceCell<Store>,
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
+    chat: OnceCell<Box<dyn Chat>>,
 }
 
 impl Engine {
@@ -61,6 +68,7 @@ impl Engine {
             settings,
             store: OnceCell::new(),
             embedder: OnceCell::new(),
+            chat: OnceCell::new(),
         }
     }
 

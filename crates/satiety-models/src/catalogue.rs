@@ -15,9 +15,7 @@ use serde::Serialize;
 use crate::embedder::{EmbedError, Embedder, EmbedderId};
 use crate::http::{HttpEmbedder, HttpSettings, Wire};
 use crate::minilm::MiniLm;
-
-const OLLAMA: &str = "http://localhost:11434";
-const OPENAI: &str = "https://api.openai.com/v1";
+use crate::transport::{OLLAMA, OPENAI, chain, model_and_address};
 
 /// A parsed specification. Displays as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +49,7 @@ impl FromStr for Spec {
             reason: reason.to_owned(),
         };
         let (kind, rest) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
-        // A model's name may hold `@` and `:`; an address begins with its scheme.
-        let place = ["@http://", "@https://"]
-            .iter()
-            .filter_map(|mark| rest.find(mark))
-            .min();
-        let (model, url) = place.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
+        let (model, url) = model_and_address(rest);
         let at = |default: &str| (model.to_owned(), url.unwrap_or(default).to_owned());
         match kind {
             "builtin" if rest.is_empty() => Ok(Self::Builtin),
@@ -181,16 +174,6 @@ async fn blocking(
     tokio::task::spawn_blocking(load)
         .await
         .map_err(|error| EmbedError::Task(error.into()))?
-}
-
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// One thing that [`verify`] looked at.

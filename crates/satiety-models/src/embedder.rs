@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::transport::TransportError;
+
 /// The pending answer of [`Embedder::embed`].
 pub type EmbedFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Vec<f32>>, EmbedError>> + Send + 'a>>;
 
@@ -229,6 +231,31 @@ pub enum EmbedError {
     /// The blocking task that computed the vectors died; this is a bug.
     #[error("embedding task failed")]
     Task(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<TransportError> for EmbedError {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::BadAddress { address, reason } => Self::BadSpec {
+                spec: address,
+                reason,
+            },
+            TransportError::Unreachable { url, source } => Self::Unreachable { url, source },
+            TransportError::Timeout { url, limit } => Self::Timeout { url, limit },
+            TransportError::Status {
+                url,
+                status,
+                message,
+                retry_after,
+            } => Self::Status {
+                url,
+                status,
+                message,
+                retry_after,
+            },
+            TransportError::BadAnswer { url, reason } => Self::BadAnswer { url, reason },
+        }
+    }
 }
 
 #[cfg(test)]

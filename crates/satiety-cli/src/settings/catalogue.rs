@@ -54,6 +54,14 @@ pub(crate) const KEYS: &[Key] = &[
                 `ollama:MODEL`, `openai:MODEL`, or `none` to compare words only.",
     },
     Key {
+        name: "models.chat",
+        takes: Takes::Text,
+        default: "none",
+        flag: None,
+        about: "The chat model that sorts messages for `--extract model`: `ollama:MODEL`, `openai:MODEL`, \
+                `anthropic:MODEL`, each with `@URL` for another address, or `none`.",
+    },
+    Key {
         name: "dialogue.profile",
         takes: Takes::Text,
         default: "default",

@@ -76,7 +76,8 @@ pub(crate) struct Settings {
     pub(crate) store: StoreUrl,
     pub(crate) archive_folder: PathBuf,
     pub(crate) embedder: String,
-    pub(crate) api_key: Option<String>,
+    pub(crate) chat: Option<String>,
+    pub(crate) keys: Keys,
     pub(crate) profile: String,
     pub(crate) record: bool,
     pub(crate) format: Format,
@@ -89,6 +90,12 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
     /// Environment variables that look like settings and are none.
     strangers: Vec<String>,
+}
+
+/// Secrets of providers. They come from the environment alone and are in no listing.
+pub(crate) struct Keys {
+    openai: Option<String>,
+    anthropic: Option<String>,
 }
 
 /// Variables of ours that are not settings.
@@ -128,12 +135,12 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
         })
         .cloned()
         .collect();
-    // Keys are secrets: they come from the environment alone and are in no listing.
-    let api_key = environment
-        .get("OPENAI_API_KEY")
-        .filter(|key| !key.is_empty())
-        .cloned();
-    understand(values, file, strangers, api_key)
+    let key = |name: &str| environment.get(name).filter(|key| !key.trim().is_empty()).cloned();
+    let keys = Keys {
+        openai: key("OPENAI_API_KEY"),
+        anthropic: key("ANTHROPIC_API_KEY"),
+    };
+    understand(values, file, strangers, keys)
 }
 
 /// Makes typed settings of checked texts.
@@ -141,7 +148,7 @@ fn understand(
     values: BTreeMap<&'static str, Value>,
     file: Option<PathBuf>,
     strangers: Vec<String>,
-    api_key: Option<String>,
+    keys: Keys,
 ) -> Result<Settings, Failure> {
     let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
     let store = text("store.url").parse::<StoreUrl>().map_err(|error| {
@@ -157,7 +164,8 @@ fn understand(
         store,
         archive_folder: text("store.archive_folder").into(),
         embedder: text("models.embedder").into(),
-        api_key,
+        chat: Some(text("models.chat")).filter(|chat| *chat != "none").map(Into::into),
+        keys,
         profile: text("dialogue.profile").into(),
         record: text("dialogue.record") == "true",
         format: match text("output.format") {
@@ -189,7 +197,9 @@ impl Settings {
             store: self.store.clone(),
             archive_folder: self.archive_folder.clone(),
             embedder: self.embedder.clone(),
-            api_key: self.api_key.clone(),
+            chat: self.chat.clone(),
+            api_key: self.keys.openai.clone(),
+            anthropic_key: self.keys.anthropic.clone(),
         }
     }
 

@@ -1,63 +1,13 @@
 //! Embedders an HTTP request away: Ollama's `/api/embed` and the OpenAI-compatible `/v1/embeddings`.
 //!
 //! Connecting asks for one vector, so a wrong address, key or model name shows at once and the dimension is known.
-//! Answers are checked (count, dimension, finite numbers) and scaled to length 1. Retries live in `transport.rs`.
-mod transport;
+//! Answers are checked (count, dimension, finite numbers) and scaled to length 1. Retries live in the crate's `transport.rs`.
 mod wire;
 
-use std::fmt;
-use std::time::Duration;
-
-use self::transport::Transport;
 pub use self::wire::Wire;
 use crate::embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId};
-
-/// A secret that is sent and never shown.
-#[derive(Clone)]
-pub struct ApiKey(String);
-
-impl ApiKey {
-    /// Wraps a key; surrounding white space, as files and variables tend to have, is cut off.
-    pub fn new(key: &str) -> Self {
-        Self(key.trim().to_owned())
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiKey(***)")
-    }
-}
-
-/// How to talk to a provider.
-#[derive(Debug, Clone)]
-pub struct HttpSettings {
-    /// Sent as a bearer token if there is one.
-    pub api_key: Option<ApiKey>,
-    /// The limit for one attempt, from connecting to the last byte.
-    pub timeout: Duration,
-    /// Attempts after the first, for broken connections, timeouts, 429 and 5xx.
-    pub retries: usize,
-    /// The pause before the first retry; it doubles each time, with some jitter.
-    pub first_pause: Duration,
-    /// The longest pause. A server that asks for more with `Retry-After` gets no further attempt.
-    pub longest_pause: Duration,
-    /// Texts in one request.
-    pub batch: usize,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            api_key: None,
-            timeout: Duration::from_mins(1),
-            retries: 4,
-            first_pause: Duration::from_millis(250),
-            longest_pause: Duration::from_secs(30),
-            batch: 64,
-        }
-    }
-}
+pub use crate::transport::{ApiKey, HttpSettings, TransportError};
+use crate::transport::{Head, Transport};
 
 /// A model behind an endpoint.
 #[derive(Debug)]
@@ -81,7 +31,7 @@ impl HttpEmbedder {
         settings: HttpSettings,
     ) -> Result<Self, EmbedError> {
         let batch = settings.batch.max(1);
-        let transport = Transport::new(url, settings)?;
+        let transport = Transport::new(url, Head::Bearer, settings)?;
         let digest = match wire {
             Wire::Ollama => wire::ollama_digest(&transport, model).await?,
             Wire::OpenAi => None,
@@ -89,7 +39,7 @@ impl HttpEmbedder {
         let probe = wire.embed(&transport, model, &["dimension"]).await?;
         let dimension = probe.first().map_or(0, Vec::len);
         if dimension == 0 {
-            return Err(transport.bad_answer("a vector without components"));
+            return Err(transport.bad_answer("a vector without components").into());
         }
         let identity = digest.unwrap_or_else(|| format!("{}\n{model}\n{dimension}", transport.base()));
         let id = EmbedderId::new(model, &blake3::hash(identity.as_bytes()), "remote");
@@ -122,7 +72,7 @@ impl HttpEmbedder {
                 vector.len(),
                 self.dimension
             );
-            return Err(self.transport.bad_answer(&reason));
+            return Err(self.transport.bad_answer(&reason).into());
         }
         let length = vector
             .iter()
@@ -132,7 +82,8 @@ impl HttpEmbedder {
         if !length.is_finite() || length == 0.0 {
             return Err(self
                 .transport
-                .bad_answer(&format!("a vector has length {length}")));
+                .bad_answer(&format!("a vector has length {length}"))
+                .into());
         }
         for value in vector {
             #[expect(

@@ -1,8 +1,8 @@
 //! The two wire formats. Knows JSON shapes and paths; nothing of retries or connections.
 use serde::{Deserialize, Serialize};
 
-use super::transport::Transport;
 use crate::embedder::EmbedError;
+use crate::transport::{Transport, TransportError};
 
 /// Which protocol an endpoint speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Wire {
         .map_err(|error| self.explain(error, model))?;
         if vectors.len() != texts.len() {
             let reason = format!("{} vectors for {} texts", vectors.len(), texts.len());
-            return Err(transport.bad_answer(&reason));
+            return Err(transport.bad_answer(&reason).into());
         }
         Ok(vectors)
     }
@@ -118,7 +118,7 @@ async fn openai(transport: &Transport, request: &Request<'_>) -> Result<Vec<Vec<
         .enumerate()
         .any(|(place, item)| place != item.index)
     {
-        return Err(transport.bad_answer("indexes are not 0, 1, 2, …"));
+        return Err(transport.bad_answer("indexes are not 0, 1, 2, …").into());
     }
     Ok(answer.data.into_iter().map(|item| item.embedding).collect())
 }
@@ -137,11 +137,11 @@ pub(super) async fn ollama_digest(transport: &Transport, model: &str) -> Result<
     let tags: Tags = match transport.get("/api/tags").await {
         Ok(tags) => tags,
         // Servers that only speak part of the protocol have no list; the embed request will tell whether they do.
-        Err(EmbedError::Status {
+        Err(TransportError::Status {
             status: 404 | 405 | 501,
             ..
         }) => return Ok(None),
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let latest = format!("{model}:latest");
     match tags

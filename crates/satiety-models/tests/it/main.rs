@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "inside tests a panic is the message")]
 mod builtin;
 mod catalogue;
+mod chat;
 mod folder;
 mod http;
 mod reference;

@@ -10,11 +10,46 @@ use super::super::wire::{Claim, Inputs, Outputs, Round, Telemetry, Transcript};
 use super::{Message, MessageLog, Role};
 use crate::text::{Sentence, SentenceKind, sentences};
 
-/// Sorts a log into rounds. Each message of an agent is a round of its own; what users asked for goes to the inputs of
-/// the round that answers, unless users are named speakers or nobody else speaks.
+/// Sorts a log into rounds by fixed rules.
 pub fn extract(log: &MessageLog) -> Transcript {
+    let rounds = turns(log).into_iter().map(|turn| turn.round).collect();
+    transcript(log, rounds)
+}
+
+/// Rounds and what the log says about them as a whole.
+pub fn transcript(log: &MessageLog, rounds: Vec<Round>) -> Transcript {
+    Transcript {
+        conversation_id: log.conversation_id.clone(),
+        topic: log.topic.clone(),
+        rounds,
+        ..Transcript::default()
+    }
+}
+
+/// A message that makes a round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn<'a> {
+    /// What was said.
+    pub message: &'a Message,
+    /// The round, its outputs sorted by rules.
+    pub round: Round,
+}
+
+impl Turn<'_> {
+    /// The round with its text sorted by somebody else. Plan entries and citations are not a matter of opinion: they
+    /// come from the message whoever sorts.
+    pub fn sorted_as(mut self, sorted: Outputs) -> Round {
+        self.round.outputs = with_what_is_given(self.message, sorted);
+        self.round
+    }
+}
+
+/// Groups a log into the messages that make rounds. Each message of an agent is a round of its own, unless the rules
+/// find nothing in it; what users asked for goes to the inputs of the round that answers, unless users are named
+/// speakers or nobody else speaks.
+pub fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
     let speakers = speakers(log);
-    let mut rounds: Vec<Round> = Vec::new();
+    let mut turns: Vec<Turn<'_>> = Vec::new();
     let mut asked: Vec<Value> = Vec::new();
     let mut tools: Vec<Value> = Vec::new();
     for message in &log.messages {
@@ -32,7 +67,7 @@ pub fn extract(log: &MessageLog) -> Transcript {
         if outputs == Outputs::default() {
             continue;
         }
-        let mut round = Round::new(u32::try_from(rounds.len() + 1).unwrap_or(u32::MAX), outputs);
+        let mut round = Round::new(u32::try_from(turns.len() + 1).unwrap_or(u32::MAX), outputs);
         round.agent = Some(
             message
                 .name
@@ -51,14 +86,9 @@ pub fn extract(log: &MessageLog) -> Transcript {
                 .extra
                 .insert("timestamp".to_owned(), Value::String(timestamp.clone()));
         }
-        rounds.push(round);
+        turns.push(Turn { message, round });
     }
-    Transcript {
-        conversation_id: log.conversation_id.clone(),
-        topic: log.topic.clone(),
-        rounds,
-        ..Transcript::default()
-    }
+    turns
 }
 
 fn keyed(key: &str, values: Vec<Value>) -> BTreeMap<String, Value> {
@@ -119,6 +149,11 @@ fn outputs(message: &Message) -> Outputs {
         }
         place(sentence, section, &mut outputs);
     }
+    with_what_is_given(message, outputs)
+}
+
+/// Adds what stands in the message in so many words: open entries of its plan, and addresses.
+fn with_what_is_given(message: &Message, mut outputs: Outputs) -> Outputs {
     for item in &message.plan {
         if !item.done && !outputs.next_actions.contains(&item.text) {
             outputs.next_actions.push(item.text.clone());
@@ -380,6 +415,50 @@ mod tests {
             addresses(text),
             ["https://a.example/x_(y)", "https://b.example/z?q=1"]
         );
+    }
+
+    #[test]
+    fn a_turn_sorted_anew_keeps_its_place_plan_and_addresses() {
+        let message = |role, text: &str| Message {
+            role,
+            text: text.to_owned(),
+            ..Message::default()
+        };
+        let mut planned = message(Role::Assistant, "The cache is cold, see https://a.example/x.");
+        planned.plan = vec![
+            super::super::PlanItem {
+                text: "warm it".into(),
+                done: false,
+            },
+            super::super::PlanItem {
+                text: "find it".into(),
+                done: true,
+            },
+        ];
+        planned.name = Some("critic".into());
+        let log = MessageLog {
+            messages: vec![
+                message(Role::User, "Why is it slow?"),
+                message(Role::Assistant, "OK!"),
+                planned,
+            ],
+            ..MessageLog::default()
+        };
+        let found = turns(&log);
+        assert_eq!(found.len(), 1);
+        assert_eq!(extract(&log).rounds, [found[0].round.clone()]);
+        let sorted = Outputs {
+            next_actions: vec!["warm it".into()],
+            decisions: vec!["keep it".into()],
+            ..Outputs::default()
+        };
+        let round = found[0].clone().sorted_as(sorted);
+        assert_eq!(round.agent.as_deref(), Some("critic"));
+        assert_eq!(round.inputs, found[0].round.inputs);
+        assert_eq!(round.outputs.next_actions, ["warm it"]);
+        assert_eq!(round.outputs.decisions, ["keep it"]);
+        assert_eq!(round.outputs.citations, [Value::from("https://a.example/x")]);
+        assert!(round.outputs.claims.is_empty());
     }
 
     #[test]

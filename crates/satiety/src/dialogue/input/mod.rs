@@ -2,7 +2,8 @@
 //! text to the types of [`super::wire`]; reading files is the caller's part, judging rounds is not done here.
 //!
 //! Two steps, so that either can be replaced: [`read`] gives rounds or, for logs of plain messages, the messages;
-//! [`extract`] turns messages into rounds with fixed rules. [`parse`] does both.
+//! [`extract`] turns messages into rounds with fixed rules. [`parse`] does both. Who wants to sort messages otherwise
+//! begins with [`turns`], so that the rounds are the same whoever sorts.
 
 mod agent_log;
 mod chat;
@@ -16,7 +17,7 @@ mod trace;
 use serde::{Deserialize, Serialize};
 
 pub use error::InputError;
-pub use extract::extract;
+pub use extract::{Turn, extract, transcript, turns};
 pub use message::{Message, MessageLog, PlanItem, Role};
 
 use super::wire::Transcript;
