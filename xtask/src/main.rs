@@ -6,6 +6,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--skip STEP]...   run all checks and tests; `test --list` names the steps
+  quantize [--check]      make the weights of the built-in sentence model from the public ones (or compare)
   gen [--check]           write the generated reference pages and man pages (or say whether they are up to date)
 ";
 
@@ -13,6 +14,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
         Some("test") => xtask::test::run(&arguments[1..]),
+        Some("quantize") => xtask::quantize::run(&arguments[1..]),
         Some("gen") => xtask::generate::run(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             say(HELP);

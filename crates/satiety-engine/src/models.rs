@@ -30,6 +30,11 @@ pub struct Calibrated {
     pub with_guard: Fit,
     /// Cosine alone.
     pub without_guard: Fit,
+    /// Edits that change the meaning, among the pairs. No cosine tells them apart, so they do not count for the
+    /// threshold: refusing them is the guard's part.
+    pub edits: usize,
+    /// How many of these the guard refused.
+    pub edits_refused: usize,
     /// A profile that uses it.
     pub profile: String,
 }
@@ -69,8 +74,8 @@ impl Engine {
         Ok(spec.parse::<Spec>()?.to_string())
     }
 
-    /// Fits the threshold of the chosen sentence model from labelled pairs: JSON Lines with `a`, `b` and `same` (or
-    /// `kind`, where only `paraphrase` means the same).
+    /// Fits the threshold of the chosen sentence model from labelled pairs: JSON Lines with `a`, `b` and `same`, or with
+    /// `kind`: `paraphrase`, `distinct`, or `edit` for a pair that differs in a detail that changes the meaning.
     pub async fn calibrate(
         &self,
         name: &str,
@@ -81,24 +86,27 @@ impl Engine {
             .embedder()
             .await?
             .ok_or(EngineError::NeedsEmbedder { what: "calibration" })?;
-        let pairs = parse_pairs(name, pairs)?;
+        let (edits, pairs): (Vec<_>, Vec<_>) = parse_pairs(name, pairs)?
+            .into_iter()
+            .partition(|(.., truth)| *truth == Truth::Edited);
         let texts: Vec<(String, String)> = pairs.iter().map(|(a, b, _)| (a.clone(), b.clone())).collect();
         let cosines = Meaning::new(embedder).cosines(&texts).await?;
         let scored = |guarded: bool| -> Vec<ScoredPair> {
             pairs
                 .iter()
                 .zip(&cosines)
-                .map(|((a, b, same), cosine)| {
+                .map(|((a, b, truth), cosine)| {
                     let refused = guarded && !guard::agree(a, b);
                     ScoredPair {
                         cosine: if refused { -1.0 } else { *cosine },
-                        same: *same,
+                        same: *truth == Truth::Same,
                     }
                 })
                 .collect()
         };
         let with_guard = fit_threshold(&scored(true), max_false_positives)?;
         let without_guard = fit_threshold(&scored(false), max_false_positives)?;
+        let edits_refused = edits.iter().filter(|(a, b, _)| !guard::agree(a, b)).count();
         let embedder = embedder.id().to_string();
         let threshold = (with_guard.threshold * 1000.0).ceil() / 1000.0;
         let profile = format!(
@@ -111,12 +119,22 @@ impl Engine {
             max_false_positives,
             with_guard,
             without_guard,
+            edits: edits.len(),
+            edits_refused,
             profile,
         })
     }
 }
 
-fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, bool)>, EngineError> {
+/// What is true of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Truth {
+    Same,
+    Different,
+    Edited,
+}
+
+fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, Truth)>, EngineError> {
     let wrong = |line: usize, reason: String| EngineError::Pairs {
         name: name.into(),
         line,
@@ -128,12 +146,14 @@ fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, bool)>, En
             continue;
         }
         let pair: Pair = serde_json::from_str(line).map_err(|cause| wrong(number, cause.to_string()))?;
-        let same = match (pair.same, pair.kind.as_deref()) {
-            (Some(same), _) => same,
-            (None, Some(kind)) => kind == "paraphrase",
+        let truth = match (pair.same, pair.kind.as_deref()) {
+            (Some(true), _) | (None, Some("paraphrase")) => Truth::Same,
+            (_, Some("edit")) => Truth::Edited,
+            (Some(false), _) | (None, Some("distinct")) => Truth::Different,
+            (None, Some(kind)) => return Err(wrong(number, format!("there is no kind `{kind}`"))),
             (None, None) => return Err(wrong(number, "there is neither `same` nor `kind`".into())),
         };
-        pairs.push((pair.a, pair.b, same));
+        pairs.push((pair.a, pair.b, truth));
     }
     Ok(pairs)
 }

@@ -270,6 +270,9 @@ impl StoreError {
 
     /// Whether the request was wrong, as opposed to the environment.
     pub fn is_bad_input(&self) -> bool {
+        if let Self::File { cause, .. } = self {
+            return cause.kind() == std::io::ErrorKind::AlreadyExists;
+        }
         matches!(
             self,
             Self::InvalidUrl { .. }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{Connection, PgConnection, PgPool, SqlitePool};
 
 use crate::error::{is_busy, is_transient, sort};
 use crate::{StoreError, StoreUrl};
@@ -151,16 +151,23 @@ impl Pool {
     async fn connect_postgres(options: PgConnectOptions, place: Arc<str>) -> Result<Self, StoreError> {
         install_crypto();
         let options = options.application_name("satiety");
-        let pool = tokio::time::timeout(
-            CONNECT_TIMEOUT,
-            PgPoolOptions::new()
-                .max_connections(POSTGRES_CONNECTIONS)
-                .acquire_timeout(CONNECT_TIMEOUT)
-                .connect_with(options),
-        )
-        .await
-        .unwrap_or(Err(sqlx::Error::PoolTimedOut))
-        .map_err(|error| sort(&place, error))?;
+        // One connection by hand first: a pool keeps trying a server that refuses until its time is up, and then says
+        // only that.
+        let first = tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&options)).await;
+        let first = first.unwrap_or_else(|_| {
+            let waited = format!("no answer in {} seconds", CONNECT_TIMEOUT.as_secs());
+            Err(sqlx::Error::Io(std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                waited,
+            )))
+        });
+        let first = first.map_err(|error| sort(&place, error))?;
+        // It has shown what it should; whether it is closed in good order does not matter.
+        let _ = first.close().await;
+        let pool = PgPoolOptions::new()
+            .max_connections(POSTGRES_CONNECTIONS)
+            .acquire_timeout(CONNECT_TIMEOUT)
+            .connect_lazy_with(options);
         Ok(Self::Postgres { pool, place })
     }
 

@@ -1,5 +1,5 @@
 //! How well can it be told that two claims say the same? Word overlap and sentence embeddings, each with and without
-//! the guard, on the pairs in `data/paraphrase.jsonl`: paraphrases, distinct claims of one topic, and edits that
+//! the guard, on the pairs in `examples/paraphrases.jsonl`: paraphrases, distinct claims of one topic, and edits that
 //! change the meaning. The `development` pairs were looked at while the guard was written; the `held_out` ones were
 //! written afterwards; at their first measurement the guard objected to 38 of the 42 edits and to 1 of the 40
 //! paraphrases, and two of those five errors (rounded shares, May as a month) were then mended.
@@ -90,7 +90,7 @@ fn cosine_of(pair: &Measured) -> f64 {
 }
 
 fn measured() -> Result<Vec<Measured>> {
-    let pairs: Vec<Pair> = include_str!("../../data/paraphrase.jsonl")
+    let pairs: Vec<Pair> = include_str!("../../../examples/paraphrases.jsonl")
         .lines()
         .enumerate()
         .map(|(index, line)| serde_json::from_str(line).with_context(|| format!("pair {}", index + 1)))

@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a measurement's answer")]
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -234,12 +235,20 @@ fn writers(url: &str, each: usize) -> Result<()> {
 
 /// The same rows as SQL, one statement each.
 fn single_inserts(rows: usize) -> String {
-    (0..rows)
-        .map(|number| {
-            let Event { id, at, kind, subject, body } = event(number);
-            format!("INSERT INTO journal (id, at, kind, subject, body) VALUES ('{id}', {at}, '{kind}', '{subject}', '{body}');\n")
-        })
-        .collect()
+    let mut sql = String::new();
+    for Event {
+        id,
+        at,
+        kind,
+        subject,
+        body,
+    } in (0..rows).map(event)
+    {
+        sql.push_str("INSERT INTO journal (id, at, kind, subject, body) VALUES ");
+        // Writing to a string cannot fail.
+        let _ = writeln!(sql, "('{id}', {at}, '{kind}', '{subject}', '{body}');");
+    }
+    sql
 }
 
 /// Feeds SQL to the shell, with the durability that the store has.

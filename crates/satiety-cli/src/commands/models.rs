@@ -173,8 +173,15 @@ impl Render for Calibrated {
             row("with the guard", &self.with_guard),
             row("cosine alone", &self.without_guard),
         ];
+        let edits = match self.edits {
+            0 => String::new(),
+            edits => format!(
+                "\n\nThe guard refuses {} of {edits} edits that change the meaning.",
+                self.edits_refused
+            ),
+        };
         format!(
-            "{} on {} pairs that say the same and {} that do not, at most {} % false positives\n\n{}\n\n{}",
+            "{} on {} pairs that say the same and {} that do not, at most {} % false positives\n\n{}{edits}\n\n{}",
             self.embedder,
             self.with_guard.same,
             self.with_guard.different,

@@ -402,7 +402,11 @@ fn calibration_gives_a_profile_that_works() {
     );
     let threshold = calibrated["with_guard"]["threshold"].as_f64().unwrap();
     assert!((0.5..0.95).contains(&threshold), "{calibrated:#}");
-    assert!(calibrated["with_guard"]["recall"].as_f64() >= calibrated["without_guard"]["recall"].as_f64());
+    assert!(
+        calibrated["with_guard"]["recall"].as_f64().unwrap() > 0.4,
+        "{calibrated:#}"
+    );
+    assert!(calibrated["edits_refused"].as_u64() > Some(0), "{calibrated:#}");
     let report = json_of(
         &place,
         &[

@@ -116,7 +116,26 @@ fn a_damaged_database() {
 }
 
 #[test]
-fn a_schema_from_the_future() {
+fn a_store_from_the_future() {
+    let place = Place::new();
+    place.run(&["--db", "sqlite:a.db", "db", "migrate"]);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let pool = sqlx::SqlitePool::connect(&format!("sqlite:{}", place.path("a.db").display()))
+            .await
+            .unwrap();
+        let insert = "INSERT INTO satiety_schema VALUES (99, 'future', 'x', 0)";
+        sqlx::query(insert).execute(&pool).await.unwrap();
+        pool.close().await;
+    });
+    assert_snapshot!(place.run(&["--db", "sqlite:a.db", "db", "status"]));
+}
+
+#[test]
+fn an_export_from_the_future() {
     let place = Place::new();
     place.run(&["--db", "sqlite:a.db", "db", "migrate"]);
     let export = place

@@ -95,6 +95,11 @@ impl Lexicon {
             })
     }
 
+    /// Whether a stem has an opposite at all.
+    pub(super) fn has_antonym(&self, stem: &str) -> bool {
+        self.antonyms.contains_key(stem)
+    }
+
     /// Whether one stem turns a statement round where the other stood.
     pub(super) fn are_antonyms(&self, a: &str, b: &str) -> bool {
         let (Some(a), Some(b)) = (self.antonyms.get(a), self.antonyms.get(b)) else {

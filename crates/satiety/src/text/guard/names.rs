@@ -1,8 +1,10 @@
 //! Other people, products, places, versions, files: names on both sides that have no counterpart on the other.
 
+use std::collections::BTreeSet;
+
+use super::Difference;
 use super::lexicon::LEXICON;
 use super::reading::{Kind, Reading, Term};
-use super::{Difference, coverage};
 
 /// The first pair of names without counterpart. Like numbers, a name on one side only is a detail left out.
 pub(super) fn differences(a: &Reading, b: &Reading) -> Option<Difference> {
@@ -36,7 +38,7 @@ fn unmatched<'a>(a: &'a Reading, b: &Reading) -> Vec<&'a Term> {
 /// Whether two terms can name the same thing.
 fn is_counterpart(x: &Term, y: &Term) -> bool {
     let (a, b) = (x.stem.as_str(), y.stem.as_str());
-    if a == b || LEXICON.are_aliases(a, b) || LEXICON.stem(a) == LEXICON.stem(b) {
+    if a == b || LEXICON.are_aliases(a, b) || x.word_stem == y.stem || x.word_stem == y.word_stem {
         return true;
     }
     let (shorter, longer) = if a.len() < b.len() { (a, b) } else { (b, a) };
@@ -67,18 +69,16 @@ fn is_spelled_out(term: &Term, other: &Reading) -> bool {
 
 /// The share of common content words other than names.
 fn common_beside(a: &Reading, b: &Reading) -> f64 {
-    let words = |reading: &Reading| Reading {
-        terms: reading
+    let words = |reading: &Reading| -> BTreeSet<String> {
+        let plain = reading
             .terms
             .iter()
-            .filter(|term| term.kind == Kind::Word)
-            .cloned()
-            .collect(),
+            .filter(|term| term.kind == Kind::Word && term.is_content());
+        plain.map(|term| term.stem.clone()).collect()
     };
     let (a, b) = (words(a), words(b));
-    if a.content().is_empty() && b.content().is_empty() {
-        1.0
-    } else {
-        coverage(&a, &b)
+    match a.len().min(b.len()) {
+        0 => f64::from(u8::from(a.is_empty() && b.is_empty())),
+        smaller => a.intersection(&b).count() as f64 / smaller as f64,
     }
 }

@@ -128,13 +128,13 @@ fn opposites<'a>(a: &'a Reading, b: &'a Reading) -> Vec<(&'a Term, &'a Term)> {
     let mut used = BTreeSet::new();
     let mut found = Vec::new();
     for x in &a.terms {
-        if b.has_stem(&x.stem) || used.contains(&x.stem) {
+        if !LEXICON.has_antonym(&x.stem) || b.has_stem(&x.stem) || used.contains(&x.stem) {
             continue;
         }
         let partner = b.terms.iter().find(|y| {
-            !a.has_stem(&y.stem)
+            LEXICON.are_antonyms(&x.stem, &y.stem)
+                && !a.has_stem(&y.stem)
                 && !used.contains(&y.stem)
-                && LEXICON.are_antonyms(&x.stem, &y.stem)
                 && is_same_place(a, x, b, y)
         });
         if let Some(y) = partner {

@@ -15,8 +15,10 @@ const LONGEST: usize = 300;
 pub(super) struct Term {
     /// As written, for display.
     pub(super) surface: String,
-    /// The form in which it is compared.
+    /// The form in which it is compared; names and identifiers as a whole, words by their stem.
     pub(super) stem: String,
+    /// For names: the stem that the name would have as a word.
+    pub(super) word_stem: String,
     pub(super) classes: Vec<Class>,
     pub(super) kind: Kind,
     /// Whether a comma, colon, dash or full stop stands between it and the term before.
@@ -55,6 +57,7 @@ impl Term {
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) terms: Vec<Term>,
+    stems: BTreeSet<String>,
 }
 
 impl Reading {
@@ -71,7 +74,13 @@ impl Reading {
             at += used;
         }
         join_units(&mut terms);
-        Self { terms }
+        for term in &mut terms {
+            if matches!(term.kind, Kind::Name | Kind::Identifier) {
+                term.word_stem = LEXICON.stem(&term.stem);
+            }
+        }
+        let stems = terms.iter().map(|term| term.stem.clone()).collect();
+        Self { terms, stems }
     }
 
     pub(super) fn content(&self) -> BTreeSet<&str> {
@@ -87,7 +96,7 @@ impl Reading {
     }
 
     pub(super) fn has_stem(&self, stem: &str) -> bool {
-        self.terms.iter().any(|term| term.stem == stem)
+        self.stems.contains(stem)
     }
 }
 
@@ -246,6 +255,7 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
     let mut term = Term {
         surface: chunk.surface.clone(),
         stem: String::new(),
+        word_stem: String::new(),
         classes: Vec::new(),
         kind: Kind::Word,
         after_break: chunk.after_break,

@@ -241,6 +241,17 @@ fn strength() {
     );
 }
 
+/// A pasted log may end up as a claim; the guard must not take long over it.
+#[test]
+fn texts_of_any_length_cost_little() {
+    let repeated = |word: fn(u32) -> String| (0..20_000).map(word).collect::<Vec<_>>().join(" ");
+    let a = repeated(|n| format!("Name{n} rises-{n} is not {n}"));
+    let b = repeated(|n| format!("Other{n} falls-{n} is {n}0"));
+    for _ in 0..20 {
+        assert!(!differences(&a, &b).is_empty());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
