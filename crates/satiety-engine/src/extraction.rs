@@ -356,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_said_stays_between_the_marks(speaker in ".{0,100}", text in "(.|\n|message-[0-9]){0,60}") {
+        fn whatever_is_said_stays_between_the_marks(speaker in ".{0,100}", text in "(.|\n|</message-[0-3]>){0,60}") {
             let sent = user(&speaker, &text);
             let (open, rest) = sent.split_once('\n').unwrap();
             let close = format!("</{}", &open[1..]);
