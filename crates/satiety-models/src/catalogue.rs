@@ -13,7 +13,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::embedder::{EmbedError, Embedder, EmbedderId};
-use crate::http::{HttpEmbedder, HttpSettings, Wire};
+use crate::http::{HttpEmbedder, HttpSettings, TransportError, Wire};
 use crate::minilm::MiniLm;
 use crate::transport::{OLLAMA, OPENAI, chain, model_and_address};
 
@@ -148,19 +148,21 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
     };
     match HttpEmbedder::connect(wire, model, url, http.clone()).await {
         Ok(embedder) => Ok(Box::new(embedder)),
-        Err(EmbedError::Unreachable { url, source }) if wire == Wire::Ollama => Err(EmbedError::NotThere {
-            what: format!("an Ollama server at {url}"),
-            hint: format!(
-                "start it with `ollama serve`, or name another address with @URL ({})",
-                chain(&*source)
-            ),
-        }),
-        Err(EmbedError::Status {
+        Err(EmbedError::Transport(TransportError::Unreachable { url, source })) if wire == Wire::Ollama => {
+            Err(EmbedError::NotThere {
+                what: format!("an Ollama server at {url}"),
+                hint: format!(
+                    "start it with `ollama serve`, or name another address with @URL ({})",
+                    chain(&*source)
+                ),
+            })
+        }
+        Err(EmbedError::Transport(TransportError::Status {
             url,
             status: status @ (401 | 403),
             message,
             ..
-        }) => Err(EmbedError::NotThere {
+        })) => Err(EmbedError::NotThere {
             what: format!("access to {url}"),
             hint: format!("give a valid API key (the server answered {status}: {message})"),
         }),

@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -183,43 +182,9 @@ pub enum EmbedError {
         /// The way to get it.
         hint: String,
     },
-    /// The server could not be reached or the connection broke, also after retries.
-    #[error("cannot reach {url}")]
-    Unreachable {
-        /// The endpoint.
-        url: String,
-        /// What the transport said.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The server did not answer in time, also after retries.
-    #[error("{url} did not answer within {limit:?}")]
-    Timeout {
-        /// The endpoint.
-        url: String,
-        /// The limit for one attempt.
-        limit: Duration,
-    },
-    /// The server answered with an error status, also after retries where that makes sense.
-    #[error("{url} answered {status}: {message}")]
-    Status {
-        /// The endpoint.
-        url: String,
-        /// The HTTP status.
-        status: u16,
-        /// The start of the body.
-        message: String,
-        /// How long the server asks to be left alone.
-        retry_after: Option<Duration>,
-    },
-    /// The server answered with something that is no list of vectors.
-    #[error("{url} sent an answer we cannot use: {reason}")]
-    BadAnswer {
-        /// The endpoint.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// The exchange with a server failed.
+    #[error(transparent)]
+    Transport(TransportError),
     /// The model gave other vectors than it should; see [`crate::catalogue::verify`].
     #[error("{id} fails verification: {reason}")]
     Verification {
@@ -236,24 +201,12 @@ pub enum EmbedError {
 impl From<TransportError> for EmbedError {
     fn from(error: TransportError) -> Self {
         match error {
+            // An address is part of what the user wrote to choose the model.
             TransportError::BadAddress { address, reason } => Self::BadSpec {
                 spec: address,
                 reason,
             },
-            TransportError::Unreachable { url, source } => Self::Unreachable { url, source },
-            TransportError::Timeout { url, limit } => Self::Timeout { url, limit },
-            TransportError::Status {
-                url,
-                status,
-                message,
-                retry_after,
-            } => Self::Status {
-                url,
-                status,
-                message,
-                retry_after,
-            },
-            TransportError::BadAnswer { url, reason } => Self::BadAnswer { url, reason },
+            other => Self::Transport(other),
         }
     }
 }

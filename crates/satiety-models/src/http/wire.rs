@@ -61,12 +61,12 @@ impl Wire {
     /// Says how to get a model that the server does not know.
     fn explain(self, error: EmbedError, model: &str) -> EmbedError {
         match error {
-            EmbedError::Status {
+            EmbedError::Transport(TransportError::Status {
                 url,
                 status: 404,
                 message,
                 ..
-            } => EmbedError::NotThere {
+            }) => EmbedError::NotThere {
                 what: format!("model {model} at {url}"),
                 hint: match self {
                     Self::Ollama => format!("run `ollama pull {model}` ({message})"),

@@ -1,7 +1,7 @@
 //! Both wire formats against local servers: what works, what is retried, and what each kind of failure says.
 use std::time::{Duration, Instant};
 
-use satiety_models::http::{ApiKey, HttpEmbedder, HttpSettings, Wire};
+use satiety_models::http::{ApiKey, HttpEmbedder, HttpSettings, TransportError, Wire};
 use satiety_models::{EmbedError, Embedder as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -188,7 +188,7 @@ async fn a_server_that_asks_for_too_long_a_pause_is_not_waited_for() {
     let begin = Instant::now();
     let error = failure(ResponseTemplate::new(429).insert_header("retry-after", "3600")).await;
     assert!(
-        matches!(error, EmbedError::Status { status: 429, retry_after: Some(asked), .. } if asked.as_secs() == 3600)
+        matches!(error, EmbedError::Transport(TransportError::Status { status: 429, retry_after: Some(asked), .. }) if asked.as_secs() == 3600)
     );
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
@@ -238,7 +238,10 @@ async fn a_slow_server_runs_into_the_limit() {
     let error = HttpEmbedder::connect(Wire::OpenAi, "m", &server.uri(), impatient)
         .await
         .unwrap_err();
-    assert!(matches!(error, EmbedError::Timeout { .. }), "{error}");
+    assert!(
+        matches!(error, EmbedError::Transport(TransportError::Timeout { .. })),
+        "{error}"
+    );
     assert!(begin.elapsed() < Duration::from_secs(10));
 }
 
@@ -272,7 +275,10 @@ async fn answers_that_are_no_vectors_say_what_is_wrong() {
     ];
     for (answer, expected) in cases {
         let error = failure(body(answer)).await;
-        assert!(matches!(error, EmbedError::BadAnswer { .. }), "{error}");
+        assert!(
+            matches!(error, EmbedError::Transport(TransportError::BadAnswer { .. })),
+            "{error}"
+        );
         assert!(error.to_string().contains(expected), "{error} lacks {expected}");
     }
 }
@@ -314,7 +320,10 @@ async fn a_body_that_breaks_off_is_tried_again_and_then_told() {
     let error = HttpEmbedder::connect(Wire::OpenAi, "m", &url, settings())
         .await
         .unwrap_err();
-    assert!(matches!(error, EmbedError::Unreachable { .. }), "{error:?}");
+    assert!(
+        matches!(error, EmbedError::Transport(TransportError::Unreachable { .. })),
+        "{error:?}"
+    );
     accepting.await.unwrap();
 }
 
@@ -341,5 +350,8 @@ async fn nobody_listening_is_unreachable() {
     let error = HttpEmbedder::connect(Wire::OpenAi, "m", &format!("http://{free}"), settings())
         .await
         .unwrap_err();
-    assert!(matches!(error, EmbedError::Unreachable { .. }), "{error}");
+    assert!(
+        matches!(error, EmbedError::Transport(TransportError::Unreachable { .. })),
+        "{error}"
+    );
 }
