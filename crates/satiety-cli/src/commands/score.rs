@@ -58,6 +58,10 @@ pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
     };
     match outcome {
         Ok(_) => Ok(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => Err(Failure::bad_input(
+            format!("{} is a folder", path.display()),
+            "give a file, or score all labelled conversations of a folder with `satiety sweep`",
+        )),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Failure::bad_input(
             format!("there is no file {}", path.display()),
             "give the path of a transcript, a trace, a chat log or a session log, or `-` for standard input",
@@ -216,13 +220,23 @@ fn shown_warning(warning: &Warning) -> String {
         warning.message
     );
     for evidence in warning.evidence.iter().take(2) {
-        let _ = write!(text, "\n  \"{}\"", evidence.text);
+        let _ = write!(text, "\n  \"{}\"", shortened(&evidence.text));
         if let Some(against) = &evidence.against {
             let round = evidence
                 .against_round
                 .map_or_else(String::new, |round| format!(" (round {round})"));
-            let _ = write!(text, "\n    beside \"{against}\"{round}");
+            let _ = write!(text, "\n    beside \"{}\"{round}", shortened(against));
         }
     }
     text
+}
+
+/// Evidence as far as a line of a terminal shows it; JSON has it whole.
+fn shortened(text: &str) -> String {
+    const WIDTH: usize = 96;
+    if text.chars().count() <= WIDTH {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(WIDTH - 1).collect();
+    format!("{}…", start.trim_end())
 }
