@@ -135,7 +135,12 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
         })
         .cloned()
         .collect();
-    let key = |name: &str| environment.get(name).filter(|key| !key.trim().is_empty()).cloned();
+    let key = |name: &str| {
+        environment
+            .get(name)
+            .filter(|key| !key.trim().is_empty())
+            .cloned()
+    };
     let keys = Keys {
         openai: key("OPENAI_API_KEY"),
         anthropic: key("ANTHROPIC_API_KEY"),
@@ -164,7 +169,9 @@ fn understand(
         store,
         archive_folder: text("store.archive_folder").into(),
         embedder: text("models.embedder").into(),
-        chat: Some(text("models.chat")).filter(|chat| *chat != "none").map(Into::into),
+        chat: Some(text("models.chat"))
+            .filter(|chat| *chat != "none")
+            .map(Into::into),
         keys,
         profile: text("dialogue.profile").into(),
         record: text("dialogue.record") == "true",
