@@ -144,8 +144,17 @@ impl<T> Default for Builder<T> {
 }
 
 impl<T: Copy> Builder<T> {
+    /// The next document belongs to this query, like the last one or not.
+    #[inline]
+    pub(super) fn belong_to(&mut self, query: &[u8]) -> RetrievalResult<()> {
+        if query == self.current() {
+            return Ok(());
+        }
+        self.begin(query)
+    }
+
     /// The id of the query that the last document was added to.
-    pub(super) fn current(&self) -> &[u8] {
+    fn current(&self) -> &[u8] {
         self.segments
             .last()
             .map_or(&[], |&(_, query)| self.lists.queries.bytes(query as usize))

@@ -18,17 +18,25 @@
 //! # Ok::<(), satiety::retrieval::RetrievalError>(())
 //! ```
 
+mod comparison;
+mod difference;
 mod error;
 mod evaluation;
 mod lists;
 mod measure;
 mod reader;
 mod score;
+mod tables;
 
+pub use comparison::{
+    Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, MeasureComparison, QueryChange,
+    Verdict, compare,
+};
+pub use difference::{Difference, DifferenceClass, DifferenceThresholds, difference};
 pub use error::{RetrievalError, RetrievalResult};
 pub use evaluation::{
     Aggregate, Evaluation, EvaluationOptions, MissingQueries, NoRelevant, Unjudged, evaluate,
 };
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, default_measures};
-pub use reader::{QrelsReader, RunReader};
+pub use reader::{FileFormat, QrelsReader, RunReader};

@@ -1,46 +1,133 @@
-//! Judgments and runs from bytes that come piece by piece, in the form of `trec_eval`: fields between any white space,
-//! lines that end with LF or CRLF, empty lines and lines that begin with `#` left out. At most one line is kept back.
+//! Judgments and runs from bytes that come piece by piece. In the form of `trec_eval`, fields stand between any white
+//! space, lines end with LF or CRLF, empty lines and lines that begin with `#` are left out; tables and JSON Lines are
+//! in `tables`. At most one line is kept back.
 
 use super::lists::{Builder, OrderOptions, Qrels, Run, Scored};
+use super::tables::{self, AnsweredQuery, Columns, Found, JudgedQuery};
 use super::{RetrievalError, RetrievalResult, score};
 
 /// The most bytes of a line. Ids are kept with 16-bit lengths, and no honest line comes near.
 const LONGEST_LINE: usize = 65_535;
+/// A line of JSON has all judgments or results of a query.
+const LONGEST_JSON_LINE: usize = 16 << 20;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FileFormat {
+    /// As `trec_eval` reads it.
+    #[default]
+    Trec,
+    /// With commas and a header.
+    Csv,
+    /// With tabs and a header, as in BEIR.
+    Tsv,
+    /// A query a line, as JSON.
+    JsonLines,
+}
+
+impl FileFormat {
+    fn separator(self) -> char {
+        if self == Self::Tsv { '\t' } else { ',' }
+    }
+
+    fn lines(self) -> Lines {
+        Lines {
+            longest: if self == Self::JsonLines {
+                LONGEST_JSON_LINE
+            } else {
+                LONGEST_LINE
+            },
+            ..Lines::default()
+        }
+    }
+}
 
 /// Reads judgments: `query iteration document grade`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct QrelsReader {
+    format: FileFormat,
     lines: Lines,
     builder: Builder<i32>,
+    columns: Option<Columns>,
 }
 
 impl QrelsReader {
     /// For files as `trec_eval` reads them.
     pub fn trec() -> Self {
-        Self::default()
+        Self::new(FileFormat::Trec)
+    }
+
+    /// For files of a format.
+    pub fn new(format: FileFormat) -> Self {
+        Self {
+            format,
+            lines: format.lines(),
+            builder: Builder::default(),
+            columns: None,
+        }
     }
 
     /// Takes the next piece of the file, cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
-        let builder = &mut self.builder;
-        self.lines
-            .push(bytes, |number, line| judgment(builder, number, line))
+        let (builder, columns, format) = (&mut self.builder, &mut self.columns, self.format);
+        self.lines.push(bytes, |number, line| {
+            judgments(builder, columns, format, number, line)
+        })
     }
 
     /// The judgments, once the file has ended.
     pub fn finish(mut self, options: OrderOptions) -> RetrievalResult<Qrels> {
-        let builder = &mut self.builder;
+        let (builder, columns, format) = (&mut self.builder, &mut self.columns, self.format);
         self.lines
-            .finish(|number, line| judgment(builder, number, line))?;
+            .finish(|number, line| judgments(builder, columns, format, number, line))?;
         self.builder.finish(options.dedup)
     }
 }
 
+/// A line of any format.
+fn judgments(
+    builder: &mut Builder<i32>,
+    columns: &mut Option<Columns>,
+    format: FileFormat,
+    number: u64,
+    line: &[u8],
+) -> RetrievalResult<()> {
+    match (format, columns) {
+        (FileFormat::Trec, _) => judgment(builder, number, line),
+        _ if line.trim_ascii().is_empty() => Ok(()),
+        (FileFormat::JsonLines, _) => {
+            let found: JudgedQuery = tables::json(number, line)?;
+            builder.begin(found.query.text().as_bytes())?;
+            for judgment in found.judgments {
+                builder.add(judgment.document.text().as_bytes(), judgment.relevance)?;
+            }
+            Ok(())
+        }
+        (_, columns @ None) => {
+            *columns = Some(Columns::of_judgments(number, text(line), format.separator())?);
+            Ok(())
+        }
+        (_, Some(columns)) => {
+            let row = columns.row(number, text(line), format.separator())?;
+            let grade = row.grade(number)?;
+            builder.belong_to(row.query.as_bytes())?;
+            builder.add(row.document.as_bytes(), grade)
+        }
+    }
+}
+
+/// Lines are checked before they are given out.
+fn text(line: &[u8]) -> &str {
+    std::str::from_utf8(line).unwrap_or_default()
+}
+
 /// Reads a run: `query Q0 document rank score tag`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RunReader {
+    format: FileFormat,
     lines: Lines,
     builder: Builder<Scored>,
+    columns: Option<Columns>,
     /// The first line whose rank is no number, which matters only when ranks are asked for.
     unranked: Option<u64>,
 }
@@ -48,25 +135,92 @@ pub struct RunReader {
 impl RunReader {
     /// For files as `trec_eval` reads them.
     pub fn trec() -> Self {
-        Self::default()
+        Self::new(FileFormat::Trec)
+    }
+
+    /// For files of a format.
+    pub fn new(format: FileFormat) -> Self {
+        Self {
+            format,
+            lines: format.lines(),
+            builder: Builder::default(),
+            columns: None,
+            unranked: None,
+        }
     }
 
     /// Takes the next piece of the file, cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
         let (builder, unranked) = (&mut self.builder, &mut self.unranked);
-        self.lines
-            .push(bytes, |number, line| result(builder, unranked, number, line))
+        if self.format == FileFormat::Trec {
+            // By itself, because runs are what takes time.
+            return self
+                .lines
+                .push(bytes, |number, line| result(builder, unranked, number, line));
+        }
+        let (columns, format) = (&mut self.columns, self.format);
+        self.lines.push(bytes, |number, line| {
+            results(builder, unranked, columns, format, number, line)
+        })
     }
 
     /// The run, once the file has ended: sorted, and without documents that come twice.
     pub fn finish(mut self, options: OrderOptions) -> RetrievalResult<Run> {
         let (builder, unranked) = (&mut self.builder, &mut self.unranked);
+        let (columns, format) = (&mut self.columns, self.format);
         self.lines
-            .finish(|number, line| result(builder, unranked, number, line))?;
+            .finish(|number, line| results(builder, unranked, columns, format, number, line))?;
         if let (Some(line), super::Ties::Rank) = (self.unranked, options.ties) {
             return Err(RetrievalError::at(line, "the rank is no whole number"));
         }
         self.builder.finish(options)
+    }
+}
+
+/// A line of any format.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "trec_eval compares 32-bit scores; ranks are counted"
+)]
+fn results(
+    builder: &mut Builder<Scored>,
+    unranked: &mut Option<u64>,
+    columns: &mut Option<Columns>,
+    format: FileFormat,
+    number: u64,
+    line: &[u8],
+) -> RetrievalResult<()> {
+    match (format, columns) {
+        (FileFormat::Trec, _) => result(builder, unranked, number, line),
+        _ if line.trim_ascii().is_empty() => Ok(()),
+        (FileFormat::JsonLines, _) => {
+            let found: AnsweredQuery = tables::json(number, line)?;
+            builder.begin(found.query.text().as_bytes())?;
+            for (index, found) in found.results.into_iter().enumerate() {
+                let (document, score) = match found {
+                    Found::Listed(document) => (document, None),
+                    Found::Scored { document, score } => (document, score),
+                };
+                let score = score.unwrap_or(-(index as f64)) as f32;
+                let rank = index as u32 + 1;
+                builder.add(document.text().as_bytes(), Scored { score, rank })?;
+            }
+            Ok(())
+        }
+        (_, columns @ None) => {
+            *columns = Some(Columns::of_run(number, text(line), format.separator())?);
+            Ok(())
+        }
+        (_, Some(columns)) => {
+            let row = columns.row(number, text(line), format.separator())?;
+            let score = row.score(number)? as f32;
+            let rank = row.rank().unwrap_or_else(|| {
+                unranked.get_or_insert(number);
+                u32::MAX
+            });
+            builder.belong_to(row.query.as_bytes())?;
+            builder.add(row.document.as_bytes(), Scored { score, rank })
+        }
     }
 }
 
@@ -94,9 +248,7 @@ fn judgment(builder: &mut Builder<i32>, number: u64, line: &[u8]) -> RetrievalRe
             let text = String::from_utf8_lossy(grade);
             RetrievalError::at(number, format!("the grade `{text}` is no whole number"))
         })?;
-    if query != builder.current() {
-        builder.begin(query)?;
-    }
+    builder.belong_to(query)?;
     builder.add(document, grade)
 }
 
@@ -135,9 +287,7 @@ fn result(
         unranked.get_or_insert(number);
         u32::MAX
     });
-    if query != builder.current() {
-        builder.begin(query)?;
-    }
+    builder.belong_to(query)?;
     #[expect(clippy::cast_possible_truncation, reason = "trec_eval compares 32-bit scores")]
     let score = score as f32;
     builder.add(document, Scored { score, rank })
@@ -201,6 +351,8 @@ struct Lines {
     begun: Vec<u8>,
     /// Lines that are done.
     done: u64,
+    /// The most bytes of a line.
+    longest: usize,
 }
 
 impl Lines {
@@ -253,7 +405,7 @@ impl Lines {
             self.done += 1;
             let mut line = &block[start..end];
             start = end + 1;
-            if line.len() > LONGEST_LINE {
+            if line.len() > self.longest {
                 return Err(self.long(self.done));
             }
             if self.done == 1 {
@@ -266,18 +418,17 @@ impl Lines {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
-        if self.begun.len() + bytes.len() > LONGEST_LINE {
+        if self.begun.len() + bytes.len() > self.longest {
             return Err(self.long(self.done + 1));
         }
         self.begun.extend_from_slice(bytes);
         Ok(())
     }
 
-    #[expect(clippy::unused_self, reason = "reads as what it is about")]
     fn long(&self, line: u64) -> RetrievalError {
         RetrievalError::LongLine {
             line,
-            limit: LONGEST_LINE,
+            limit: self.longest,
         }
     }
 }
@@ -424,6 +575,105 @@ mod tests {
             reader.push(&long),
             Err(RetrievalError::LongLine { line: 1, .. })
         ));
+    }
+
+    #[test]
+    fn tables_and_json_lines_say_the_same_as_plain_lines() {
+        let read = |format, text: &str| {
+            let mut reader = QrelsReader::new(format);
+            reader.push(text.as_bytes()).unwrap();
+            let found = reader.finish(OrderOptions::default()).unwrap();
+            let of = |query| {
+                found
+                    .judgments(query)
+                    .map(|(id, grade)| (id.to_owned(), grade))
+                    .collect()
+            };
+            let lists: Vec<Vec<(String, i32)>> = (0..found.queries()).map(of).collect();
+            lists
+        };
+        let expected = read(FileFormat::Trec, "q1 0 a 3\nq1 0 7 0\nq2 0 b 1\n");
+        let beir = "query-id\tcorpus-id\tscore\nq1\ta\t3\r\nq1\t7\t0\n\nq2\tb\t1";
+        assert_eq!(read(FileFormat::Tsv, beir), expected);
+        let csv = "relevance,doc_id,query_id\n3,\"a\",q1\n0,7,q1\n1,b,\"q2\"\n";
+        assert_eq!(read(FileFormat::Csv, csv), expected);
+        let json = r#"{"queryId": "q1", "query": "why?", "intent": "find_decision", "category": "causal-query",
+            "judgments": [{"memoryId": "a", "relevance": 3, "annotator": "x"}, {"memoryId": 7, "relevance": 0}],
+            "judgmentSource": "manual", "harvestedAt": null}"#
+            .replace('\n', " ");
+        let json = json + "\n" + r#"{"queryId": "q2", "judgments": [{"memoryId": "b", "relevance": 1}]}"#;
+        assert_eq!(read(FileFormat::JsonLines, &json), expected);
+
+        let read = |format, text: &str| {
+            let mut reader = RunReader::new(format);
+            reader.push(text.as_bytes()).unwrap();
+            documents(&reader.finish(OrderOptions::default()).unwrap(), "q")
+        };
+        let expected = ["c,d", "b", "a"];
+        assert_eq!(
+            read(FileFormat::Csv, "qid,docid,score\nq,a,1\nq,\"c,d\",3\nq,b,2\n"),
+            expected
+        );
+        assert_eq!(
+            read(
+                FileFormat::JsonLines,
+                r#"{"queryId": "q", "results": ["c,d", "b", "a"]}"#
+            ),
+            expected
+        );
+        let scored =
+            r#"{"queryId": "q", "results": [{"memoryId": "a", "score": 1}, {"memoryId": "c,d", "score": 3},
+            {"memoryId": "b", "score": 2}]}"#
+                .replace('\n', " ");
+        assert_eq!(read(FileFormat::JsonLines, &scored), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_table_is_told_with_its_line() {
+        let told = |format, text: &str| {
+            let mut reader = QrelsReader::new(format);
+            let pushed = reader.push(text.as_bytes());
+            pushed
+                .and_then(|()| reader.finish(OrderOptions::default()))
+                .unwrap_err()
+                .to_string()
+        };
+        for (text, expected) in [
+            ("a,b,c\n", "line 1: the header names no column for the query"),
+            (
+                "qid,docid,rel\nq,a\n",
+                "line 2: 2 columns, and the header has at least 3",
+            ),
+            (
+                "qid,docid,rel\nq,a,1.5\n",
+                "line 2: the grade `1.5` is no whole number",
+            ),
+            (
+                "qid,docid,rel\n\"q,a,1\n",
+                "line 2: a quotation mark is never closed",
+            ),
+            (
+                "qid,docid,rel\n\"q\"x,a,1\n",
+                "line 2: text follows a closing quotation mark",
+            ),
+            (
+                "qid,docid,rel\n,a,1\n",
+                "line 2: the query or the document is empty",
+            ),
+            ("qid,docid,rel\n", "there is nothing in it"),
+        ] {
+            let found = told(FileFormat::Csv, text);
+            assert!(found.starts_with(expected), "{found}");
+        }
+        let found = told(
+            FileFormat::JsonLines,
+            "\n{\"queryId\": \"q\", \"judgments\": [{\"memoryId\": 1, \"relevance\": \"high\"}]}",
+        );
+        assert!(
+            found.starts_with("line 2: judgments[0].relevance: invalid type: string \"high\""),
+            "{found}"
+        );
+        assert!(told(FileFormat::JsonLines, "{").starts_with("line 1: "));
     }
 
     proptest! {
