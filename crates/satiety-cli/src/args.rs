@@ -197,6 +197,8 @@ pub(crate) struct WatchArgs {
   satiety sweep examples/calibration
   satiety sweep examples/calibration --k 1 --k 2 --k 3 --semantic 0.7 --semantic 0.75 --semantic 0.82
 
+Tries each setting by itself around its usual values, or every combination of those that are given.
+
 A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.")]
 pub(crate) struct SweepArgs {
     /// The folder

@@ -1,9 +1,11 @@
 //! Is everything there that the commands need? One finding a part, each with what to do about it.
 
+use std::time::Duration;
+
 use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-use crate::Engine;
+use crate::{Engine, EngineError};
 
 /// How a part is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,12 +79,33 @@ impl Finding {
     }
 }
 
+/// How long an endpoint may take to accept a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// `host:port` of a URL; the port is the scheme's where the URL names none.
+fn address_of(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
+    let port = match scheme {
+        "http" => 80,
+        "https" => 443,
+        _ => return None,
+    };
+    let host = authority.rsplit_once(']').map_or(authority, |(_, after)| after);
+    match authority {
+        "" => None,
+        _ if host.contains(':') => Some(authority.to_owned()),
+        _ => Some(format!("{authority}:{port}")),
+    }
+}
+
 impl Engine {
     /// Examines the store and the models. Changes nothing: a store that is not there yet is fine, and stays away.
     pub async fn doctor(&self) -> Examination {
         let mut findings = self.examine_store().await;
         findings.push(self.examine_archive());
         findings.push(self.examine_embedder().await);
+        findings.extend(self.examine_chat().await);
         Examination { findings }
     }
 
@@ -150,6 +173,29 @@ impl Engine {
         }
     }
 
+    /// Whether the endpoint of the chat model, where one is chosen, accepts connections. Nothing is asked of the model
+    /// itself: that would cost money.
+    async fn examine_chat(&self) -> Option<Finding> {
+        let spec = self.settings.chat.as_deref().filter(|spec| *spec != "none")?;
+        let spec: satiety_models::chat::Spec = match spec.parse() {
+            Ok(spec) => spec,
+            Err(error) => {
+                let error = EngineError::from(error);
+                return Some(Finding::bad("chat", error.to_string(), error.hint()));
+            }
+        };
+        let fix = || Some("start the server, or correct the address in `models.chat`".to_owned());
+        let Some(address) = address_of(&spec.url) else {
+            return Some(Finding::bad("chat", format!("`{}` is not an address", spec.url), fix()));
+        };
+        let connecting = tokio::net::TcpStream::connect(&address);
+        Some(match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
+            Ok(Ok(_)) => Finding::good("chat", format!("{spec} accepts connections")),
+            Ok(Err(cause)) => Finding::bad("chat", format!("{spec}: cannot reach {address}: {cause}"), fix()),
+            Err(_) => Finding::bad("chat", format!("{spec}: {address} does not answer"), fix()),
+        })
+    }
+
     fn examine_archive(&self) -> Finding {
         let folder = &self.settings.archive_folder;
         let mut nearest = folder.as_path();
@@ -171,6 +217,27 @@ impl Engine {
                 "retention rules that archive will fail; set `store.archive_folder` to a folder of yours",
             ),
             _ => Finding::good("archive", format!("{} (made when needed)", folder.display())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address_of;
+
+    #[test]
+    fn addresses_are_found_in_urls() {
+        for (url, address) in [
+            ("http://localhost:11434", Some("localhost:11434")),
+            ("https://api.example/v1", Some("api.example:443")),
+            ("http://me:pw@host/x?y", Some("host:80")),
+            ("http://[::1]:8080/v1", Some("[::1]:8080")),
+            ("http://[::1]/v1", Some("[::1]:80")),
+            ("ftp://host", None),
+            ("host", None),
+            ("http://", None),
+        ] {
+            assert_eq!(address_of(url).as_deref(), address, "{url}");
         }
     }
 }

@@ -50,7 +50,7 @@ impl Engine {
             .collect();
         let mut sorting = stream::iter(sorting).buffered(AT_ONCE);
         let mut rounds = Vec::new();
-        let mut total = Usage::default();
+        let mut total = NOTHING;
         while let Some(sorted) = sorting.next().await {
             let (round, usage) = sorted?;
             rounds.push(round);
@@ -92,10 +92,7 @@ async fn sort(chat: &dyn Chat, turn: Turn<'_>) -> Result<(Round, Usage), EngineE
     let round = turn.round.round;
     let agent = turn.round.agent.clone().unwrap_or_default();
     let mut outputs = Outputs::default();
-    let mut total = Usage {
-        input_tokens: Some(0),
-        output_tokens: Some(0),
-    };
+    let mut total = NOTHING;
     for piece in pieces(&turn.message.text, LONGEST_PIECE) {
         let answer = chat
             .complete(request(&agent, piece))
@@ -119,6 +116,12 @@ async fn sort(chat: &dyn Chat, turn: Turn<'_>) -> Result<(Round, Usage), EngineE
     }
     Ok((turn.sorted_as(outputs), total))
 }
+
+/// What no request costs.
+const NOTHING: Usage = Usage {
+    input_tokens: Some(0),
+    output_tokens: Some(0),
+};
 
 /// Unknown where either is unknown: a sum with a hole in it would look like a cost.
 fn sum(a: Usage, b: Usage) -> Usage {
@@ -321,6 +324,11 @@ mod tests {
 
     #[test]
     fn a_sum_with_an_unknown_part_is_unknown() {
+        let seven = Usage {
+            input_tokens: Some(7),
+            output_tokens: Some(7),
+        };
+        assert_eq!(sum(NOTHING, seven), seven);
         let known = Usage {
             input_tokens: Some(2),
             output_tokens: Some(3),
@@ -348,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_said_stays_between_the_marks(speaker in ".{0,100}", text in "(.|\n|message-[0-9]){0,60}") {
+        fn whatever_is_said_stays_between_the_marks(speaker in ".{0,100}", text in "(.|\n|</message-[0-3]>){0,60}") {
             let sent = user(&speaker, &text);
             let (open, rest) = sent.split_once('\n').unwrap();
             let close = format!("</{}", &open[1..]);

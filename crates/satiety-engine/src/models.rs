@@ -5,6 +5,7 @@ use satiety::text::guard;
 use satiety_models::Embedder;
 use satiety_models::catalogue::{self, Spec};
 pub use satiety_models::catalogue::{Check, Entry, Verification};
+use satiety_models::http::{ApiKey, HttpSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::meaning::Meaning;
@@ -166,9 +167,12 @@ pub(crate) async fn open(
     if spec == "none" {
         return Ok(None);
     }
-    let http = satiety_models::http::HttpSettings {
-        api_key: api_key.map(satiety_models::http::ApiKey::new),
-        ..satiety_models::http::HttpSettings::default()
+    let spec: Spec = spec.parse()?;
+    // A key goes to the provider it belongs to and to nobody else.
+    let api_key = api_key.filter(|_| matches!(spec, Spec::OpenAi { .. }));
+    let http = HttpSettings {
+        api_key: api_key.map(ApiKey::new),
+        ..HttpSettings::default()
     };
-    Ok(Some(catalogue::open(&spec.parse()?, &http).await?))
+    Ok(Some(catalogue::open(&spec, &http).await?))
 }

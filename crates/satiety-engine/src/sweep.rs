@@ -17,7 +17,7 @@ pub struct SweepRequest {
     pub folder: PathBuf,
     /// A built-in profile or a file.
     pub profile: String,
-    /// Thresholds to try.
+    /// Thresholds to try; when empty, each by itself around the usual values.
     pub grid: Grid,
 }
 
@@ -97,7 +97,19 @@ impl Engine {
                 })
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
-        let report = sweep(&labelled, &profile, prototypes.as_deref(), &request.grid)?;
+        let grids = if request.grid == Grid::default() {
+            one_at_a_time()
+        } else {
+            vec![request.grid.clone()]
+        };
+        let mut reports = Vec::with_capacity(grids.len());
+        for grid in &grids {
+            reports.push(sweep(&labelled, &profile, prototypes.as_deref(), grid)?);
+        }
+        let cells = reports.iter().flat_map(|report| report.cells.clone()).collect();
+        // At least one grid, and the same conversations under the same profile in each.
+        let report = reports.swap_remove(0);
+        let report = SweepReport { cells, ..report };
         Ok(Swept {
             profile: profile.name,
             embedder: meaning.map(|meaning| meaning.id()),
@@ -105,6 +117,29 @@ impl Engine {
             unlabelled,
         })
     }
+}
+
+/// What to try when nothing is named: each setting by itself, the others as the profile has them.
+fn one_at_a_time() -> Vec<Grid> {
+    let grid = Grid::default;
+    vec![
+        Grid {
+            k: vec![1, 2, 3],
+            ..grid()
+        },
+        Grid {
+            jaccard_threshold: vec![0.5, 0.6, 0.7],
+            ..grid()
+        },
+        Grid {
+            semantic_threshold: vec![0.65, 0.7, 0.75, 0.8, 0.85],
+            ..grid()
+        },
+        Grid {
+            low: vec![0.1, 0.15, 0.25],
+            ..grid()
+        },
+    ]
 }
 
 /// The conversations of a folder, by name.

@@ -185,8 +185,11 @@ fn label(files: &[File], meaning: Option<&Meaning>) -> Result<Vec<Labelled>> {
 /// Spearman's correlations by figure and loop.
 type Correlations = BTreeMap<&'static str, BTreeMap<String, f64>>;
 
+/// One number of a round, where it has it.
+type Figure = fn(&RoundNovelty) -> Option<f64>;
+
 /// The figure that is compared with what a loop reports of itself, its two factors, and the seed's rate.
-const FIGURES: [(&str, fn(&RoundNovelty) -> Option<f64>); 4] = [
+const FIGURES: [(&str, Figure); 4] = [
     ("novelty", |round| round.novelty),
     ("terms alone", |round| round.term_novelty),
     ("distance alone", |round| {

@@ -95,7 +95,7 @@ impl Render for Swept {
             );
         }
         if self.report.cells.len() > 1 {
-            text.push_str("\n\n");
+            text.push_str("\n\nwith other settings\n");
             text.push_str(&cells(&self.report.cells));
         }
         let model = self.embedder.as_deref().unwrap_or("none");

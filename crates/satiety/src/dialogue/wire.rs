@@ -1,6 +1,6 @@
 //! The JSON shapes of a conversation, as they come in: transcript, rounds and what each round put out.
 //! Keys that are not named here are kept, never dropped, so that a transcript survives reading and writing.
-//! Nothing here scores or judges; see [`super::report`] for what goes out.
+//! Nothing here scores or judges; see [`Report`](super::Report) for what goes out.
 
 use std::collections::BTreeMap;
 
