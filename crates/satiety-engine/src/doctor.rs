@@ -186,7 +186,11 @@ impl Engine {
         };
         let fix = || Some("start the server, or correct the address in `models.chat`".to_owned());
         let Some(address) = address_of(&spec.url) else {
-            return Some(Finding::bad("chat", format!("`{}` is not an address", spec.url), fix()));
+            return Some(Finding::bad(
+                "chat",
+                format!("`{}` is not an address", spec.url),
+                fix(),
+            ));
         };
         let connecting = tokio::net::TcpStream::connect(&address);
         Some(match tokio::time::timeout(CONNECT_LIMIT, connecting).await {

@@ -154,7 +154,8 @@ impl<T: Copy> Builder<T> {
     }
 
     /// The id of the query that the last document was added to.
-    fn current(&self) -> &[u8] {
+    #[inline]
+    pub(super) fn current(&self) -> &[u8] {
         self.segments
             .last()
             .map_or(&[], |&(_, query)| self.lists.queries.bytes(query as usize))

@@ -259,11 +259,21 @@ fn result(
     number: u64,
     line: &[u8],
 ) -> RetrievalResult<()> {
-    let mut fields = Fields(line);
-    let Some(query) = fields.next() else { return Ok(()) };
-    if query[0] == b'#' {
-        return Ok(());
-    }
+    let current = builder.current();
+    let (query, mut fields) = match line.strip_prefix(current) {
+        // Most lines begin like the one before.
+        Some(rest) if !current.is_empty() && rest.first().is_some_and(|byte| is_space(*byte)) => {
+            (None, Fields(rest))
+        }
+        _ => {
+            let mut fields = Fields(line);
+            let Some(query) = fields.next() else { return Ok(()) };
+            if query[0] == b'#' {
+                return Ok(());
+            }
+            (Some(query), fields)
+        }
+    };
     let (Some(_q0), Some(document), Some(rank), Some(text)) =
         (fields.next(), fields.next(), fields.next(), fields.next())
     else {
@@ -287,7 +297,9 @@ fn result(
         unranked.get_or_insert(number);
         u32::MAX
     });
-    builder.belong_to(query)?;
+    if let Some(query) = query {
+        builder.belong_to(query)?;
+    }
     #[expect(clippy::cast_possible_truncation, reason = "trec_eval compares 32-bit scores")]
     let score = score as f32;
     builder.add(document, Scored { score, rank })
@@ -341,7 +353,8 @@ impl<'a> Iterator for Fields<'a> {
 
 #[inline]
 fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t'..=b'\r')
+    // Most bytes are above all of them, which one comparison tells.
+    byte <= b' ' && matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
 /// Cuts bytes into lines and checks that they are text.
