@@ -24,6 +24,7 @@ mod error;
 mod evaluation;
 mod lists;
 mod measure;
+mod memory;
 mod reader;
 mod score;
 mod tables;
@@ -39,4 +40,8 @@ pub use evaluation::{
 };
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, default_measures};
+pub use memory::{
+    Surfacing, Tier, causal_chain_completeness, constitutional_surfacing, importance_weighted_recall,
+    intra_list_similarity, tier_precision,
+};
 pub use reader::{FileFormat, QrelsReader, RunReader};
