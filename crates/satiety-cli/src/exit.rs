@@ -9,8 +9,12 @@ use satiety::dialogue::Signal;
 pub(crate) enum Exit {
     /// Done, and the answer is fine.
     Done,
+    /// Done, and the gate says no.
+    GateSaysNo,
     /// Wrong usage or bad input.
     BadInput,
+    /// Not enough evidence to decide, and a decision was asked for.
+    Inconclusive,
     /// The environment failed: store, network, model, file system.
     Environment,
     /// `--exit-code`: SHIP.
@@ -56,7 +60,9 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
+            Self::GateSaysNo => 1,
             Self::BadInput => 2,
+            Self::Inconclusive => 3,
             Self::Environment => 4,
             Self::Ship => 10,
             Self::Stop => 11,
@@ -81,7 +87,9 @@ mod tests {
     fn every_code_is_in_the_table_once() {
         for exit in [
             Exit::Done,
+            Exit::GateSaysNo,
             Exit::BadInput,
+            Exit::Inconclusive,
             Exit::Environment,
             Exit::Ship,
             Exit::Stop,

@@ -2,6 +2,7 @@
 
 use satiety::dialogue::input::InputError;
 use satiety::dialogue::{ConversationError, ProfileError, VectorError};
+use satiety::retrieval::RetrievalError;
 use satiety::stats::StatsError;
 use satiety_models::EmbedError;
 use satiety_models::chat::{ChatError, Provider};
@@ -105,6 +106,36 @@ pub enum EngineError {
     /// Vectors that do not fit.
     #[error(transparent)]
     Vectors(#[from] VectorError),
+    /// Judgments or a run that cannot be used.
+    #[error("{name}: {problem}")]
+    Ranking {
+        /// The file as the user named it.
+        name: String,
+        /// What is wrong, and where.
+        problem: RetrievalError,
+    },
+    /// A compressed file that is damaged or was cut off.
+    #[error("{path} cannot be decompressed: {cause}")]
+    Packed {
+        /// The file as the user named it.
+        path: String,
+        /// What the decoder says.
+        cause: std::io::Error,
+    },
+    /// A folder that does not say which judgments are meant.
+    #[error("{folder} has no test.tsv and {count} other tables")]
+    WhichJudgments {
+        /// The folder of judgments.
+        folder: String,
+        /// How many tables there are.
+        count: usize,
+    },
+    /// Figures that cannot be computed with the settings given.
+    #[error("cannot compute this: {0}")]
+    Figures(StatsError),
+    /// A comparison of fewer than two runs.
+    #[error("a comparison needs two runs")]
+    NothingToCompare,
     /// Too little to calculate with.
     #[error("cannot fit a threshold: {0}")]
     Statistics(#[from] StatsError),
@@ -154,6 +185,21 @@ impl EngineError {
                     .into(),
             ),
             Self::NeedsEmbedder { .. } => Some("choose one with `--embedder builtin`".into()),
+            Self::Ranking { problem, .. } => Some(match problem {
+                RetrievalError::Duplicate { .. } => {
+                    "`--dedup first` keeps the first of each document; a document counted twice would raise every measure".into()
+                }
+                RetrievalError::NoSharedQueries => {
+                    "see whether judgments and run name their queries in the same way".into()
+                }
+                RetrievalError::Line { reason, .. } if !reason.contains("field") => {
+                    "docs/retrieval.md describes the files that are understood".into()
+                }
+                _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one a line".into(),
+            }),
+            Self::WhichJudgments { .. } => Some("name the file of judgments itself".into()),
+            Self::Packed { .. } => Some("the file seems damaged or cut off; fetch it again".into()),
+            Self::NothingToCompare => Some("give --run twice: first the control, then the treatment".into()),
             Self::Statistics(_) => {
                 Some("give at least one pair that says the same and one that does not".into())
             }
@@ -161,6 +207,7 @@ impl EngineError {
                 Some("a line is {\"a\": \"…\", \"b\": \"…\", \"same\": true}; nothing was written".into())
             }
             Self::File { .. }
+            | Self::Figures(_)
             | Self::Profile(_)
             | Self::Conversation(_)
             | Self::Vectors(_)
@@ -186,6 +233,11 @@ impl EngineError {
             | Self::ProfileFile { .. }
             | Self::Conversation(_)
             | Self::Statistics(_)
+            | Self::Ranking { .. }
+            | Self::Packed { .. }
+            | Self::WhichJudgments { .. }
+            | Self::Figures(_)
+            | Self::NothingToCompare
             | Self::NoLabels { .. }
             | Self::NeedsEmbedder { .. } => Fault::Request,
             Self::Store(_)

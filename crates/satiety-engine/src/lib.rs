@@ -10,6 +10,7 @@ mod error;
 mod extraction;
 mod meaning;
 pub mod models;
+pub mod retrieval;
 pub mod sweep;
 pub mod watch;
 

@@ -8,5 +8,6 @@
 pub mod dialogue;
 pub mod explanation;
 pub mod ids;
+pub mod retrieval;
 pub mod stats;
 pub mod text;

@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod models;
 mod reference;
+mod retrieval;
 mod score;
 mod sweep;
 mod watch;
@@ -33,6 +34,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Sweep(arguments) => with_engine(settings, async |engine| {
             sweep::run(arguments, engine, settings, printer).await
+        }),
+        Command::Retrieval(command) => with_engine(settings, async |engine| {
+            retrieval::run(command, engine, printer).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

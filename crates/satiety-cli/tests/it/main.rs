@@ -6,5 +6,6 @@ mod architecture;
 mod dialogue;
 mod documents;
 mod frame;
+mod retrieval;
 mod store;
 mod support;

@@ -1,4 +1,5 @@
 //! Stories that are too long for unit tests.
 
+mod retrieval;
 mod sequential_error_rates;
 mod stats_never_lie;

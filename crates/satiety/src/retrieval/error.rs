@@ -1,0 +1,60 @@
+//! What can be wrong with judgments, runs and names of measures; lines are counted from one.
+
+/// The result of reading or naming something.
+pub type RetrievalResult<T> = Result<T, RetrievalError>;
+
+/// Why judgments or a run cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetrievalError {
+    /// A line that is not what it should be.
+    #[error("line {line}: {reason}")]
+    Line {
+        /// Which line.
+        line: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A line without an end in sight.
+    #[error("line {line} is longer than {limit} bytes")]
+    LongLine {
+        /// Which line.
+        line: u64,
+        /// The most bytes that a line may have.
+        limit: usize,
+    },
+    /// The same document twice for one query.
+    #[error("query `{query}` has document `{document}` twice")]
+    Duplicate {
+        /// The query.
+        query: String,
+        /// The document.
+        document: String,
+    },
+    /// Nothing but white space and comments.
+    #[error("there is nothing in it")]
+    Empty,
+    /// More ids than positions of 32 bits can tell apart.
+    #[error("more than 4 GiB of document ids, or 4 billion lines")]
+    TooLarge,
+    /// A name that is no measure.
+    #[error("`{name}` is no measure: {reason}")]
+    Measure {
+        /// What was typed.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Runs and judgments without a query in common.
+    #[error("no query of the judgments can be evaluated with this run")]
+    NoSharedQueries,
+}
+
+impl RetrievalError {
+    pub(super) fn at(line: u64, reason: impl Into<String>) -> Self {
+        Self::Line {
+            line,
+            reason: reason.into(),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A run against judgments: a value for each query and measure, and their means with bootstrap intervals.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{BootstrapSettings, Interval, StatsError, bootstrap_mean, mean};
+
+use super::lists::Index;
+use super::measure::{Discounts, Ranked};
+use super::{Kind, Measure, Qrels, Run};
+
+/// Where the tools of the field disagree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvaluationOptions {
+    /// The grade from which on a document is relevant.
+    pub relevance_threshold: i32,
+    /// What a judged query counts for which the run returns nothing.
+    pub missing: MissingQueries,
+    /// What a query counts without anything relevant to find.
+    pub no_relevant: NoRelevant,
+    /// What a result counts that nobody judged.
+    pub unjudged: Unjudged,
+}
+
+impl Default for EvaluationOptions {
+    fn default() -> Self {
+        Self {
+            relevance_threshold: 2,
+            missing: MissingQueries::Zero,
+            no_relevant: NoRelevant::Skip,
+            unjudged: Unjudged::Irrelevant,
+        }
+    }
+}
+
+impl EvaluationOptions {
+    /// What `trec_eval` does when nothing else is asked of it.
+    pub fn trec() -> Self {
+        Self {
+            relevance_threshold: 1,
+            missing: MissingQueries::Skip,
+            no_relevant: NoRelevant::Zero,
+            unjudged: Unjudged::Irrelevant,
+        }
+    }
+}
+
+/// What a judged query counts for which the run returns nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingQueries {
+    /// Nothing was found: 0 (`trec_eval -c`). Who leaves hard queries out gains nothing.
+    Zero,
+    /// It is left out of the mean (`trec_eval` without `-c`).
+    Skip,
+}
+
+/// What a query counts without anything relevant to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoRelevant {
+    /// Nothing can be said about it; it is left out of the mean.
+    Skip,
+    /// 0, as `trec_eval` has it.
+    Zero,
+}
+
+/// What a result counts that nobody judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unjudged {
+    /// As much as an irrelevant one.
+    Irrelevant,
+    /// It is taken out of the list before anything is measured (`trec_eval -J`).
+    Condensed,
+}
+
+/// The values of a run, one row for each query of the judgments that counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    measures: Vec<Measure>,
+    queries: Vec<String>,
+    values: Vec<Option<f64>>,
+    /// Judged queries for which the run returns nothing.
+    pub missing: usize,
+    /// Queries of the run that are not judged, which were not measured.
+    pub unknown: usize,
+    /// Queries without a judged document at or above the threshold.
+    pub without_relevant: usize,
+}
+
+/// A mean over queries.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Aggregate {
+    /// The mean; absent when no query has a value.
+    pub mean: Option<f64>,
+    /// Its bootstrap interval; absent below two queries or when none was asked for.
+    pub ci: Option<Interval>,
+    /// Over how many queries.
+    pub queries: usize,
+}
+
+/// Measures a run.
+pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: &EvaluationOptions) -> Evaluation {
+    let mut found = Evaluation {
+        measures: measures.to_vec(),
+        queries: Vec::with_capacity(qrels.queries()),
+        values: Vec::with_capacity(qrels.queries() * measures.len()),
+        missing: 0,
+        unknown: 0,
+        without_relevant: 0,
+    };
+    let (judged, ranked) = (qrels.lists(), run.lists());
+    let mut known = 0;
+    let mut index = Index::default();
+    let mut query = Ranked::default();
+    let mut discounts = Discounts::default();
+    for position in 0..qrels.queries() {
+        let name = qrels.query(position);
+        let judgments = judged.list(position);
+        let in_run = ranked.queries.position(name.as_bytes());
+        known += usize::from(in_run.is_some());
+        found.missing += usize::from(in_run.is_none());
+        if in_run.is_none() && options.missing == MissingQueries::Skip {
+            continue;
+        }
+        query.threshold = options.relevance_threshold;
+        query.relevant = 0;
+        query.irrelevant = 0;
+        query.ideal.clear();
+        index.clear(judgments.len());
+        for (at, item) in judgments.iter().enumerate() {
+            index.find_or_add(item.hash, at, |_| false);
+            if item.value >= options.relevance_threshold {
+                query.relevant += 1;
+            } else if item.value >= 0 {
+                query.irrelevant += 1;
+            }
+            if item.value > 0 {
+                query.ideal.push(item.value);
+            }
+        }
+        query.ideal.sort_unstable_by(|a, b| b.cmp(a));
+        found.without_relevant += usize::from(query.relevant == 0);
+        let results = in_run.map_or(&[][..], |position| ranked.list(position));
+        query.grades.clear();
+        query.grades.extend(results.iter().filter_map(|result| {
+            let id = ranked.id(result);
+            let grade = index
+                .find(result.hash, |at| judged.id(&judgments[at]) == id)
+                .map(|at| judgments[at].value);
+            (grade.is_some() || options.unjudged == Unjudged::Irrelevant).then_some(grade)
+        }));
+        found.queries.push(name.into());
+        found.values.extend(measures.iter().map(|measure| {
+            let value = query.value(*measure, &mut discounts);
+            // How much of nothing was judged is not a question of relevance.
+            match options.no_relevant {
+                NoRelevant::Zero if measure.kind != Kind::Judged => value.or(Some(0.0)),
+                _ => value,
+            }
+        }));
+    }
+    found.unknown = run.queries() - known;
+    found
+}
+
+impl Evaluation {
+    /// The measures, in the order of a row.
+    pub fn measures(&self) -> &[Measure] {
+        &self.measures
+    }
+
+    /// The queries that count, in the order of the judgments.
+    pub fn queries(&self) -> &[String] {
+        &self.queries
+    }
+
+    /// The values of a query; absent where the measure says nothing about it.
+    pub fn row(&self, query: usize) -> &[Option<f64>] {
+        let width = self.measures.len();
+        &self.values[query * width..(query + 1) * width]
+    }
+
+    /// The values of a measure over all queries.
+    pub fn column(&self, measure: usize) -> impl Iterator<Item = Option<f64>> + '_ {
+        (0..self.queries.len()).map(move |query| self.row(query)[measure])
+    }
+
+    /// The mean of a measure, with an interval when resamples are asked for.
+    pub fn aggregate(&self, measure: usize, bootstrap: &BootstrapSettings) -> Result<Aggregate, StatsError> {
+        let values: Vec<f64> = self.column(measure).flatten().collect();
+        let enough = values.len() > 1 && bootstrap.resamples > 0;
+        Ok(Aggregate {
+            mean: if values.is_empty() {
+                None
+            } else {
+                Some(mean(&values)?)
+            },
+            ci: if enough {
+                Some(bootstrap_mean(&values, bootstrap)?.interval)
+            } else {
+                None
+            },
+            queries: values.len(),
+        })
+    }
+}

@@ -1,0 +1,376 @@
+//! The measures: names that say what they compute, and their values for one query. Formulas are those of `trec_eval`
+//! unless the name says otherwise; what a relevant document is comes in as a threshold.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::RetrievalError;
+
+/// A measure, as in `ndcg@10`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Measure {
+    /// What is computed.
+    pub kind: Kind,
+    /// How many results count; all of them when absent.
+    pub cutoff: Option<NonZeroUsize>,
+}
+
+/// What a measure computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// `mrr`: one over the rank of the first relevant document (`trec_eval`: `recip_rank`).
+    Mrr,
+    /// `ndcg`: discounted gain of 2^grade − 1, over the best possible (Burges et al. 2005).
+    Ndcg,
+    /// `ndcg_linear`: discounted gain of the grade itself, over the best possible (`trec_eval`: `ndcg`, `ndcg_cut`).
+    NdcgLinear,
+    /// `recall`: share of the relevant documents that were found.
+    Recall,
+    /// `p`: share of the results that are relevant; a short list is filled up with nothing.
+    Precision,
+    /// `map`: mean over the relevant documents of the precision at their ranks.
+    Map,
+    /// `success`: whether anything relevant was found.
+    Success,
+    /// `rbp(p)`: rank-biased precision with persistence p (Moffat and Zobel 2008).
+    Rbp(f64),
+    /// `bpref`: how rarely judged irrelevant documents come before relevant ones (Buckley and Voorhees 2004).
+    Bpref,
+    /// `judged`: share of the results that somebody judged; absent without results.
+    Judged,
+}
+
+/// Every name with an example, for messages.
+const NAMES: &str =
+    "mrr@10, ndcg@10, ndcg_linear@10, recall@100, p@5, map, success@5, rbp(0.8), bpref, judged@10";
+
+impl FromStr for Measure {
+    type Err = RetrievalError;
+
+    fn from_str(name: &str) -> Result<Self, RetrievalError> {
+        let wrong = |reason: String| RetrievalError::Measure {
+            name: name.into(),
+            reason,
+        };
+        let (stem, cutoff) = match name.split_once('@') {
+            None => (name, None),
+            Some((stem, cutoff)) => {
+                let cutoff = cutoff
+                    .parse()
+                    .map_err(|_| wrong(format!("`{cutoff}` is no cutoff from 1 up")))?;
+                (stem, Some(cutoff))
+            }
+        };
+        let kind = match stem {
+            "mrr" => Kind::Mrr,
+            "ndcg" => Kind::Ndcg,
+            "ndcg_linear" => Kind::NdcgLinear,
+            "recall" => Kind::Recall,
+            "p" => Kind::Precision,
+            "map" => Kind::Map,
+            "success" => Kind::Success,
+            "bpref" => Kind::Bpref,
+            "judged" => Kind::Judged,
+            _ => match stem.strip_prefix("rbp(").and_then(|rest| rest.strip_suffix(')')) {
+                Some(p) => match p.parse::<f64>() {
+                    Ok(p) if p > 0.0 && p < 1.0 => Kind::Rbp(p),
+                    _ => return Err(wrong(format!("`{p}` is no persistence between 0 and 1"))),
+                },
+                None => return Err(wrong(format!("known are {NAMES}"))),
+            },
+        };
+        if kind == Kind::Bpref && cutoff.is_some() {
+            return Err(wrong("bpref looks at the whole list and has no cutoff".into()));
+        }
+        Ok(Self { kind, cutoff })
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Mrr => f.write_str("mrr"),
+            Kind::Ndcg => f.write_str("ndcg"),
+            Kind::NdcgLinear => f.write_str("ndcg_linear"),
+            Kind::Recall => f.write_str("recall"),
+            Kind::Precision => f.write_str("p"),
+            Kind::Map => f.write_str("map"),
+            Kind::Success => f.write_str("success"),
+            Kind::Rbp(p) => write!(f, "rbp({p})"),
+            Kind::Bpref => f.write_str("bpref"),
+            Kind::Judged => f.write_str("judged"),
+        }?;
+        self.cutoff.map_or(Ok(()), |cutoff| write!(f, "@{cutoff}"))
+    }
+}
+
+impl TryFrom<String> for Measure {
+    type Error = RetrievalError;
+
+    fn try_from(name: String) -> Result<Self, RetrievalError> {
+        name.parse()
+    }
+}
+
+impl From<Measure> for String {
+    fn from(measure: Measure) -> Self {
+        measure.to_string()
+    }
+}
+
+/// What is computed when nothing is asked for: an agent reads three to five results, ten at most; twenty show the whole
+/// ranking; and how much of it was judged at all.
+pub fn default_measures() -> Vec<Measure> {
+    let of = |kind, cutoff| Measure {
+        kind,
+        cutoff: NonZeroUsize::new(cutoff),
+    };
+    vec![
+        of(Kind::Mrr, 5),
+        of(Kind::Mrr, 10),
+        of(Kind::Ndcg, 5),
+        of(Kind::Ndcg, 10),
+        of(Kind::Ndcg, 20),
+        of(Kind::Recall, 5),
+        of(Kind::Recall, 10),
+        of(Kind::Judged, 10),
+    ]
+}
+
+/// One query, ready to be measured.
+#[derive(Debug, Default)]
+pub(super) struct Ranked {
+    /// The grades of the results in their order; absent where nobody judged.
+    pub(super) grades: Vec<Option<i32>>,
+    /// The positive grades of all judged documents, best first.
+    pub(super) ideal: Vec<i32>,
+    /// Judged documents that are relevant.
+    pub(super) relevant: usize,
+    /// Judged documents that are not; documents with negative grades are neither.
+    pub(super) irrelevant: usize,
+    /// The grade from which on a document is relevant.
+    pub(super) threshold: i32,
+}
+
+impl Ranked {
+    /// The value of a measure; absent where the judgments leave nothing to find.
+    pub(super) fn value(&self, measure: Measure, discounts: &mut Discounts) -> Option<f64> {
+        let cutoff = measure.cutoff.map_or(usize::MAX, NonZeroUsize::get);
+        let top = &self.grades[..self.grades.len().min(cutoff)];
+        // A list that is not cut is as deep as it is.
+        let depth = measure.cutoff.map_or(top.len(), NonZeroUsize::get);
+        let share = |count: usize| {
+            if depth == 0 {
+                0.0
+            } else {
+                count as f64 / depth as f64
+            }
+        };
+        if measure.kind == Kind::Judged {
+            let judged = top.iter().flatten().count();
+            return (!top.is_empty()).then(|| judged as f64 / top.len() as f64);
+        }
+        if let Kind::Ndcg | Kind::NdcgLinear = measure.kind {
+            let gain = if measure.kind == Kind::Ndcg {
+                exponential
+            } else {
+                f64::from
+            };
+            let ideal = &self.ideal[..self.ideal.len().min(cutoff)];
+            let best = discounts.sum(ideal.iter().map(|grade| Some(*grade)), gain);
+            return (best > 0.0).then(|| discounts.sum(top.iter().copied(), gain) / best);
+        }
+        if self.relevant == 0 {
+            return None;
+        }
+        let is_relevant = |grade: &Option<i32>| grade.is_some_and(|grade| grade >= self.threshold);
+        let found = || top.iter().filter(|grade| is_relevant(grade)).count();
+        Some(match measure.kind {
+            Kind::Mrr => top
+                .iter()
+                .position(is_relevant)
+                .map_or(0.0, |index| 1.0 / (index + 1) as f64),
+            Kind::Recall => found() as f64 / self.relevant as f64,
+            Kind::Precision => share(found()),
+            Kind::Success => f64::from(u8::from(top.iter().any(is_relevant))),
+            Kind::Map => self.average_precision(top),
+            Kind::Rbp(p) => {
+                let mut weight = 1.0 - p;
+                let mut sum = 0.0;
+                for grade in top {
+                    if is_relevant(grade) {
+                        sum += weight;
+                    }
+                    weight *= p;
+                }
+                sum
+            }
+            Kind::Bpref => self.bpref(),
+            Kind::Ndcg | Kind::NdcgLinear | Kind::Judged => return None,
+        })
+    }
+
+    fn average_precision(&self, top: &[Option<i32>]) -> f64 {
+        let (mut found, mut sum) = (0, 0.0);
+        for (index, grade) in top.iter().enumerate() {
+            if grade.is_some_and(|grade| grade >= self.threshold) {
+                found += 1;
+                sum += f64::from(found) / (index + 1) as f64;
+            }
+        }
+        sum / self.relevant as f64
+    }
+
+    /// R relevant, N irrelevant judged: the mean over relevant r of 1 − min(irrelevant above r, R) / min(N, R).
+    fn bpref(&self) -> f64 {
+        let bound = self.irrelevant.min(self.relevant);
+        let (mut above, mut sum) = (0_usize, 0.0);
+        for grade in self.grades.iter().flatten() {
+            if *grade >= self.threshold {
+                let lost = if above == 0 {
+                    0.0
+                } else {
+                    above.min(self.relevant) as f64 / bound as f64
+                };
+                sum += 1.0 - lost;
+            } else if *grade >= 0 {
+                above += 1;
+            }
+        }
+        sum / self.relevant as f64
+    }
+}
+
+fn exponential(grade: i32) -> f64 {
+    f64::from(grade).exp2() - 1.0
+}
+
+/// log2(rank + 1), computed once for each rank.
+#[derive(Debug, Default)]
+pub(super) struct Discounts(Vec<f64>);
+
+impl Discounts {
+    /// Discounted gain of grades in their order.
+    fn sum(&mut self, grades: impl ExactSizeIterator<Item = Option<i32>>, gain: impl Fn(i32) -> f64) -> f64 {
+        while self.0.len() < grades.len() {
+            self.0.push(((self.0.len() + 2) as f64).log2());
+        }
+        grades
+            .zip(&self.0)
+            .filter_map(|(grade, discount)| {
+                grade
+                    .filter(|grade| *grade > 0)
+                    .map(|grade| gain(grade) / discount)
+            })
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_printed_as_they_are_typed() {
+        for name in [
+            "mrr",
+            "mrr@10",
+            "ndcg@10",
+            "ndcg_linear",
+            "ndcg_linear@10",
+            "map",
+            "map@100",
+            "recall@100",
+            "p@5",
+            "success@5",
+            "rbp(0.8)",
+            "rbp(0.95)@20",
+            "bpref",
+            "judged@10",
+        ] {
+            assert_eq!(name.parse::<Measure>().unwrap().to_string(), name);
+        }
+        assert_eq!(default_measures().len(), 8);
+    }
+
+    #[test]
+    fn what_is_no_measure_is_told() {
+        for (name, told) in [
+            ("ndgc@10", "`ndgc@10` is no measure: known are mrr@10"),
+            ("p@0", "`p@0` is no measure: `0` is no cutoff from 1 up"),
+            ("p@", "`p@` is no measure: `` is no cutoff from 1 up"),
+            (
+                "rbp(1)",
+                "`rbp(1)` is no measure: `1` is no persistence between 0 and 1",
+            ),
+            ("rbp", "`rbp` is no measure: known are"),
+            (
+                "bpref@5",
+                "`bpref@5` is no measure: bpref looks at the whole list",
+            ),
+        ] {
+            let error = name.parse::<Measure>().unwrap_err().to_string();
+            assert!(error.starts_with(told), "{error}");
+        }
+    }
+
+    /// Results 3, unjudged, 0, 2 of judgments 3, 2, 2, 1, 0 at threshold 2, by hand.
+    #[test]
+    fn values_by_hand() {
+        let ranked = Ranked {
+            grades: vec![Some(3), None, Some(0), Some(2)],
+            ideal: vec![3, 2, 2, 1],
+            relevant: 3,
+            irrelevant: 2,
+            threshold: 2,
+        };
+        let mut discounts = Discounts::default();
+        let mut check = |name: &str, expected: f64| {
+            let value = ranked.value(name.parse().unwrap(), &mut discounts).unwrap();
+            assert!(
+                (value - expected).abs() < 1e-12,
+                "{name}: {value}, not {expected}"
+            );
+        };
+        check("mrr", 1.0);
+        check("recall@1", 1.0 / 3.0);
+        check("recall", 2.0 / 3.0);
+        check("p@5", 2.0 / 5.0);
+        check("p", 2.0 / 4.0);
+        check("map", (1.0 + 2.0 / 4.0) / 3.0);
+        check("success@1", 1.0);
+        check("judged@2", 0.5);
+        check("judged", 0.75);
+        check("judged@10", 0.75);
+        check("rbp(0.5)", 0.5 + 0.0625);
+        // The first has no irrelevant document above it, the second one of min(2, 3).
+        check("bpref", (1.0 + 0.5) / 3.0);
+        let log = f64::log2;
+        let best = 7.0 + 3.0 / log(3.0) + 3.0 / log(4.0) + 1.0 / log(5.0);
+        check("ndcg", (7.0 + 3.0 / log(5.0)) / best);
+        let best = 3.0 + 2.0 / log(3.0);
+        check("ndcg_linear@2", 3.0 / best);
+    }
+
+    #[test]
+    fn nothing_to_find_is_not_zero() {
+        let ranked = Ranked {
+            grades: vec![Some(1), None],
+            ideal: vec![1],
+            relevant: 0,
+            irrelevant: 1,
+            threshold: 2,
+        };
+        let mut discounts = Discounts::default();
+        let mut value = |name: &str| ranked.value(name.parse().unwrap(), &mut discounts);
+        assert_eq!(value("recall@5"), None);
+        assert_eq!(value("mrr"), None);
+        assert_eq!(value("ndcg@5"), Some(1.0));
+        assert_eq!(value("judged@2"), Some(0.5));
+    }
+}

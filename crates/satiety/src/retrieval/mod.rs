@@ -1,0 +1,47 @@
+//! How good is a ranking, and is one really better than another? Judgments and runs as `trec_eval` reads them, the
+//! measures of the field under names that say what they compute, and comparisons that end in a verdict.
+//!
+//! Everything takes bytes or values that somebody else read. Nothing here knows about files, printing or stores.
+//!
+//! ```
+//! use satiety::retrieval::{EvaluationOptions, Measure, OrderOptions, QrelsReader, RunReader, evaluate};
+//!
+//! let mut qrels = QrelsReader::trec();
+//! qrels.push(b"q1 0 a 3\nq1 0 b 0\nq1 0 c 2\n")?;
+//! let mut run = RunReader::trec();
+//! run.push(b"q1 Q0 b 1 9.5 mine\nq1 Q0 a 2 9.0 mine\n")?;
+//! let (qrels, run) = (qrels.finish(OrderOptions::default())?, run.finish(OrderOptions::default())?);
+//!
+//! let measures: Vec<Measure> = ["mrr@10", "recall@5"].iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+//! let found = evaluate(&qrels, &run, &measures, &EvaluationOptions::default());
+//! assert_eq!(found.row(0), [Some(0.5), Some(0.5)]);
+//! # Ok::<(), satiety::retrieval::RetrievalError>(())
+//! ```
+
+mod comparison;
+mod difference;
+mod error;
+mod evaluation;
+mod lists;
+mod measure;
+mod memory;
+mod reader;
+mod score;
+mod tables;
+
+pub use comparison::{
+    Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, MeasureComparison, QueryChange,
+    Verdict, compare,
+};
+pub use difference::{Difference, DifferenceClass, DifferenceThresholds, difference};
+pub use error::{RetrievalError, RetrievalResult};
+pub use evaluation::{
+    Aggregate, Evaluation, EvaluationOptions, MissingQueries, NoRelevant, Unjudged, evaluate,
+};
+pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
+pub use measure::{Kind, Measure, default_measures};
+pub use memory::{
+    Surfacing, Tier, causal_chain_completeness, constitutional_surfacing, importance_weighted_recall,
+    intra_list_similarity, tier_precision,
+};
+pub use reader::{FileFormat, QrelsReader, RunReader};

@@ -1,0 +1,266 @@
+//! How much CPU and memory does it take from files on disk to the means of eight measures? The engine's use case in a
+//! process of its own, beside (with `--python PATH`) whatever of `pytrec_eval`, `ir_measures` and ranx that interpreter has, and beside
+//! merely reading and splitting the same bytes, which is the limit.
+//!
+//! 10,000 queries of 100 results and some 30 judgments, seeded; `--large` adds 100,000. Programs take turns, and the
+//! median of five (of one, when large) counts. Means must agree to 1e-9 with those of `pytrec_eval`.
+#![expect(clippy::print_stdout, reason = "printing is what the program is for")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use cpu_time::ProcessTime;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use satiety::retrieval::{EvaluationOptions, OrderOptions};
+use satiety::stats::BootstrapSettings;
+use satiety_engine::retrieval::{EvaluateRequest, Rankings};
+use satiety_engine::{Engine, Settings, StoreUrl};
+use serde::{Deserialize, Serialize};
+
+const SEED: u64 = 20_261_115;
+const MEASURES: [&str; 8] = [
+    "ndcg_linear@5",
+    "ndcg_linear@10",
+    "ndcg_linear@20",
+    "mrr@5",
+    "mrr@10",
+    "recall@5",
+    "recall@10",
+    "map",
+];
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Outcome {
+    cpu_seconds: f64,
+    megabytes: f64,
+    means: BTreeMap<String, f64>,
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, qrels, run] = &arguments[..]
+        && mode.starts_with("child-")
+    {
+        let outcome = child(mode, Path::new(qrels), Path::new(run))?;
+        println!("{}", serde_json::to_string(&outcome)?);
+        return Ok(());
+    }
+    let python = arguments
+        .iter()
+        .position(|argument| argument == "--python")
+        .and_then(|at| arguments.get(at + 1));
+    let large = arguments.iter().any(|argument| argument == "--large");
+    measure(10_000, 5, python)?;
+    if large {
+        measure(100_000, 1, python)?;
+    }
+    Ok(())
+}
+
+fn measure(queries: usize, rounds: usize, python: Option<&String>) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (qrels, run) = (folder.path().join("qrels.txt"), folder.path().join("run.txt"));
+    let bytes = generate(queries, &qrels, &run)?;
+    println!(
+        "{queries} queries, 100 results each; {:.1} MB of files; median of {rounds}",
+        bytes as f64 / 1e6
+    );
+    let own = std::env::current_exe()?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/retrieval_peer.py");
+    let mut programs: Vec<(String, Vec<PathBuf>)> = ["child-read", "child-eval", "child-intervals"]
+        .map(|mode| (mode.into(), vec![own.clone(), mode.into()]))
+        .to_vec();
+    if let Some(python) = python {
+        for (peer, module) in [
+            ("pytrec_eval", "pytrec_eval"),
+            ("ir_measures", "ir_measures"),
+            ("ranx", "ranx"),
+        ] {
+            let there = Command::new(python)
+                .args(["-c", &format!("import {module}")])
+                .output()?
+                .status
+                .success();
+            if there {
+                programs.push((peer.into(), vec![python.into(), script.clone(), peer.into()]));
+            } else {
+                println!("  {peer} is not installed there, left out");
+            }
+        }
+    } else {
+        println!("  no --python PATH: peers left out");
+    }
+    let mut outcomes: Vec<Vec<Outcome>> = programs.iter().map(|_| Vec::new()).collect();
+    for _ in 0..rounds {
+        for ((name, words), found) in programs.iter().zip(&mut outcomes) {
+            let output = Command::new(&words[0])
+                .args(&words[1..])
+                .args([&qrels, &run])
+                .output()?;
+            ensure!(
+                output.status.success(),
+                "{name}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            found.push(serde_json::from_slice(&output.stdout).with_context(|| name.clone())?);
+        }
+    }
+    let ours = median(&outcomes[1])?;
+    println!("  {:<34} {:>9} {:>8} {:>9}", "", "CPU s", "MB", "x ours");
+    for ((name, _), found) in programs.iter().zip(&outcomes) {
+        let seconds = median(found)?;
+        let megabytes = found.iter().map(|outcome| outcome.megabytes).fold(0.0, f64::max);
+        let label = match name.as_str() {
+            "child-read" => "reading and splitting only",
+            "child-eval" => "satiety",
+            "child-intervals" => "satiety, with intervals",
+            other => other,
+        };
+        println!(
+            "  {label:<34} {seconds:>9.3} {megabytes:>8.0} {:>9.1}",
+            seconds / ours
+        );
+    }
+    agree(&programs, &outcomes)
+}
+
+fn agree(programs: &[(String, Vec<PathBuf>)], outcomes: &[Vec<Outcome>]) -> Result<()> {
+    let expected = &outcomes[1][0].means;
+    for ((name, _), found) in programs.iter().zip(outcomes).skip(2) {
+        let largest = expected
+            .iter()
+            .filter_map(|(measure, value)| Some((found[0].means.get(measure)? - value).abs()))
+            .fold(0.0, f64::max);
+        println!("  {name}: means differ by at most {largest:.1e}");
+        // ir_measures cuts reciprocal ranks with ties in another order, ranx leaves them in that of the file.
+        let same_ties = !["ir_measures", "ranx"].contains(&name.as_str());
+        ensure!(!same_ties || largest < 1e-9, "{name} disagrees");
+    }
+    Ok(())
+}
+
+fn median(outcomes: &[Outcome]) -> Result<f64> {
+    let seconds: Vec<f64> = outcomes.iter().map(|outcome| outcome.cpu_seconds).collect();
+    Ok(satiety::stats::median(&seconds)?)
+}
+
+/// What a process of its own does.
+fn child(mode: &str, qrels: &Path, run: &Path) -> Result<Outcome> {
+    let means = if mode == "child-read" {
+        let fields = read_and_split(qrels)? + read_and_split(run)?;
+        ensure!(fields > 0, "nothing was read");
+        BTreeMap::new()
+    } else {
+        let resamples = if mode == "child-intervals" { 1000 } else { 0 };
+        evaluate(qrels, run, resamples)?
+    };
+    Ok(Outcome {
+        cpu_seconds: ProcessTime::now().as_duration().as_secs_f64(),
+        megabytes: peak_megabytes().unwrap_or(f64::NAN),
+        means,
+    })
+}
+
+fn evaluate(qrels: &Path, run: &Path, resamples: u64) -> Result<BTreeMap<String, f64>> {
+    let engine = Engine::new(Settings {
+        store: StoreUrl::sqlite("unused.db"),
+        archive_folder: PathBuf::new(),
+        embedder: "none".into(),
+        chat: None,
+        api_key: None,
+        anthropic_key: None,
+    });
+    let request = EvaluateRequest {
+        rankings: Rankings {
+            qrels: qrels.into(),
+            runs: vec![run.into()],
+            order: OrderOptions::default(),
+            options: EvaluationOptions::trec(),
+            measures: MEASURES
+                .iter()
+                .map(|name| name.parse())
+                .collect::<Result<_, _>>()?,
+        },
+        bootstrap: BootstrapSettings {
+            resamples,
+            ..BootstrapSettings::default()
+        },
+        per_query: false,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+    let found = runtime.block_on(engine.evaluate_retrieval(request))?;
+    let report = found.runs().first().context("no run")?;
+    Ok(report
+        .metrics
+        .0
+        .iter()
+        .filter_map(|(name, found)| Some((name.clone(), found.mean?)))
+        .collect())
+}
+
+fn read_and_split(path: &Path) -> Result<usize> {
+    let mut file = fs_err::File::open(path)?;
+    let mut piece = vec![0; 1 << 18];
+    let mut fields = 0;
+    loop {
+        let count = file.read(&mut piece)?;
+        if count == 0 {
+            return Ok(fields);
+        }
+        fields += piece[..count].split(|byte| matches!(byte, b' ' | b'\n')).count();
+    }
+}
+
+fn peak_megabytes() -> Option<f64> {
+    let status = fs_err::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024.0 / 1e6)
+}
+
+/// Writes judgments and a run; gives their size.
+fn generate(queries: usize, qrels: &Path, run: &Path) -> Result<u64> {
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let mut below = move |bound: u64| random.next_u64() % bound;
+    let mut qrels_file = std::io::BufWriter::new(fs_err::File::create(qrels)?);
+    let mut run_file = std::io::BufWriter::new(fs_err::File::create(run)?);
+    let mut line = String::new();
+    for query in 0..queries {
+        // A stride through the collection gives distinct documents.
+        let (start, stride) = (below(1_000_000), 1 + 2 * below(5_000));
+        let document = |index: u64| (start + index * stride) % 1_000_003;
+        let mut score = 20_000_000 + below(5_000_000);
+        for rank in 0..100 {
+            score -= below(150_000);
+            line.clear();
+            let (whole, part) = (score / 1_000_000, score % 1_000_000);
+            writeln!(
+                line,
+                "q{query:06} Q0 d{:07} {} {whole}.{part:06} run",
+                document(rank),
+                rank + 1
+            )?;
+            run_file.write_all(line.as_bytes())?;
+        }
+        for judged in 0..30 {
+            // Half of the judged documents are among the results.
+            let index = judged * 7;
+            line.clear();
+            writeln!(
+                line,
+                "q{query:06} 0 d{:07} {}",
+                document(index),
+                below(8).saturating_sub(4)
+            )?;
+            qrels_file.write_all(line.as_bytes())?;
+        }
+    }
+    qrels_file.flush()?;
+    run_file.flush()?;
+    Ok(fs_err::metadata(qrels)?.len() + fs_err::metadata(run)?.len())
+}
