@@ -88,7 +88,7 @@ impl Engine {
 
     /// Starts following a conversation, round by round, with the embedder of the settings.
     pub async fn follow(&self, profile: Profile) -> Result<Follower<'_>, EngineError> {
-        let mut conversation = Conversation::new(profile.clone());
+        let mut conversation = Conversation::new(profile.clone())?;
         let mut meaning = self.embedder().await?.map(Meaning::new);
         if let Some(meaning) = &mut meaning {
             conversation = conversation.with_blocker_prototypes(meaning.of_prototypes(&profile).await?)?;

@@ -6,7 +6,7 @@
 use satiety::dialogue::{Conversation, ConversationError, Outputs, Profile, Round, Signal};
 
 fn main() -> Result<(), ConversationError> {
-    let mut conversation = Conversation::new(Profile::default());
+    let mut conversation = Conversation::new(Profile::default())?;
     for number in 1..=10 {
         let verdict = conversation.observe(&Round::new(number, ask_the_agent(number)), None)?;
         println!(

@@ -199,7 +199,7 @@ const FIGURES: [(&str, Figure); 4] = [
 ];
 
 fn rounds_of(rounds: &[(Round, Option<RoundVectors>)], profile: &Profile) -> Result<Vec<RoundNovelty>> {
-    let mut conversation = Conversation::new(profile.clone());
+    let mut conversation = Conversation::new(profile.clone())?;
     for (round, vectors) in rounds {
         conversation.observe(round, vectors.as_ref())?;
     }
@@ -342,6 +342,7 @@ mod tests {
                 .cloned()
                 .unwrap_or_default();
             let mut conversation = Conversation::new(profile.clone())
+                .expect("a built-in profile")
                 .with_blocker_prototypes(prototypes.clone())
                 .expect("one vector a prototype");
             for round in &file.transcript.rounds {

@@ -1,32 +1,13 @@
 //! `satiety score`, `watch`, `sweep`, `models` and `calibrate`, with the real sentence model.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::support::Place;
-
-fn example(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../examples")
-        .join(name)
-        .display()
-        .to_string()
-}
-
-fn json_of(place: &Place, arguments: &[&str]) -> Value {
-    let output = place.command(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_slice(&output.stdout).unwrap()
-}
+use crate::support::{Place, example, json_of};
 
 #[test]
 fn the_report_has_every_key_that_it_promises() {
@@ -285,6 +266,14 @@ fn bad_input_is_told_with_its_place() {
         &["score", &transcript, "--embedder", "word2vec"],
         &["score", &transcript, "--embedder", "dir:nowhere"],
         &["sweep", "."],
+        &[
+            "sweep",
+            &example("calibration"),
+            "--embedder",
+            "none",
+            "--jaccard",
+            "2",
+        ],
         &["calibrate", "--embedder", "none"],
         &["watch", "missing.jsonl"],
     ] {

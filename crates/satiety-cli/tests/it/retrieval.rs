@@ -1,29 +1,10 @@
 //! `satiety retrieval`, on the bundled example and on files that are wrong.
 
 use std::io::Write;
-use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::Place;
-
-fn example(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../examples/retrieval")
-        .join(name)
-        .display()
-        .to_string()
-}
-
-fn json_of(place: &Place, arguments: &[&str]) -> Value {
-    let output = place.command(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_slice(&output.stdout).unwrap()
-}
+use crate::support::{Place, example, json_of};
 
 const QRELS: &str = "q1 0 a 3\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 2\n";
 const RUN: &str = "q1 Q0 b 1 9 t\nq1 Q0 a 2 8 t\nq1 Q0 x 3 7 t\nq2 Q0 a 1 9 t\nq9 Q0 a 1 9 t\n";
@@ -71,7 +52,11 @@ fn eval_tells_means_queries_and_values() {
 #[test]
 fn the_example_for_people_and_for_a_page() {
     let place = Place::new();
-    let (qrels, control, treatment) = (example("qrels.txt"), example("bm25.txt"), example("fusion.txt"));
+    let (qrels, control, treatment) = (
+        example("retrieval/qrels.txt"),
+        example("retrieval/bm25.txt"),
+        example("retrieval/fusion.txt"),
+    );
     let text = place.run(&["retrieval", "eval", "--qrels", &qrels, "--run", &control]);
     assert!(text.starts_with("exit 0"), "{text}");
     assert!(
@@ -87,7 +72,11 @@ fn the_example_for_people_and_for_a_page() {
 #[test]
 fn a_gate_has_three_answers() {
     let place = Place::new();
-    let (qrels, control, treatment) = (example("qrels.txt"), example("bm25.txt"), example("fusion.txt"));
+    let (qrels, control, treatment) = (
+        example("retrieval/qrels.txt"),
+        example("retrieval/bm25.txt"),
+        example("retrieval/fusion.txt"),
+    );
     let code = |first: &str, second: &str, more: &[&str]| {
         let base = [
             "retrieval",

@@ -77,3 +77,23 @@ impl Place {
         text.replace(&self.folder.path().display().to_string(), "[folder]")
     }
 }
+
+/// A file of `examples/`.
+pub(crate) fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .join(name)
+        .display()
+        .to_string()
+}
+
+/// Runs a command that must succeed and reads its JSON.
+pub(crate) fn json_of(place: &Place, arguments: &[&str]) -> serde_json::Value {
+    let output = place.command(arguments).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}

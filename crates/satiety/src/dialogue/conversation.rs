@@ -9,7 +9,7 @@ use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
 use super::decide::{Course, Decision, Facts, classify, decide};
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
-use super::profile::Profile;
+use super::profile::{Profile, ProfileError};
 use super::questions::{QuestionLedger, QuestionState};
 use super::readiness::{ActionReader, ReadinessInput, Specificity, composite, readiness};
 use super::report::{
@@ -36,6 +36,9 @@ pub enum ConversationError {
     /// The vectors of the blocker prototypes cannot be used.
     #[error("blocker prototypes: {0}")]
     Prototypes(#[source] VectorError),
+    /// The profile was changed by hand into one that cannot decide.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// A report was asked for before the first round.
     #[error("the conversation has no rounds")]
     NoRounds,
@@ -45,7 +48,7 @@ pub enum ConversationError {
 ///
 /// ```
 /// use satiety::dialogue::{Conversation, Outputs, Profile, Round, Signal};
-/// let mut conversation = Conversation::new(Profile::default());
+/// let mut conversation = Conversation::new(Profile::default())?;
 /// for number in 1..=3 {
 ///     let outputs = Outputs {
 ///         claims: vec!["The cache is cold after every deploy.".into(), "Warm it from the access log.".into()],
@@ -99,14 +102,16 @@ struct Observed {
 }
 
 impl Conversation {
-    /// A conversation that nobody has spoken in yet.
-    pub fn new(profile: Profile) -> Self {
-        Self {
-            #[expect(
-                clippy::expect_used,
-                reason = "a profile's thresholds lie in (0, 1]: checked when it is read"
-            )]
-            claims: ClaimLedger::new(&profile.novelty).expect("a valid profile"),
+    /// A conversation that nobody has spoken in yet. The profile is checked again: its fields can be set one by one.
+    pub fn new(profile: Profile) -> Result<Self, ConversationError> {
+        profile.check()?;
+        let claims = ClaimLedger::new(&profile.novelty).map_err(|_| ProfileError::OutOfRange {
+            key: "novelty.jaccard_threshold",
+            value: profile.novelty.jaccard_threshold,
+            range: "above 0 and at most 1",
+        })?;
+        Ok(Self {
+            claims,
             questions: QuestionLedger::new(&profile.questions),
             actions_named: Vec::new(),
             reader: ActionReader::new(&profile.actions),
@@ -120,7 +125,7 @@ impl Conversation {
             was_ready: None,
             rounds: Vec::new(),
             profile,
-        }
+        })
     }
 
     /// Adds the vectors of [`prototype_texts`](super::prototype_texts), so that blockers are also found by meaning.

@@ -265,7 +265,8 @@ impl Profile {
         Ok(profile)
     }
 
-    fn check(&self) -> Result<(), ProfileError> {
+    /// Whether every number is one that can be decided with; built-in profiles and those that were read are.
+    pub fn check(&self) -> Result<(), ProfileError> {
         const UNIT: &str = "above 0 and at most 1";
         let in_unit = |key, value: f64| {
             if value > 0.0 && value <= 1.0 {

@@ -183,7 +183,7 @@ fn score(
     profile: &Profile,
     prototypes: Option<&[Vec<f32>]>,
 ) -> Result<Report, ConversationError> {
-    let mut conversation = Conversation::new(profile.clone());
+    let mut conversation = Conversation::new(profile.clone())?;
     if let Some(prototypes) = prototypes {
         conversation = conversation.with_blocker_prototypes(prototypes.to_vec())?;
     }

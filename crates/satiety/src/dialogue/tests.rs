@@ -25,7 +25,7 @@ static PROFILES: LazyLock<[Profile; 2]> =
 
 fn score(profile: &str, rounds: Vec<Outputs>) -> Report {
     let profile = PROFILES.iter().find(|own| own.name == profile).unwrap();
-    let mut conversation = Conversation::new(profile.clone());
+    let mut conversation = Conversation::new(profile.clone()).unwrap();
     for (number, outputs) in (1..).zip(rounds) {
         conversation.observe(&Round::new(number, outputs), None).unwrap();
     }
@@ -203,7 +203,7 @@ fn numbers_and_negation_make_another_claim_at_every_level() {
     ] {
         for profile in Profile::built_in_names() {
             for with_vectors in [false, true] {
-                let mut conversation = Conversation::new(Profile::built_in(profile).unwrap());
+                let mut conversation = Conversation::new(Profile::built_in(profile).unwrap()).unwrap();
                 for (number, claim) in [(1, one), (2, other)] {
                     let round = Round::new(number, outputs(&[claim], &[], &[]));
                     // The same vector for both: a sentence model at its worst.
@@ -223,7 +223,7 @@ fn numbers_and_negation_make_another_claim_at_every_level() {
 #[test]
 fn meaning_finds_what_words_do_not_and_the_border_zone_is_reported() {
     let at = |cosine: f32| vec![cosine, (1.0 - cosine * cosine).sqrt()];
-    let mut conversation = Conversation::new(Profile::default());
+    let mut conversation = Conversation::new(Profile::default()).unwrap();
     let mut observe = |number, claim: &str, vector: Vec<f32>| {
         let round = Round::new(number, outputs(&[claim], &[], &[]));
         let vectors = RoundVectors::new("m", &round, vec![vector]).unwrap();
@@ -372,7 +372,7 @@ fn an_agent_that_echoes_itself_is_no_second_witness() {
         "Dates before 1970 turn negative",
     ];
     let observe = |agents: [Option<&str>; 3]| {
-        let mut conversation = Conversation::new(Profile::default());
+        let mut conversation = Conversation::new(Profile::default()).unwrap();
         for (number, agent) in (1..).zip(agents) {
             let round = Round {
                 agent: agent.map(str::to_owned),
@@ -389,7 +389,7 @@ fn an_agent_that_echoes_itself_is_no_second_witness() {
 
 #[test]
 fn vectors_of_another_model_or_round_are_refused() {
-    let mut conversation = Conversation::new(Profile::default());
+    let mut conversation = Conversation::new(Profile::default()).unwrap();
     let round = |number, claim: &str| Round::new(number, outputs(&[claim], &[], &[]));
     let vectors = |model: &str, of: &Round| RoundVectors::new(model, of, vec![vec![1.0]]).unwrap();
     let first = round(1, "a");
@@ -405,14 +405,17 @@ fn vectors_of_another_model_or_round_are_refused() {
     assert!(conversation.observe(&two, Some(&vectors("m", &first))).is_err());
     assert!(conversation.with_blocker_prototypes(vec![vec![1.0]]).is_err());
     assert_eq!(
-        Conversation::new(Profile::default()).report().unwrap_err(),
+        Conversation::new(Profile::default())
+            .unwrap()
+            .report()
+            .unwrap_err(),
         ConversationError::NoRounds
     );
 }
 
 #[test]
 fn a_round_without_vectors_ends_l2_for_good() {
-    let mut conversation = Conversation::new(Profile::default());
+    let mut conversation = Conversation::new(Profile::default()).unwrap();
     let round = |number| Round::new(number, outputs(&["a claim of some length"], &[], &[]));
     let vectors = |of: &Round| RoundVectors::new("m", of, vec![vec![1.0]]).unwrap();
     conversation
@@ -552,4 +555,17 @@ proptest! {
         prop_assert_eq!(report.novelty_by_round[1].new_claims, 0);
         prop_assert!(report.components.novelty_rate.abs() < 1e-12);
     }
+}
+
+/// A threshold set by hand to something impossible used to panic (`satiety sweep --jaccard 2`).
+#[test]
+fn a_profile_changed_into_nonsense_is_refused() {
+    for threshold in [0.0, -1.0, 2.0, f64::NAN] {
+        let mut profile = Profile::default();
+        profile.novelty.jaccard_threshold = threshold;
+        assert!(Conversation::new(profile).is_err(), "{threshold}");
+    }
+    let mut profile = Profile::default();
+    profile.decision.k = 0;
+    assert!(Conversation::new(profile).is_err());
 }
