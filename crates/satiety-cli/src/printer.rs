@@ -19,6 +19,16 @@ pub(crate) trait Render: Serialize {
             anstream::adapter::strip_str(self.human().trim_end())
         )
     }
+
+    /// As a table for a spreadsheet, where there is one.
+    fn csv(&self) -> Option<String> {
+        None
+    }
+
+    /// As a page in one file, where there is one.
+    fn html(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Prints answers.
@@ -49,6 +59,8 @@ impl Printer {
             _ if self.quiet => return Ok(()),
             Format::Human => answer.human(),
             Format::Markdown => answer.markdown(),
+            Format::Csv => answer.csv().ok_or_else(|| no_form("CSV"))?,
+            Format::Html => answer.html().ok_or_else(|| no_form("HTML"))?,
         };
         self.text(&text)
     }
@@ -74,6 +86,13 @@ impl Printer {
             crate::failure::to_stderr(text);
         }
     }
+}
+
+fn no_form(name: &str) -> Failure {
+    Failure::bad_input(
+        format!("this command cannot answer as {name}"),
+        "human, json and markdown always work; `satiety retrieval` and `satiety bench` have csv and html too",
+    )
 }
 
 fn json(answer: &impl Serialize) -> Result<String, Failure> {

@@ -130,6 +130,28 @@ pub enum EngineError {
         /// How many tables there are.
         count: usize,
     },
+    /// A field that no query has.
+    #[error("none of the {queries} queries that are known has a field `{field}`")]
+    NoField {
+        /// The field.
+        field: String,
+        /// How many queries are known.
+        queries: usize,
+    },
+    /// Runs whose differences do not vary, so that nothing can be foretold from them.
+    #[error(
+        "the two runs find the first relevant document at the same ranks, so their differences tell nothing"
+    )]
+    NoSpread,
+    /// A pool that should be written as something that cannot be judged.
+    #[error("a pool cannot be written as {path}")]
+    PoolFormat {
+        /// The file as the user named it.
+        path: String,
+    },
+    /// Queries that cannot be checked with the settings given.
+    #[error("cannot check the corpus: {0}")]
+    Corpus(#[from] satiety::retrieval::CorpusError),
     /// Figures that cannot be computed with the settings given.
     #[error("cannot compute this: {0}")]
     Figures(StatsError),
@@ -189,6 +211,9 @@ impl EngineError {
                 RetrievalError::Duplicate { .. } => {
                     "`--dedup first` keeps the first of each document; a document counted twice would raise every measure".into()
                 }
+                RetrievalError::NeedsFacts { .. } => {
+                    "name a file of documents (tier, folder, class) with --corpus, or of queries (causalChain) with --queries".into()
+                }
                 RetrievalError::NoSharedQueries => {
                     "see whether judgments and run name their queries in the same way".into()
                 }
@@ -197,6 +222,11 @@ impl EngineError {
                 }
                 _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one a line".into(),
             }),
+            Self::NoSpread => Some("give two runs that differ, or the spread itself with --sigma".into()),
+            Self::PoolFormat { .. } => Some("name a file that ends in .csv or .jsonl".into()),
+            Self::NoField { .. } => Some(
+                "name a file of queries that has it with --queries: JSON Lines, or a table with a header".into(),
+            ),
             Self::WhichJudgments { .. } => Some("name the file of judgments itself".into()),
             Self::Packed { .. } => Some("the file seems damaged or cut off; fetch it again".into()),
             Self::NothingToCompare => Some("give --run twice: first the control, then the treatment".into()),
@@ -208,6 +238,7 @@ impl EngineError {
             }
             Self::File { .. }
             | Self::Figures(_)
+            | Self::Corpus(_)
             | Self::Profile(_)
             | Self::Conversation(_)
             | Self::Vectors(_)
@@ -236,6 +267,10 @@ impl EngineError {
             | Self::Ranking { .. }
             | Self::Packed { .. }
             | Self::WhichJudgments { .. }
+            | Self::NoField { .. }
+            | Self::NoSpread
+            | Self::PoolFormat { .. }
+            | Self::Corpus(_)
             | Self::Figures(_)
             | Self::NothingToCompare
             | Self::NoLabels { .. }

@@ -1,17 +1,31 @@
 //! Measuring and comparing rankings that are in files: judgments and runs, plain or compressed.
 
+mod corpus;
+mod known;
+mod pooling;
+mod stored;
+
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use satiety::retrieval::{
-    Aggregate, Comparison, ComparisonError, ComparisonSettings, Evaluation, EvaluationOptions, FileFormat,
-    Gate, Kind, Measure, OrderOptions, Qrels, QrelsReader, RetrievalError, Run, RunReader, compare, evaluate,
+    Aggregate, ColdStart, Comparison, ComparisonError, ComparisonSettings, Evaluation, EvaluationOptions,
+    FileFormat, Gate, GroupComparison, Kind, Measure, OrderOptions, Pipeline, Qrels, QrelsReader,
+    QueryChange, RetrievalError, Run, RunReader, Trace, TraceReader, cold_start, compare, compare_groups,
+    evaluate, evaluate_with, personalization_lift, pipeline, query_changes,
 };
 use satiety::stats::BootstrapSettings;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+pub use corpus::{CheckedCorpus, CorpusRequest};
+pub use known::KnownFiles;
+pub use pooling::{PoolRequest, Pooled};
+pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};
+
 use crate::{Engine, EngineError};
+use known::Known;
 
 /// How much of a file is in memory at once.
 const PIECE: usize = 1 << 18;
@@ -29,6 +43,10 @@ pub struct Rankings {
     pub options: EvaluationOptions,
     /// What to compute.
     pub measures: Vec<Measure>,
+    /// What else is known about queries and documents.
+    pub known: KnownFiles,
+    /// Fields of queries to break the figures down by.
+    pub by: Vec<String>,
 }
 
 /// Runs to be measured.
@@ -40,6 +58,10 @@ pub struct EvaluateRequest {
     pub bootstrap: BootstrapSettings,
     /// Whether to give the value of every query.
     pub per_query: bool,
+    /// How many results of each query the pipeline's figures look at.
+    pub depth: usize,
+    /// Whether to keep the figures in the store.
+    pub record: bool,
 }
 
 /// Measured runs: one by itself, or a list.
@@ -87,6 +109,30 @@ pub struct RunReport {
     /// The value of every query and measure, when asked for; what cannot be said is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_query: Option<Named<Named<f64>>>,
+    /// The means by field and value, when asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by: BTreeMap<String, BTreeMap<String, GroupReport>>,
+    /// How first queries of a session fare, when queries tell which they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold_start: Option<ColdStart>,
+    /// What the session's boost does to the reciprocal rank, when the run tells results without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub personalization_lift: Option<Aggregate>,
+    /// What happened inside the searches, when the run tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<Pipeline>,
+    /// The id under which the figures are in the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+}
+
+/// The queries that share a value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupReport {
+    /// How many they are.
+    pub queries: usize,
+    /// The mean of each measure.
+    pub metrics: Named<Aggregate>,
 }
 
 /// Values by name, in an order that means something.
@@ -112,6 +158,8 @@ pub struct CompareRequest {
     pub settings: ComparisonSettings,
     /// How much worse the others may be, when there is a gate.
     pub fail_if_worse: Option<f64>,
+    /// Whether to give the difference of every query.
+    pub per_query: bool,
 }
 
 /// Runs compared with the first of them.
@@ -141,6 +189,26 @@ pub struct RunComparison {
     pub gate: Option<Gate>,
     /// How much of the top results was judged at all: an unjudged result counts as irrelevant.
     pub judged: JudgedShare,
+    /// The first measure by field and value, when asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by: BTreeMap<String, Vec<GroupComparison>>,
+    /// The first measure by query, worst change first, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_query: Option<Vec<ChangedQuery>>,
+}
+
+/// A query that both systems answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChangedQuery {
+    /// The change.
+    #[serde(flatten)]
+    pub change: QueryChange,
+    /// What was asked, when it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The value of the first field that figures are broken down by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// How much of the top results was judged.
@@ -157,18 +225,26 @@ pub struct JudgedShare {
 impl Engine {
     /// Measures runs against judgments.
     pub async fn evaluate_retrieval(&self, request: EvaluateRequest) -> Result<Evaluated, EngineError> {
-        blocking(move || {
+        let record = request.record;
+        let mut reports = blocking(move || {
             let (qrels, runs) = read(&request.rankings)?;
+            let known = request.rankings.known()?;
             let mut reports = Vec::with_capacity(runs.len());
             for (path, run) in request.rankings.runs.iter().zip(&runs) {
-                reports.push(report(path, &qrels, run, &request)?);
+                reports.push(report(path, &qrels, run, &known, &request)?);
             }
-            Ok(match <[RunReport; 1]>::try_from(reports) {
-                Ok([only]) => Evaluated::One(Box::new(only)),
-                Err(runs) => Evaluated::Several { runs },
-            })
+            Ok(reports)
         })
-        .await
+        .await?;
+        if record {
+            for report in &mut reports {
+                self.record_evaluation(report).await?;
+            }
+        }
+        Ok(match <[RunReport; 1]>::try_from(reports) {
+            Ok([only]) => Evaluated::One(Box::new(only)),
+            Err(runs) => Evaluated::Several { runs },
+        })
     }
 
     /// Compares runs with the first of them.
@@ -176,6 +252,7 @@ impl Engine {
         blocking(move || {
             let rankings = &request.rankings;
             let (qrels, runs) = read(rankings)?;
+            let known = rankings.known()?;
             let ([control, treatments @ ..], [control_path, paths @ ..]) = (&runs[..], &rankings.runs[..])
             else {
                 return Err(EngineError::NothingToCompare);
@@ -183,31 +260,39 @@ impl Engine {
             if treatments.is_empty() {
                 return Err(EngineError::NothingToCompare);
             }
-            let measure = |run| evaluate(&qrels, run, &rankings.measures, &rankings.options);
             // Several treatments share one error rate: each gets its part, and Holm divides that among the measures.
             let settings = ComparisonSettings {
                 alpha: request.settings.alpha / treatments.len() as f64,
                 ..request.settings
             };
-            let measured = measure(control);
-            let depth = settings.thresholds.depth;
+            let measured = rankings.measure(&qrels, &control.run, &known, control_path)?;
             let mut comparisons = Vec::with_capacity(treatments.len());
             for (path, treatment) in paths.iter().zip(treatments) {
-                let comparison = compare((control, &measured), (treatment, &measure(treatment)), &settings)
-                    .map_err(|problem| match problem {
-                    ComparisonError::Retrieval(problem) => wrong(path, problem),
-                    ComparisonError::Statistics(problem) => EngineError::Figures(problem),
-                    _ => EngineError::NothingToCompare,
-                })?;
+                let other = rankings.measure(&qrels, &treatment.run, &known, path)?;
+                let refused = |problem| refused(path, problem);
+                let control = (&control.run, &measured);
+                let treatment = (&treatment.run, &other);
+                let comparison = compare(control, treatment, &settings).map_err(refused)?;
+                let mut by = BTreeMap::new();
+                for name in &rankings.by {
+                    let field = |query: &str| known.field(query, name);
+                    let groups = compare_groups(control.1, treatment.1, field, &settings).map_err(refused)?;
+                    by.insert(name.clone(), groups);
+                }
+                let depth = settings.thresholds.depth;
                 comparisons.push(RunComparison {
                     treatment: name(path),
                     gate: request.fail_if_worse.map(|margin| comparison.gate(margin)),
                     comparison,
                     judged: JudgedShare {
                         depth,
-                        control: judged_share(&qrels, control, depth, rankings.options)?,
-                        treatment: judged_share(&qrels, treatment, depth, rankings.options)?,
+                        control: judged_share(&qrels, control.0, depth, rankings.options)?,
+                        treatment: judged_share(&qrels, treatment.0, depth, rankings.options)?,
                     },
+                    by,
+                    per_query: request
+                        .per_query
+                        .then(|| changed(&query_changes(control.1, treatment.1), &known, &rankings.by)),
                 });
             }
             Ok(Compared {
@@ -222,27 +307,86 @@ impl Engine {
     }
 }
 
+impl Rankings {
+    /// What else is known, where something asks for it.
+    fn known(&self) -> Result<Known, EngineError> {
+        let documents = self.measures.iter().any(|measure| measure.kind.needs_facts());
+        let known = Known::read(&self.known, &self.qrels, documents)?;
+        known.check_fields(&self.by)?;
+        Ok(known)
+    }
+
+    fn measure(
+        &self,
+        qrels: &Qrels,
+        run: &Run,
+        known: &Known,
+        path: &Path,
+    ) -> Result<Evaluation, EngineError> {
+        evaluate_with(qrels, run, &self.measures, &self.options, &known.facts)
+            .map_err(|problem| wrong(path, problem))
+    }
+}
+
+fn refused(path: &Path, problem: ComparisonError) -> EngineError {
+    match problem {
+        ComparisonError::Retrieval(problem) => wrong(path, problem),
+        ComparisonError::Statistics(problem) => EngineError::Figures(problem),
+        _ => EngineError::NothingToCompare,
+    }
+}
+
+fn changed(changes: &[QueryChange], known: &Known, by: &[String]) -> Vec<ChangedQuery> {
+    let with_words = |change: &QueryChange| ChangedQuery {
+        text: known
+            .queries
+            .get(&change.query)
+            .and_then(|query| query.query.clone()),
+        group: by.first().and_then(|name| known.field(&change.query, name)),
+        change: change.clone(),
+    };
+    changes.iter().map(with_words).collect()
+}
+
 fn report(
     path: &Path,
     qrels: &Qrels,
-    run: &Run,
+    answers: &Answers,
+    known: &Known,
     request: &EvaluateRequest,
 ) -> Result<RunReport, EngineError> {
     let options = request.rankings.options;
-    let found = evaluate(qrels, run, &request.rankings.measures, &options);
+    let found = request.rankings.measure(qrels, &answers.run, known, path)?;
     if found.queries().is_empty() || found.missing == qrels.queries() {
         return Err(wrong(path, RetrievalError::NoSharedQueries));
     }
-    let mut metrics = Vec::with_capacity(found.measures().len());
-    for (index, measure) in found.measures().iter().enumerate() {
-        let mean = found
-            .aggregate(index, &request.bootstrap)
-            .map_err(EngineError::Figures)?;
-        metrics.push((measure.to_string(), mean));
+    let mut by = BTreeMap::new();
+    for name in &request.rankings.by {
+        let mut groups = BTreeMap::new();
+        for (value, rows) in found.groups(|query| known.field(query, name)) {
+            let group = GroupReport {
+                queries: rows.len(),
+                metrics: metrics(&found.subset(&rows), &request.bootstrap)?,
+            };
+            groups.insert(value, group);
+        }
+        by.insert(name.clone(), groups);
     }
+    let traces = &answers.traces;
+    let told = |trace: &Trace| trace.without_session.is_some();
+    let figures = EngineError::Figures;
+    let lift = || {
+        personalization_lift(
+            traces,
+            qrels,
+            options.relevance_threshold,
+            request.depth,
+            &request.bootstrap,
+        )
+    };
     Ok(RunReport {
         run: name(path),
-        metrics: Named(metrics),
+        metrics: metrics(&found, &request.bootstrap)?,
         queries: found.queries().len(),
         missing_queries: found.missing,
         unjudged_queries: found.unknown,
@@ -250,7 +394,60 @@ fn report(
         options,
         bootstrap: request.bootstrap,
         per_query: request.per_query.then(|| per_query(&found)),
+        by,
+        cold_start: first_queries(qrels, &answers.run, known, request)?,
+        personalization_lift: traces.iter().any(told).then(lift).transpose().map_err(figures)?,
+        pipeline: (!traces.is_empty())
+            .then(|| pipeline(traces, request.depth, &request.bootstrap))
+            .transpose()
+            .map_err(figures)?,
+        run_id: None,
     })
+}
+
+fn metrics(found: &Evaluation, bootstrap: &BootstrapSettings) -> Result<Named<Aggregate>, EngineError> {
+    let mut metrics = Vec::with_capacity(found.measures().len());
+    for (index, measure) in found.measures().iter().enumerate() {
+        let mean = found.aggregate(index, bootstrap).map_err(EngineError::Figures)?;
+        metrics.push((measure.to_string(), mean));
+    }
+    Ok(Named(metrics))
+}
+
+/// The reciprocal rank of first queries beside that of all others; nothing when no query is a first one.
+fn first_queries(
+    qrels: &Qrels,
+    run: &Run,
+    known: &Known,
+    request: &EvaluateRequest,
+) -> Result<Option<ColdStart>, EngineError> {
+    let is_cold = |query: &str| {
+        known
+            .queries
+            .get(query)
+            .is_some_and(satiety::retrieval::EvalQuery::is_cold_start)
+    };
+    if !known.queries.keys().any(|query| is_cold(query)) {
+        return Ok(None);
+    }
+    let measure = Measure {
+        kind: Kind::Mrr,
+        cutoff: std::num::NonZeroUsize::new(request.depth),
+    };
+    let found = evaluate(qrels, run, &[measure], &request.rankings.options);
+    let (mut cold, mut warm) = (Vec::new(), Vec::new());
+    for (query, value) in found.queries().iter().zip(found.column(0)) {
+        if let Some(value) = value {
+            if is_cold(query) {
+                cold.push(value);
+            } else {
+                warm.push(value);
+            }
+        }
+    }
+    cold_start(&cold, &warm, &request.bootstrap)
+        .map(Some)
+        .map_err(EngineError::Figures)
 }
 
 fn per_query(found: &Evaluation) -> Named<Named<f64>> {
@@ -284,8 +481,15 @@ fn judged_share(
         .mean)
 }
 
+/// What a run's file says.
+struct Answers {
+    run: Run,
+    /// How the searches came to their results, where the file tells.
+    traces: Vec<Trace>,
+}
+
 /// Reads the judgments and all runs, each on a thread of its own.
-fn read(rankings: &Rankings) -> Result<(Qrels, Vec<Run>), EngineError> {
+fn read(rankings: &Rankings) -> Result<(Qrels, Vec<Answers>), EngineError> {
     let order = rankings.order;
     std::thread::scope(|scope| {
         let runs: Vec<_> = rankings
@@ -312,21 +516,32 @@ fn read_qrels(path: &Path, order: OrderOptions) -> Result<Qrels, EngineError> {
     reader.finish(order).map_err(|problem| wrong(path, problem))
 }
 
-fn read_run(path: &Path, order: OrderOptions) -> Result<Run, EngineError> {
+fn read_run(path: &Path, order: OrderOptions) -> Result<Answers, EngineError> {
     let mut reader = RunReader::new(format(path));
-    pieces(path, |piece| reader.push(piece))?;
-    reader.finish(order).map_err(|problem| wrong(path, problem))
+    let mut traces = TraceReader::default();
+    let tells_more = format(path) == FileFormat::JsonLines;
+    pieces(path, |piece| {
+        if tells_more {
+            traces.push(piece)?;
+        }
+        reader.push(piece)
+    })?;
+    Ok(Answers {
+        run: reader.finish(order).map_err(|problem| wrong(path, problem))?,
+        traces: traces.finish().map_err(|problem| wrong(path, problem))?,
+    })
 }
 
-/// The judgments of a BEIR folder: `qrels/test.tsv`, or the only table in `qrels`. A file is itself.
+/// The judgments of a folder: BEIR's `qrels/test.tsv`, `qrels.tsv`, or the only table in `qrels`. A file is itself.
 fn judgments_of_folder(path: &Path) -> Result<PathBuf, EngineError> {
     if !path.is_dir() {
         return Ok(path.into());
     }
     let folder = path.join("qrels");
-    let test = folder.join("test.tsv");
-    if test.exists() {
-        return Ok(test);
+    for known in [folder.join("test.tsv"), path.join("qrels.tsv")] {
+        if known.exists() {
+            return Ok(known);
+        }
     }
     let failed = |cause| EngineError::file("read", &folder, cause);
     let mut tables = Vec::new();

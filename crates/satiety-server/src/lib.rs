@@ -1,4 +1,8 @@
-//! The place of HTTP, MCP, dashboard and metrics: surfaces over the engine's use cases.
+//! Surfaces over the engine's use cases: pages and charts now, HTTP, MCP, dashboard and metrics in their time.
 //!
-//! Nothing is served yet. The crate stands here so that the border does: a surface may use `satiety-engine` and the
-//! library's types, never the store or the models, and a test of the command line checks that.
+//! A surface may use `satiety-engine` and the library's types, never the store or the models, and a test of the command
+//! line checks that.
+
+pub mod charts;
+pub mod html;
+pub mod reports;

@@ -9,11 +9,13 @@
 //! | [`journal`] | what happened, append-only, written by group commit |
 //! | [`records`] | JSON documents under namespaced keys |
 //! | [`conversations`] | conversations, their rounds and verdicts |
+//! | [`evaluation`] | queries, judgments and figures of retrieval |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
 pub mod conversations;
 mod error;
+pub mod evaluation;
 mod group_commit;
 pub mod journal;
 mod migrate;

@@ -28,6 +28,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "dialogue",
         sql: include_str!("migrations/0002_dialogue.sql"),
     },
+    Migration {
+        version: 3,
+        name: "retrieval",
+        sql: include_str!("migrations/0003_retrieval.sql"),
+    },
 ];
 
 /// The version this program writes.
@@ -218,6 +223,6 @@ mod tests {
             .iter()
             .map(|migration| checksum(migration.sql))
             .collect();
-        assert_eq!(sums, ["2cdfa5c2a7c96d6d", "993da10ce39f9ba4"]);
+        assert_eq!(sums, ["2cdfa5c2a7c96d6d", "993da10ce39f9ba4", "146eba7b4f860603"]);
     }
 }

@@ -316,8 +316,13 @@ impl<'a> Scope<'a> {
 
     /// Both engines compare these keys by bytes, so a prefix is a range. `$1` is the cutoff, `$2` and `$3` the range.
     fn condition(&self) -> String {
+        let exempt = self
+            .table
+            .keep
+            .map(|column| format!(" AND NOT {column}"))
+            .unwrap_or_default();
         format!(
-            "{age} < $1 AND {key} >= $2 AND {key} < $3",
+            "{age} < $1 AND {key} >= $2 AND {key} < $3{exempt}",
             age = self.age,
             key = self.key
         )

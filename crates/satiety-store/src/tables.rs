@@ -37,6 +37,8 @@ pub struct Table {
     pub key: &'static [&'static str],
     /// The time that decides a row's age, where retention applies.
     pub age: Option<&'static str>,
+    /// The column that exempts a row from retention.
+    pub keep: Option<&'static str>,
     /// Tables whose rows belong to a row of this one, with the column that says so.
     pub children: &'static [(&'static str, &'static str)],
     /// The schema version that brought it.
@@ -71,6 +73,14 @@ const fn float(name: &'static str) -> Column {
     }
 }
 
+const fn boolean(name: &'static str) -> Column {
+    Column {
+        name,
+        kind: Kind::Boolean,
+        optional: false,
+    }
+}
+
 /// All tables that hold what users put in.
 pub const TABLES: &[Table] = &[
     Table {
@@ -84,6 +94,7 @@ pub const TABLES: &[Table] = &[
         ],
         key: &["id"],
         age: Some("at"),
+        keep: None,
         children: &[],
         since: 1,
     },
@@ -99,6 +110,7 @@ pub const TABLES: &[Table] = &[
         ],
         key: &["key"],
         age: Some("updated_at"),
+        keep: None,
         children: &[],
         since: 1,
     },
@@ -112,6 +124,7 @@ pub const TABLES: &[Table] = &[
         ],
         key: &["subject"],
         age: None,
+        keep: None,
         children: &[],
         since: 1,
     },
@@ -130,6 +143,7 @@ pub const TABLES: &[Table] = &[
         ],
         key: &["id"],
         age: Some("updated_at"),
+        keep: None,
         children: &[("rounds", "conversation_id")],
         since: 2,
     },
@@ -146,8 +160,92 @@ pub const TABLES: &[Table] = &[
         ],
         key: &["conversation_id", "position"],
         age: None,
+        keep: None,
         children: &[],
         since: 2,
+    },
+    Table {
+        name: "eval_queries",
+        columns: &[
+            text("query_id"),
+            text("query"),
+            optional(text("intent")),
+            optional(text("mode")),
+            optional(text("session_id")),
+            text("tool_name"),
+            text("result_ids"),
+            integer("result_count"),
+            text("channel_contributions"),
+            optional(float("total_latency_ms")),
+            optional(text("fusion_weights")),
+            optional(float("quality_proxy_score")),
+            optional(text("trace_id")),
+            integer("created_at"),
+            boolean("is_eval_corpus"),
+            optional(text("eval_category")),
+            text("detail"),
+        ],
+        key: &["query_id"],
+        age: Some("created_at"),
+        keep: Some("is_eval_corpus"),
+        children: &[],
+        since: 3,
+    },
+    Table {
+        name: "eval_judgments",
+        columns: &[
+            text("query_id"),
+            text("memory_id"),
+            text("source"),
+            integer("relevance"),
+            optional(text("annotator")),
+            optional(float("confidence")),
+            integer("created_at"),
+        ],
+        key: &["query_id", "memory_id", "source"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: 3,
+    },
+    Table {
+        name: "eval_results",
+        columns: &[
+            text("run_id"),
+            text("run_type"),
+            optional(text("feature_id")),
+            optional(float("mrr_at_5")),
+            optional(float("mrr_at_10")),
+            optional(float("ndcg_at_5")),
+            optional(float("ndcg_at_10")),
+            optional(float("ndcg_at_20")),
+            optional(float("recall_at_5")),
+            optional(float("recall_at_10")),
+            optional(float("constitutional_surfacing_rate")),
+            optional(float("importance_weighted_recall")),
+            optional(float("cold_start_mrr")),
+            optional(float("session_personalization_lift")),
+            optional(float("causal_chain_completeness")),
+            optional(float("avg_latency_ms")),
+            optional(text("channel_contribution_json")),
+            optional(float("result_diversity_score")),
+            integer("query_count"),
+            optional(float("confidence_interval_lower")),
+            optional(float("confidence_interval_upper")),
+            optional(text("control_run_id")),
+            optional(float("mrr_delta")),
+            optional(float("ndcg_delta")),
+            optional(float("p_value")),
+            optional(boolean("is_significant")),
+            integer("created_at"),
+            text("per_query_results"),
+            text("report"),
+        ],
+        key: &["run_id"],
+        age: Some("created_at"),
+        keep: None,
+        children: &[],
+        since: 3,
     },
 ];
 

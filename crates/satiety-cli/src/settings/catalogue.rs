@@ -78,10 +78,10 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "output.format",
-        takes: Takes::OneOf(&["human", "json", "markdown"]),
+        takes: Takes::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",
         flag: Some("--format"),
-        about: "How answers are printed.",
+        about: "How answers are printed; csv and html by the commands that have tables or pages.",
     },
     Key {
         name: "output.color",

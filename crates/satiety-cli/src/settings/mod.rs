@@ -28,6 +28,10 @@ pub(crate) enum Format {
     Json,
     /// For a comment or a page.
     Markdown,
+    /// A table for a spreadsheet, from commands that have one.
+    Csv,
+    /// A page in one file, from commands that have one.
+    Html,
 }
 
 /// How logs are written.
@@ -178,6 +182,8 @@ fn understand(
         format: match text("output.format") {
             "json" => Format::Json,
             "markdown" => Format::Markdown,
+            "csv" => Format::Csv,
+            "html" => Format::Html,
             _ => Format::Human,
         },
         color: match text("output.color") {

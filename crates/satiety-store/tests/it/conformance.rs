@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use satiety_store::conversations::{ConversationRow, RoundRow};
+use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow, EvalResultRow};
 use satiety_store::journal::{Event, Query};
 use satiety_store::{Kind, TABLES};
 use serde_json::{Value, json};
@@ -159,6 +160,83 @@ async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)
             ((table, column), (kind, optional))
         })
         .collect()
+}
+
+on_both_engines! {
+    async fn a_corpus_comes_back_query_by_query_with_its_judgments(fixture: Fixture) {
+        let store = fixture.open().await;
+        let queries: Vec<_> = ["b", "a", "c", "log-1"].map(|id| eval_query(id, !id.starts_with("log"))).into();
+        let judgments: Vec<_> = [("a", "m2", 3), ("a", "m1", 0), ("c", "m1", 1), ("log-1", "m9", 2), ("aa", "m1", 2)]
+            .map(|(query, memory, grade)| eval_judgment(query, memory, grade))
+            .into();
+        store.put_evaluation_corpus(&queries, &judgments).await.unwrap();
+        // Once more changes nothing but the grade that is another now.
+        let again = eval_judgment("c", "m1", 2);
+        store.put_evaluation_corpus(&queries, std::slice::from_ref(&again)).await.unwrap();
+        let first = store.evaluation_corpus(None, 2).await.unwrap();
+        assert_eq!(first.iter().map(|(query, _)| query.query_id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(first[0].0, queries[1]);
+        assert_eq!(first[0].1, [judgments[1].clone(), judgments[0].clone()]);
+        assert!(first[1].1.is_empty());
+        // What was only logged is not in the corpus.
+        let rest = store.evaluation_corpus(Some("b"), 10).await.unwrap();
+        assert_eq!(rest, [(queries[2].clone(), vec![again])]);
+    }
+}
+
+on_both_engines! {
+    async fn figures_of_a_run_are_kept_once(fixture: Fixture) {
+        let store = fixture.open().await;
+        let row = EvalResultRow {
+            run_id: "eval-1".into(),
+            run_type: "full".into(),
+            figures: vec![("mrr_at_5".into(), 0.25), ("p_value".into(), 0.04)],
+            query_count: 7,
+            is_significant: Some(true),
+            ..EvalResultRow::default()
+        };
+        store.put_evaluation_result(&row).await.unwrap();
+        store.put_evaluation_result(&row).await.unwrap();
+        let mut bytes = Vec::new();
+        store.export(&mut bytes).await.unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("\"table\":\"eval_results\"")).collect();
+        assert_eq!(lines.len(), 1);
+        for part in ["\"mrr_at_5\":0.25", "\"p_value\":0.04", "\"mrr_at_10\":null", "\"is_significant\":true"] {
+            assert!(lines[0].contains(part), "{}", lines[0]);
+        }
+    }
+}
+
+pub(crate) fn eval_query(id: &str, in_corpus: bool) -> EvalQueryRow {
+    EvalQueryRow {
+        query_id: id.into(),
+        query: format!("what about {id}?"),
+        intent: Some("understand".into()),
+        mode: None,
+        session_id: Some("s-1".into()),
+        tool_name: "memory_search".into(),
+        result_ids: vec!["m1".into(), "m2".into()],
+        channel_contributions: json!({"vector": ["m1"]}),
+        total_latency_ms: Some(1.5),
+        fusion_weights: Some(json!({"vector": 0.5})),
+        quality_proxy_score: None,
+        trace_id: None,
+        is_eval_corpus: in_corpus,
+        eval_category: in_corpus.then(|| "semantic-search".into()),
+        detail: json!({"turn": 3}),
+    }
+}
+
+pub(crate) fn eval_judgment(query: &str, memory: &str, relevance: i64) -> EvalJudgmentRow {
+    EvalJudgmentRow {
+        query_id: query.into(),
+        memory_id: memory.into(),
+        source: "manual".into(),
+        relevance,
+        annotator: Some("ann".into()),
+        confidence: Some(0.9),
+    }
 }
 
 pub(crate) fn conversation(id: &str, rounds: i64) -> (ConversationRow, Vec<RoundRow>) {

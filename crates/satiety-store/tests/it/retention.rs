@@ -5,7 +5,7 @@ use satiety_store::retention::Rule;
 use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
 
-use crate::conformance::conversation;
+use crate::conformance::{conversation, eval_query};
 use crate::support::on_both_engines;
 
 const DAY: i64 = 86_400_000_000;
@@ -82,5 +82,19 @@ on_both_engines! {
         assert_eq!(tables, ["conversations", "rounds", "rounds", "rounds"]);
         assert!(store.conversation("c").await.unwrap().is_none());
         assert!(store.status().await.unwrap().tables.iter().all(|table| table.name != "rounds" || table.rows == 0));
+    }
+}
+
+on_both_engines! {
+    async fn logged_queries_go_and_those_of_the_corpus_stay(fixture: Fixture) {
+        let store = fixture.open().await;
+        let queries = [eval_query("golden", true), eval_query("logged", false)];
+        store.put_evaluation_corpus(&queries, &[]).await.unwrap();
+        let done = store.retain(now_micros() + 91 * DAY, fixture.folder.path(), false).await.unwrap();
+        let outcome = done.outcomes.iter().find(|outcome| outcome.rule.subject == "eval_queries").unwrap();
+        assert_eq!(outcome.rows, 1);
+        let archive = fs_err::read_to_string(outcome.archive.as_ref().unwrap()).unwrap();
+        assert!(archive.contains("logged") && !archive.contains("golden"), "{archive}");
+        assert_eq!(store.evaluation_corpus(None, 10).await.unwrap().len(), 1);
     }
 }

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use satiety_store::conversations::ConversationRow;
+use satiety_store::evaluation::EvalResultRow;
 use satiety_store::journal::Event;
 use satiety_store::retention::Rule;
 use satiety_store::transfer::BackupKind;
 use satiety_store::{Store, StoreError, TABLES};
 use serde_json::json;
 
-use crate::conformance::conversation;
+use crate::conformance::{conversation, eval_judgment, eval_query};
 use crate::support::{Fixture, on_both_engines};
 
 /// Puts rows into every table, with values that are easily damaged on the way.
@@ -51,6 +52,21 @@ async fn populate(store: &Store) {
             .await
             .unwrap();
     }
+    fill_evaluation(store).await;
+}
+
+async fn fill_evaluation(store: &Store) {
+    let queries = [eval_query("q1", true), eval_query("q2", false)];
+    let judgments = [eval_judgment("q1", "m1", 3), eval_judgment("q1", "m2", -1)];
+    store.put_evaluation_corpus(&queries, &judgments).await.unwrap();
+    let result = EvalResultRow {
+        run_id: "eval-1".into(),
+        run_type: "full".into(),
+        figures: vec![("mrr_at_5".into(), 0.1 + 0.2)],
+        is_significant: Some(false),
+        ..EvalResultRow::default()
+    };
+    store.put_evaluation_result(&result).await.unwrap();
 }
 
 async fn export(store: &Store) -> String {

@@ -1,6 +1,8 @@
 //! Is one system really better than another on the same queries? Paired differences, two tests, an interval, and a
 //! verdict that also says what so few queries could not have shown.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{
@@ -147,37 +149,14 @@ pub fn compare(
     settings: &ComparisonSettings,
 ) -> Result<Comparison, ComparisonError> {
     let pairs = shared_rows(control.1, treatment.1);
-    if pairs.is_empty() {
-        return Err(RetrievalError::NoSharedQueries.into());
-    }
     let mut measures = Vec::new();
-    for (index, measure) in control.1.measures().iter().enumerate() {
-        // Other rows may be absent from other measures.
-        let (old, new): (Vec<f64>, Vec<f64>) = pairs
-            .iter()
-            .filter_map(|&(a, b)| Some((control.1.row(a)[index]?, treatment.1.row(b)[index]?)))
-            .unzip();
-        if !old.is_empty() {
-            measures.push(compare_values(*measure, &old, &new, settings)?);
-        }
+    for index in 0..control.1.measures().len() {
+        measures.extend(compare_measure(control.1, treatment.1, &pairs, index, settings)?);
     }
     if measures.is_empty() {
         return Err(RetrievalError::NoSharedQueries.into());
     }
-    let adjusted = holm(
-        &measures
-            .iter()
-            .map(|found| found.p_randomization)
-            .collect::<Vec<_>>(),
-    )?;
-    for (found, p) in measures.iter_mut().zip(adjusted) {
-        found.p_holm = p;
-        found.verdict = match found.difference {
-            difference if p <= settings.alpha && difference > 0.0 => Verdict::Better,
-            difference if p <= settings.alpha && difference < 0.0 => Verdict::Worse,
-            _ => Verdict::NoEvidence,
-        };
-    }
+    decide(measures.iter_mut(), settings.alpha)?;
     let first = control
         .1
         .measures()
@@ -186,16 +165,101 @@ pub fn compare(
     Ok(Comparison {
         verdict: measures[0].verdict,
         queries: pairs.len(),
-        regressions: regressions(
-            control.1,
-            treatment.1,
-            &pairs,
-            first.unwrap_or(0),
-            settings.regressions,
-        ),
+        regressions: changes(control.1, treatment.1, &pairs, first.unwrap_or(0))
+            .into_iter()
+            .take_while(|change| change.difference < 0.0)
+            .take(settings.regressions)
+            .collect(),
         differences: count_differences(control, treatment, &pairs, &settings.thresholds),
         measures,
     })
+}
+
+/// Queries of one kind, compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupComparison {
+    /// The value that they have in common.
+    pub value: String,
+    /// The first measure over them; its Holm correction is over all groups.
+    pub comparison: MeasureComparison,
+}
+
+/// Compares two systems by the first measure within groups of queries, which a field tells apart. What is found in a
+/// group is a hint where to look: the verdict is that of all queries together.
+pub fn compare_groups(
+    control: &Evaluation,
+    treatment: &Evaluation,
+    field: impl Fn(&str) -> Option<String>,
+    settings: &ComparisonSettings,
+) -> Result<Vec<GroupComparison>, ComparisonError> {
+    let mut groups: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
+    for pair in shared_rows(control, treatment) {
+        if let Some(value) = field(&control.queries()[pair.0]) {
+            groups.entry(value).or_default().push(pair);
+        }
+    }
+    let mut found = Vec::new();
+    for (value, pairs) in groups {
+        let comparison = compare_measure(control, treatment, &pairs, 0, settings)?;
+        found.extend(comparison.map(|comparison| GroupComparison { value, comparison }));
+    }
+    decide(
+        found.iter_mut().map(|group| &mut group.comparison),
+        settings.alpha,
+    )?;
+    Ok(found)
+}
+
+/// One measure over the pairs for which it says something about both; nothing when there are none.
+fn compare_measure(
+    control: &Evaluation,
+    treatment: &Evaluation,
+    pairs: &[(usize, usize)],
+    index: usize,
+    settings: &ComparisonSettings,
+) -> Result<Option<MeasureComparison>, StatsError> {
+    let (old, new): (Vec<f64>, Vec<f64>) = pairs
+        .iter()
+        .filter_map(|&(a, b)| Some((control.row(a)[index]?, treatment.row(b)[index]?)))
+        .unzip();
+    if old.is_empty() {
+        return Ok(None);
+    }
+    compare_values(control.measures()[index], &old, &new, settings).map(Some)
+}
+
+/// Corrects for having looked more than once, and says what follows.
+fn decide<'a>(found: impl Iterator<Item = &'a mut MeasureComparison>, alpha: f64) -> Result<(), StatsError> {
+    let found: Vec<&mut MeasureComparison> = found.collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    let adjusted = holm(
+        &found
+            .iter()
+            .map(|found| found.p_randomization)
+            .collect::<Vec<_>>(),
+    )?;
+    for (found, p) in found.into_iter().zip(adjusted) {
+        found.p_holm = p;
+        found.verdict = match found.difference {
+            difference if p <= alpha && difference > 0.0 => Verdict::Better,
+            difference if p <= alpha && difference < 0.0 => Verdict::Worse,
+            _ => Verdict::NoEvidence,
+        };
+    }
+    Ok(())
+}
+
+/// The differences of the first measure by query, worst first.
+pub fn query_changes(control: &Evaluation, treatment: &Evaluation) -> Vec<QueryChange> {
+    let pairs = shared_rows(control, treatment);
+    let first = (0..control.measures().len()).find(|index| {
+        pairs
+            .iter()
+            .any(|&(a, b)| control.row(a)[*index].is_some() && treatment.row(b)[*index].is_some())
+    });
+    changes(control, treatment, &pairs, first.unwrap_or(0))
 }
 
 /// Rows of the same query.
@@ -265,18 +329,17 @@ fn compare_values(
     })
 }
 
-fn regressions(
+fn changes(
     control: &Evaluation,
     treatment: &Evaluation,
     pairs: &[(usize, usize)],
     measure: usize,
-    most: usize,
 ) -> Vec<QueryChange> {
-    let mut worst: Vec<QueryChange> = pairs
+    let mut changes: Vec<QueryChange> = pairs
         .iter()
         .filter_map(|&(a, b)| {
             let (old, new) = (control.row(a)[measure]?, treatment.row(b)[measure]?);
-            (new < old).then(|| QueryChange {
+            Some(QueryChange {
                 query: control.queries()[a].clone(),
                 control: old,
                 treatment: new,
@@ -284,9 +347,8 @@ fn regressions(
             })
         })
         .collect();
-    worst.sort_by(|a, b| a.difference.total_cmp(&b.difference));
-    worst.truncate(most);
-    worst
+    changes.sort_by(|a, b| a.difference.total_cmp(&b.difference));
+    changes
 }
 
 fn count_differences(

@@ -45,6 +45,14 @@ pub enum RetrievalError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A measure that needs to know more than was told.
+    #[error("`{measure}` needs {missing}, and there are none")]
+    NeedsFacts {
+        /// The measure.
+        measure: String,
+        /// What is missing.
+        missing: &'static str,
+    },
     /// Runs and judgments without a query in common.
     #[error("no query of the judgments can be evaluated with this run")]
     NoSharedQueries,

@@ -1,12 +1,15 @@
 //! A run against judgments: a value for each query and measure, and their means with bootstrap intervals.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{BootstrapSettings, Interval, StatsError, bootstrap_mean, mean};
 
+use super::facts::{ClassGrades, Facts};
 use super::lists::Index;
 use super::measure::{Discounts, Ranked};
-use super::{Kind, Measure, Qrels, Run};
+use super::{Kind, Measure, Qrels, RetrievalResult, Run};
 
 /// Where the tools of the field disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,8 +102,54 @@ pub struct Aggregate {
     pub queries: usize,
 }
 
-/// Measures a run.
+impl Aggregate {
+    /// The mean of values, with an interval when there are two or more and resamples are asked for.
+    pub fn of(values: &[f64], bootstrap: &BootstrapSettings) -> Result<Self, StatsError> {
+        let enough = values.len() > 1 && bootstrap.resamples > 0;
+        Ok(Self {
+            mean: if values.is_empty() {
+                None
+            } else {
+                Some(mean(values)?)
+            },
+            ci: if enough {
+                Some(bootstrap_mean(values, bootstrap)?.interval)
+            } else {
+                None
+            },
+            queries: values.len(),
+        })
+    }
+}
+
+/// Measures a run by its judgments alone. Measures that need more facts have no value.
 pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: &EvaluationOptions) -> Evaluation {
+    measure(qrels, run, measures, *options, &Facts::default())
+}
+
+/// Measures a run, knowing more about documents and queries: tiers, folders, chains, and documents that are as good as
+/// each other. Of those, the first in a list counts with the best grade among them, and the others bring nothing new.
+/// Facts about single documents alone change nothing about the standard measures.
+pub fn evaluate_with(
+    qrels: &Qrels,
+    run: &Run,
+    measures: &[Measure],
+    options: &EvaluationOptions,
+    facts: &Facts,
+) -> RetrievalResult<Evaluation> {
+    for measure in measures {
+        facts.check(*measure)?;
+    }
+    Ok(measure(qrels, run, measures, *options, facts))
+}
+
+fn measure(
+    qrels: &Qrels,
+    run: &Run,
+    measures: &[Measure],
+    options: EvaluationOptions,
+    facts: &Facts,
+) -> Evaluation {
     let mut found = Evaluation {
         measures: measures.to_vec(),
         queries: Vec::with_capacity(qrels.queries()),
@@ -114,6 +163,8 @@ pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: &Evalua
     let mut index = Index::default();
     let mut query = Ranked::default();
     let mut discounts = Discounts::default();
+    let mut classes = facts.has_classes().then(ClassGrades::default);
+    let needs_facts = measures.iter().any(|measure| measure.kind.needs_facts());
     for position in 0..qrels.queries() {
         let name = qrels.query(position);
         let judgments = judged.list(position);
@@ -128,16 +179,21 @@ pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: &Evalua
         query.irrelevant = 0;
         query.ideal.clear();
         index.clear(judgments.len());
+        if let Some(classes) = &mut classes {
+            classes.clear();
+        }
         for (at, item) in judgments.iter().enumerate() {
             index.find_or_add(item.hash, at, |_| false);
-            if item.value >= options.relevance_threshold {
-                query.relevant += 1;
-            } else if item.value >= 0 {
-                query.irrelevant += 1;
+            match &mut classes {
+                Some(classes) => match facts.class(judged.text(item)) {
+                    Some(class) => classes.judge(class, item.value),
+                    None => query.judge(item.value),
+                },
+                None => query.judge(item.value),
             }
-            if item.value > 0 {
-                query.ideal.push(item.value);
-            }
+        }
+        for grade in classes.iter().flat_map(ClassGrades::grades) {
+            query.judge(grade);
         }
         query.ideal.sort_unstable_by(|a, b| b.cmp(a));
         found.without_relevant += usize::from(query.relevant == 0);
@@ -145,13 +201,36 @@ pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: &Evalua
         query.grades.clear();
         query.grades.extend(results.iter().filter_map(|result| {
             let id = ranked.id(result);
-            let grade = index
-                .find(result.hash, |at| judged.id(&judgments[at]) == id)
-                .map(|at| judgments[at].value);
+            let own = || {
+                index
+                    .find(result.hash, |at| judged.id(&judgments[at]) == id)
+                    .map(|at| judgments[at].value)
+            };
+            let grade = match &mut classes {
+                Some(classes) => match facts.class(ranked.text(result)) {
+                    Some(class) => classes.meet(class),
+                    None => own(),
+                },
+                None => own(),
+            };
             (grade.is_some() || options.unjudged == Unjudged::Irrelevant).then_some(grade)
         }));
         found.queries.push(name.into());
+        let (listed, wanted): (Vec<&str>, Vec<&str>) = if needs_facts {
+            let relevant = judgments
+                .iter()
+                .filter(|item| item.value >= options.relevance_threshold);
+            (
+                results.iter().map(|result| ranked.text(result)).collect(),
+                relevant.map(|item| judged.text(item)).collect(),
+            )
+        } else {
+            Default::default()
+        };
         found.values.extend(measures.iter().map(|measure| {
+            if measure.kind.needs_facts() {
+                return facts.value(*measure, name, &listed, &wanted);
+            }
             let value = query.value(*measure, &mut discounts);
             // How much of nothing was judged is not a question of relevance.
             match options.no_relevant {
@@ -186,22 +265,35 @@ impl Evaluation {
         (0..self.queries.len()).map(move |query| self.row(query)[measure])
     }
 
+    /// Some of its queries, by their positions.
+    pub fn subset(&self, queries: &[usize]) -> Self {
+        Self {
+            measures: self.measures.clone(),
+            queries: queries.iter().map(|query| self.queries[*query].clone()).collect(),
+            values: queries
+                .iter()
+                .flat_map(|query| self.row(*query))
+                .copied()
+                .collect(),
+            missing: 0,
+            unknown: 0,
+            without_relevant: 0,
+        }
+    }
+
+    /// Its queries by the value of a field, in the order of the values; those without one are left out.
+    pub fn groups(&self, field: impl Fn(&str) -> Option<String>) -> BTreeMap<String, Vec<usize>> {
+        let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (position, query) in self.queries.iter().enumerate() {
+            if let Some(value) = field(query) {
+                groups.entry(value).or_default().push(position);
+            }
+        }
+        groups
+    }
+
     /// The mean of a measure, with an interval when resamples are asked for.
     pub fn aggregate(&self, measure: usize, bootstrap: &BootstrapSettings) -> Result<Aggregate, StatsError> {
-        let values: Vec<f64> = self.column(measure).flatten().collect();
-        let enough = values.len() > 1 && bootstrap.resamples > 0;
-        Ok(Aggregate {
-            mean: if values.is_empty() {
-                None
-            } else {
-                Some(mean(&values)?)
-            },
-            ci: if enough {
-                Some(bootstrap_mean(&values, bootstrap)?.interval)
-            } else {
-                None
-            },
-            queries: values.len(),
-        })
+        Aggregate::of(&self.column(measure).flatten().collect::<Vec<_>>(), bootstrap)
     }
 }

@@ -104,6 +104,11 @@ impl Run {
         self.0.ranges.len()
     }
 
+    /// The queries that it answers, in the order of the file.
+    pub fn query_ids(&self) -> impl Iterator<Item = &str> {
+        (0..self.queries()).map(|position| self.0.queries.name(position))
+    }
+
     /// How many documents it returns, over all queries.
     pub fn len(&self) -> usize {
         self.0.items.len()

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::RetrievalError;
+use super::{RetrievalError, Tier};
 
 /// A measure, as in `ndcg@10`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -43,11 +43,38 @@ pub enum Kind {
     Bpref,
     /// `judged`: share of the results that somebody judged; absent without results.
     Judged,
+    /// `importance_recall`: recall in which a relevant document weighs by its tier (4, 3, 2, 1, ½).
+    ImportanceRecall,
+    /// `tier_p(critical)`: share of the results of a tier that are relevant; absent without such results.
+    TierPrecision(Tier),
+    /// `constitutional`: whether all constitutional documents were found.
+    Constitutional,
+    /// `constitutional_share`: which share of the constitutional documents was found.
+    ConstitutionalShare,
+    /// `chain`: which share of the query's causal chain was found; absent for queries without one.
+    Chain,
+    /// `ils`: how alike the results are by their folders, 1 − folders / results; absent without results.
+    ListSimilarity,
+}
+
+impl Kind {
+    /// Whether it needs to know more than judgments: tiers, folders or chains.
+    pub fn needs_facts(self) -> bool {
+        matches!(
+            self,
+            Self::ImportanceRecall
+                | Self::TierPrecision(_)
+                | Self::Constitutional
+                | Self::ConstitutionalShare
+                | Self::Chain
+                | Self::ListSimilarity
+        )
+    }
 }
 
 /// Every name with an example, for messages.
-const NAMES: &str =
-    "mrr@10, ndcg@10, ndcg_linear@10, recall@100, p@5, map, success@5, rbp(0.8), bpref, judged@10";
+const NAMES: &str = "mrr@10, ndcg@10, ndcg_linear@10, recall@100, p@5, map, success@5, rbp(0.8), bpref, judged@10, \
+     importance_recall@10, tier_p(critical)@10, constitutional@5, constitutional_share@5, chain@10, ils@10";
 
 impl FromStr for Measure {
     type Err = RetrievalError;
@@ -76,6 +103,24 @@ impl FromStr for Measure {
             "success" => Kind::Success,
             "bpref" => Kind::Bpref,
             "judged" => Kind::Judged,
+            "importance_recall" => Kind::ImportanceRecall,
+            "constitutional" => Kind::Constitutional,
+            "constitutional_share" => Kind::ConstitutionalShare,
+            "chain" => Kind::Chain,
+            "ils" => Kind::ListSimilarity,
+            _ if stem.starts_with("tier_p(") => {
+                let tier = stem
+                    .strip_prefix("tier_p(")
+                    .and_then(|rest| rest.strip_suffix(')'))
+                    .unwrap_or_default();
+                let found = Tier::ALL.into_iter().find(|known| known.name() == tier);
+                Kind::TierPrecision(found.ok_or_else(|| {
+                    wrong(format!(
+                        "`{tier}` is no tier; known are {}",
+                        Tier::ALL.map(Tier::name).join(", ")
+                    ))
+                })?)
+            }
             _ => match stem.strip_prefix("rbp(").and_then(|rest| rest.strip_suffix(')')) {
                 Some(p) => match p.parse::<f64>() {
                     Ok(p) if p > 0.0 && p < 1.0 => Kind::Rbp(p),
@@ -104,6 +149,12 @@ impl fmt::Display for Measure {
             Kind::Rbp(p) => write!(f, "rbp({p})"),
             Kind::Bpref => f.write_str("bpref"),
             Kind::Judged => f.write_str("judged"),
+            Kind::ImportanceRecall => f.write_str("importance_recall"),
+            Kind::TierPrecision(tier) => write!(f, "tier_p({})", tier.name()),
+            Kind::Constitutional => f.write_str("constitutional"),
+            Kind::ConstitutionalShare => f.write_str("constitutional_share"),
+            Kind::Chain => f.write_str("chain"),
+            Kind::ListSimilarity => f.write_str("ils"),
         }?;
         self.cutoff.map_or(Ok(()), |cutoff| write!(f, "@{cutoff}"))
     }
@@ -158,6 +209,19 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
+    /// Takes the grade of a judged document.
+    #[inline]
+    pub(super) fn judge(&mut self, grade: i32) {
+        if grade >= self.threshold {
+            self.relevant += 1;
+        } else if grade >= 0 {
+            self.irrelevant += 1;
+        }
+        if grade > 0 {
+            self.ideal.push(grade);
+        }
+    }
+
     /// The value of a measure; absent where the judgments leave nothing to find.
     pub(super) fn value(&self, measure: Measure, discounts: &mut Discounts) -> Option<f64> {
         let cutoff = measure.cutoff.map_or(usize::MAX, NonZeroUsize::get);
@@ -211,7 +275,8 @@ impl Ranked {
                 sum
             }
             Kind::Bpref => self.bpref(),
-            Kind::Ndcg | Kind::NdcgLinear | Kind::Judged => return None,
+            // Answered above, or by those who know the facts.
+            _ => return None,
         })
     }
 
@@ -292,6 +357,12 @@ mod tests {
             "rbp(0.95)@20",
             "bpref",
             "judged@10",
+            "importance_recall@5",
+            "tier_p(critical)@10",
+            "constitutional@5",
+            "constitutional_share@5",
+            "chain@10",
+            "ils@10",
         ] {
             assert_eq!(name.parse::<Measure>().unwrap().to_string(), name);
         }
@@ -309,6 +380,10 @@ mod tests {
                 "`rbp(1)` is no measure: `1` is no persistence between 0 and 1",
             ),
             ("rbp", "`rbp` is no measure: known are"),
+            (
+                "tier_p(vital)@5",
+                "`tier_p(vital)@5` is no measure: `vital` is no tier; known are temporary, normal",
+            ),
             (
                 "bpref@5",
                 "`bpref@5` is no measure: bpref looks at the whole list",

@@ -20,6 +20,26 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// All tiers, lowest first.
+    pub const ALL: [Self; 5] = [
+        Self::Temporary,
+        Self::Normal,
+        Self::Important,
+        Self::Critical,
+        Self::Constitutional,
+    ];
+
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Temporary => "temporary",
+            Self::Normal => "normal",
+            Self::Important => "important",
+            Self::Critical => "critical",
+            Self::Constitutional => "constitutional",
+        }
+    }
+
     /// What a memory of this tier weighs in recall.
     pub fn weight(self) -> f64 {
         match self {
@@ -75,13 +95,6 @@ pub fn causal_chain_completeness(results: &[&str], chain: &[&str], k: usize) -> 
 /// Precision at `k` among the results of each tier, lowest tier first; tiers without a result are left out.
 pub fn tier_precision(results: &[(&str, Tier)], relevant: &[&str], k: usize) -> Vec<(Tier, f64)> {
     let top = &results[..results.len().min(k)];
-    let tiers = [
-        Tier::Temporary,
-        Tier::Normal,
-        Tier::Important,
-        Tier::Critical,
-        Tier::Constitutional,
-    ];
     let of = |tier| {
         let of_tier = || top.iter().filter(move |(_, other)| *other == tier);
         let found = of_tier()
@@ -90,7 +103,7 @@ pub fn tier_precision(results: &[(&str, Tier)], relevant: &[&str], k: usize) -> 
         let all = of_tier().count();
         (all > 0).then(|| (tier, found as f64 / all as f64))
     };
-    tiers.into_iter().filter_map(of).collect()
+    Tier::ALL.into_iter().filter_map(of).collect()
 }
 
 /// How alike the first `k` results are by the groups (folders) they come from: 1 − groups / results; absent without results.

@@ -19,29 +19,48 @@
 //! ```
 
 mod comparison;
+mod corpus;
+mod corpus_wire;
 mod difference;
 mod error;
 mod evaluation;
+mod facts;
 mod lists;
 mod measure;
 mod memory;
+mod pipeline;
+mod pool;
 mod reader;
 mod score;
 mod tables;
 
 pub use comparison::{
-    Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, MeasureComparison, QueryChange,
-    Verdict, compare,
+    Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, GroupComparison,
+    MeasureComparison, QueryChange, Verdict, compare, compare_groups, query_changes,
+};
+pub use corpus::{
+    CATEGORY_TARGETS, CategoryReport, CategoryTarget, CorpusError, CorpusReport, CorpusSettings, Coverage,
+    INTENTS, NearDuplicate, Power, check_corpus,
+};
+pub use corpus_wire::{
+    CorpusReader, Document, DocumentsReader, EvalJudgment, EvalQuery, JudgmentSource, QueriesReader,
+    SessionContext,
 };
 pub use difference::{Difference, DifferenceClass, DifferenceThresholds, difference};
 pub use error::{RetrievalError, RetrievalResult};
 pub use evaluation::{
-    Aggregate, Evaluation, EvaluationOptions, MissingQueries, NoRelevant, Unjudged, evaluate,
+    Aggregate, Evaluation, EvaluationOptions, MissingQueries, NoRelevant, Unjudged, evaluate, evaluate_with,
 };
+pub use facts::Facts;
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, default_measures};
 pub use memory::{
     Surfacing, Tier, causal_chain_completeness, constitutional_surfacing, importance_weighted_recall,
     intra_list_similarity, tier_precision,
 };
+pub use pipeline::{
+    Channel, ColdStart, Latency, Pipeline, TokenSavings, Trace, TraceReader, TracedResult, cold_start,
+    personalization_lift, pipeline,
+};
+pub use pool::{PooledDocument, PooledQuery, pool};
 pub use reader::{FileFormat, QrelsReader, RunReader};

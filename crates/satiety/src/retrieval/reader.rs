@@ -26,11 +26,11 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    fn separator(self) -> char {
+    pub(super) fn separator(self) -> char {
         if self == Self::Tsv { '\t' } else { ',' }
     }
 
-    fn lines(self) -> Lines {
+    pub(super) fn lines(self) -> Lines {
         Lines {
             longest: if self == Self::JsonLines {
                 LONGEST_JSON_LINE
@@ -99,7 +99,9 @@ fn judgments(
             let found: JudgedQuery = tables::json(number, line)?;
             builder.begin(found.query.text().as_bytes())?;
             for judgment in found.judgments {
-                builder.add(judgment.document.text().as_bytes(), judgment.relevance)?;
+                if let Some(relevance) = judgment.relevance {
+                    builder.add(judgment.document.text().as_bytes(), relevance)?;
+                }
             }
             Ok(())
         }
@@ -359,7 +361,7 @@ fn is_space(byte: u8) -> bool {
 
 /// Cuts bytes into lines and checks that they are text.
 #[derive(Debug, Default)]
-struct Lines {
+pub(super) struct Lines {
     /// The beginning of a line whose end has not come yet.
     begun: Vec<u8>,
     /// Lines that are done.
@@ -369,7 +371,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn push(
+    pub(super) fn push(
         &mut self,
         mut bytes: &[u8],
         mut each: impl FnMut(u64, &[u8]) -> RetrievalResult<()>,
@@ -391,7 +393,10 @@ impl Lines {
         self.keep(rest)
     }
 
-    fn finish(&mut self, mut each: impl FnMut(u64, &[u8]) -> RetrievalResult<()>) -> RetrievalResult<()> {
+    pub(super) fn finish(
+        &mut self,
+        mut each: impl FnMut(u64, &[u8]) -> RetrievalResult<()>,
+    ) -> RetrievalResult<()> {
         let line = std::mem::take(&mut self.begun);
         if line.is_empty() {
             return Ok(());

@@ -121,7 +121,7 @@ impl Row {
 }
 
 /// Cells of a line: quoted ones may contain the separator, and quotes twice.
-fn cells(number: u64, line: &str, separator: char) -> RetrievalResult<Vec<String>> {
+pub(super) fn cells(number: u64, line: &str, separator: char) -> RetrievalResult<Vec<String>> {
     let mut cells = Vec::new();
     let mut rest = line.trim_end_matches('\r');
     loop {
@@ -174,7 +174,9 @@ pub(super) struct JudgedQuery {
 pub(super) struct Judgment {
     #[serde(rename = "memoryId", alias = "memory_id", alias = "doc_id")]
     pub(super) document: Id,
-    pub(super) relevance: i32,
+    /// `null` while nobody has judged it; a key that is missing is a mistake.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(super) relevance: Option<i32>,
 }
 
 /// A query with its results, best first where they have no scores.

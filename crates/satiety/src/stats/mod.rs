@@ -39,7 +39,7 @@ pub mod multiple;
 pub mod passk;
 pub mod permutation;
 pub mod power;
-mod random;
+pub(crate) mod random;
 pub mod rank_correlation;
 pub mod rank_tests;
 pub mod richness;

@@ -1,10 +1,13 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
+mod retrieval;
+
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use satiety::retrieval::Measure;
+
+pub(crate) use retrieval::*;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -217,141 +220,6 @@ pub(crate) struct SweepArgs {
     pub(crate) low: Vec<f64>,
     #[command(flatten)]
     pub(crate) judging: Judging,
-}
-
-/// Commands about search results.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Retrieval {
-    /// Measure runs against judgments, as `trec_eval` does
-    Eval(RetrievalEvalArgs),
-    /// Compare runs with the first of them: better, worse, or no evidence either way
-    Compare(RetrievalCompareArgs),
-}
-
-/// Options of `retrieval eval`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  satiety retrieval eval --qrels examples/retrieval/qrels.txt --run examples/retrieval/bm25.txt
-  satiety retrieval eval --qrels qrels.txt --run run.txt.gz --metrics ndcg_linear@10,map --compat trec --per-query
-
-Metrics: mrr, ndcg (gain 2^grade - 1), ndcg_linear (trec_eval's ndcg), recall, p, map, success, rbp(0.8), judged, each
-with @K for a cutoff; bpref. Without --metrics: mrr@5,10, ndcg@5,10,20, recall@5,10 and judged@10.
-
-Judgments are lines of `query 0 document grade`, runs of `query Q0 document rank score tag`. Files that end in .csv or
-.tsv are tables with a header, in .jsonl a query a line; a folder has BEIR's qrels/test.tsv. With .gz or .zst at the
-end, they are decompressed.")]
-pub(crate) struct RetrievalEvalArgs {
-    #[command(flatten)]
-    pub(crate) rankings: RankingArgs,
-    /// Give the value of every query too
-    #[arg(long)]
-    pub(crate) per_query: bool,
-    /// Resamples for the intervals; 0 leaves them out
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) resamples: u64,
-    /// Seed of the resamples
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
-}
-
-/// Options of `retrieval compare`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  satiety retrieval compare --qrels examples/retrieval/qrels.txt --run examples/retrieval/bm25.txt --run examples/retrieval/fusion.txt
-  satiety retrieval compare --qrels qrels.txt --run main.txt --run branch.txt --fail-if-worse 0.01
-
-The first run is the control. The first metric decides; without --metrics: ndcg@10, mrr@10, recall@10.
-
-With --fail-if-worse: exit 1 when a metric is worse beyond the margin, 3 when by the first metric such a loss can be
-neither shown nor excluded, 0 when it can be excluded.")]
-pub(crate) struct RetrievalCompareArgs {
-    #[command(flatten)]
-    pub(crate) rankings: RankingArgs,
-    /// A gate: how much worse the others may be
-    #[arg(long, value_name = "MARGIN")]
-    pub(crate) fail_if_worse: Option<f64>,
-    /// Resamples for the intervals
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) resamples: u64,
-    /// Seed of resamples and sign patterns
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
-}
-
-/// Judgments, runs, and what counts how much.
-#[derive(Debug, Args)]
-pub(crate) struct RankingArgs {
-    /// The judgments
-    #[arg(long, value_name = "FILE")]
-    pub(crate) qrels: PathBuf,
-    /// A run; may be repeated
-    #[arg(long, value_name = "FILE", required = true)]
-    pub(crate) run: Vec<PathBuf>,
-    /// What to compute, separated by commas; may be repeated
-    #[arg(long, visible_alias = "metric", value_name = "METRICS", value_delimiter = ',')]
-    pub(crate) metrics: Vec<Measure>,
-    /// The grade from which on a document is relevant [default: 2; with --compat trec: 1]
-    #[arg(long, value_name = "GRADE")]
-    pub(crate) relevance_threshold: Option<i32>,
-    /// What orders equal scores: document ids from the end, as `trec_eval` does, or the rank in the file
-    #[arg(long, value_name = "BY", default_value = "trec")]
-    pub(crate) ties: TiesBy,
-    /// Keep one of documents that come twice for a query, instead of refusing them
-    #[arg(long, value_name = "WHICH")]
-    pub(crate) dedup: Option<DedupKeep>,
-    /// A judged query that the run does not answer: 0, or left out [default: zero; with --compat trec: skip]
-    #[arg(long, value_name = "AS")]
-    pub(crate) missing: Option<ZeroOrSkip>,
-    /// A query with nothing relevant to find: 0, or left out [default: skip; with --compat trec: zero]
-    #[arg(long, value_name = "AS")]
-    pub(crate) no_relevant: Option<ZeroOrSkip>,
-    /// A result that nobody judged: irrelevant, or taken out of the list
-    #[arg(long, value_name = "AS", default_value = "irrelevant")]
-    pub(crate) unjudged: UnjudgedAs,
-    /// Count as another program does
-    #[arg(long, value_name = "PROGRAM")]
-    pub(crate) compat: Option<Compat>,
-}
-
-/// What orders equal scores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TiesBy {
-    /// By document id, from the end of the alphabet
-    Trec,
-    /// By the rank in the file
-    Rank,
-}
-
-/// Which one is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DedupKeep {
-    /// The best-ranked of a run, the first line of judgments
-    First,
-}
-
-/// What a query counts about which little can be said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ZeroOrSkip {
-    /// 0
-    Zero,
-    /// Left out of the mean
-    Skip,
-}
-
-/// What an unjudged result counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum UnjudgedAs {
-    /// As an irrelevant one
-    Irrelevant,
-    /// Taken out of the list before anything is measured
-    Condensed,
-}
-
-/// Another program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Compat {
-    /// `trec_eval` without options: grade 1 is relevant, missing queries are left out, nothing to find is 0
-    Trec,
 }
 
 /// Commands about models.

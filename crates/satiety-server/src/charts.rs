@@ -1,0 +1,208 @@
+//! Charts as SVG, by hand: few kinds, each with a title that a screen reader says and a hint for every mark.
+//!
+//! Colours come from the page's style, so that a chart is readable in light and dark.
+
+use std::fmt::Write;
+
+use crate::html::{Html, escape};
+
+const WIDTH: f64 = 760.0;
+
+/// A value with a name and what a person reads when pointing at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// The name.
+    pub label: String,
+    /// The value.
+    pub value: f64,
+    /// What is told about it.
+    pub hint: String,
+}
+
+/// A value with an interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranged {
+    /// The name.
+    pub label: String,
+    /// The value.
+    pub value: f64,
+    /// The interval, where there is one.
+    pub interval: Option<(f64, f64)>,
+    /// What is told about it.
+    pub hint: String,
+}
+
+/// Signed values side by side, in the order given: what a change did, query by query.
+pub fn changes(title: &str, marks: &[Mark]) -> Html {
+    let (left, top, height) = (46.0, 14.0, 200.0);
+    let most = marks
+        .iter()
+        .map(|mark| mark.value.abs())
+        .filter(|value| value.is_finite())
+        .fold(0.0, f64::max);
+    let most = if most > 0.0 { most } else { 1.0 };
+    let zero = top + height / 2.0;
+    let y = |value: f64| zero - value / most * height / 2.0;
+    let step = (WIDTH - left) / marks.len().max(1) as f64;
+    let mut inside = String::new();
+    for value in [most, 0.0, -most] {
+        let class = if value == 0.0 { "zero" } else { "axis" };
+        let _ = write!(
+            inside,
+            "<line class=\"{class}\" x1=\"{left}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text x=\"{x}\" y=\"{t:.1}\" text-anchor=\"end\">{value:+.2}</text>",
+            y = y(value),
+            x = left - 6.0,
+            t = y(value) + 4.0
+        );
+    }
+    for (index, mark) in marks.iter().enumerate() {
+        let value = if mark.value.is_finite() { mark.value } else { 0.0 };
+        let class = match value {
+            value if value > 0.0 => "up",
+            value if value < 0.0 => "down",
+            _ => "same",
+        };
+        // A change of nothing is still a query: it is a short stroke on the axis.
+        let (from, to) = if value == 0.0 {
+            (zero - 1.0, zero + 1.0)
+        } else {
+            (y(value).min(zero), y(value).max(zero))
+        };
+        let _ = write!(
+            inside,
+            "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{from:.1}\" width=\"{w:.2}\" height=\"{h:.1}\"><title>{hint}</title></rect>",
+            x = left + index as f64 * step,
+            w = (step * 0.85).max(0.2),
+            h = (to - from).max(0.5),
+            hint = escape(&mark.hint)
+        );
+    }
+    figure(title, top + height + 10.0, &inside)
+}
+
+/// Values with their intervals, one a row, beside a line at zero: groups of a comparison, measures of a run.
+pub fn intervals(title: &str, rows: &[Ranged]) -> Html {
+    let (left, right, row_height) = (190.0, 90.0, 24.0);
+    let ends = rows.iter().flat_map(|row| {
+        let (low, high) = row.interval.unwrap_or((row.value, row.value));
+        [low, high, row.value]
+    });
+    let (mut low, mut high) = ends
+        .filter(|value| value.is_finite())
+        .fold((0.0_f64, 0.0_f64), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+    if high - low <= 0.0 {
+        (low, high) = (-1.0, 1.0);
+    }
+    let x = |value: f64| left + (value.clamp(low, high) - low) / (high - low) * (WIDTH - left - right);
+    let height = row_height * rows.len() as f64 + 26.0;
+    let mut inside = format!(
+        "<line class=\"zero\" x1=\"{z:.1}\" x2=\"{z:.1}\" y1=\"4\" y2=\"{b:.1}\"/><text x=\"{z:.1}\" y=\"{t:.1}\" text-anchor=\"middle\">0</text>",
+        z = x(0.0),
+        b = height - 20.0,
+        t = height - 6.0
+    );
+    for (index, row) in rows.iter().enumerate() {
+        let y = 16.0 + index as f64 * row_height;
+        let _ = write!(
+            inside,
+            "<g><title>{hint}</title><text x=\"{tx}\" y=\"{ty:.1}\" text-anchor=\"end\">{label}</text>",
+            hint = escape(&row.hint),
+            tx = left - 10.0,
+            ty = y + 4.0,
+            label = escape(&shortened(&row.label, 26))
+        );
+        if let Some((low, high)) = row.interval {
+            let _ = write!(
+                inside,
+                "<line class=\"band\" stroke-width=\"2\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                x(low),
+                x(high)
+            );
+        }
+        let _ = write!(
+            inside,
+            "<circle class=\"mark\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/><text x=\"{:.1}\" y=\"{:.1}\">{:+.3}</text></g>",
+            x(row.value),
+            WIDTH - right + 10.0,
+            y + 4.0,
+            row.value
+        );
+    }
+    figure(title, height, &inside)
+}
+
+fn figure(title: &str, height: f64, inside: &str) -> Html {
+    let title = escape(title);
+    Html(format!(
+        "<figure><svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
+         <figcaption>{title}</figcaption></figure>"
+    ))
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    let kept: String = text.chars().take(most - 1).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(value: f64) -> Mark {
+        Mark {
+            label: "<q>".into(),
+            value,
+            hint: "<b>&".into(),
+        }
+    }
+
+    #[test]
+    fn every_value_has_a_mark_and_none_breaks_the_page() {
+        for values in [
+            vec![],
+            vec![0.0],
+            vec![f64::NAN, f64::INFINITY, -1.0],
+            vec![-0.5, 0.0, 0.25],
+        ] {
+            let marks: Vec<Mark> = values.iter().map(|value| mark(*value)).collect();
+            let text = changes("what <changed>", &marks).to_string();
+            assert_eq!(text.matches("<rect").count(), marks.len());
+            assert!(
+                !text.contains("NaN") && !text.contains("inf") && !text.contains("<b>"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn bars_go_up_and_down_from_zero() {
+        let text = changes("t", &[mark(-0.5), mark(0.25)]).to_string();
+        // Zero is at 114; the largest change, -0.5, reaches down 100, and 0.25 goes up 50.
+        assert!(text.contains("class=\"down\" x=\"46.00\" y=\"114.0\""), "{text}");
+        assert!(
+            text.contains("y=\"64.0\" width=\"303.45\" height=\"50.0\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn intervals_have_a_row_each() {
+        let row = |value, interval| Ranged {
+            label: "a very long name of a category indeed".into(),
+            value,
+            interval,
+            hint: "h".into(),
+        };
+        let text = intervals("t", &[row(0.1, Some((-0.1, 0.3))), row(-0.2, None)]).to_string();
+        assert_eq!(text.matches("<circle").count(), 2);
+        assert_eq!(text.matches("class=\"band\"").count(), 1);
+        assert!(text.contains("a very long name of a cat…"), "{text}");
+        assert!(!intervals("t", &[]).to_string().contains("NaN"));
+    }
+}
