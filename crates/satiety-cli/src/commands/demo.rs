@@ -1,14 +1,18 @@
 //! `satiety demo`: the bundled examples through everything that works so far, for real, on a store of its own.
 
+use std::path::Path;
 use std::time::Instant;
 
 use owo_colors::OwoColorize;
+use satiety::retrieval::{ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions};
 use satiety_engine::Engine;
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
+use satiety_engine::retrieval::{CompareRequest, Compared, ImportCorpusRequest, KnownFiles, Rankings};
 use serde::Serialize;
 
 use super::block_on;
+use super::retrieval::decisive_measures;
 use crate::commands::score::coloured;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -40,6 +44,22 @@ const CONVERSATIONS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The rankings of the demo: judgments with what is known about the queries, and two searches.
+const RANKINGS: [(&str, &str); 3] = [
+    (
+        "corpus.jsonl",
+        include_str!("../../../../examples/retrieval/corpus.jsonl"),
+    ),
+    (
+        "bm25.txt",
+        include_str!("../../../../examples/retrieval/bm25.txt"),
+    ),
+    (
+        "fusion.txt",
+        include_str!("../../../../examples/retrieval/fusion.txt"),
+    ),
+];
+
 pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::environment(format!("cannot make a temporary folder: {error}"), None))?;
@@ -50,7 +70,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     own.embedder = "builtin".into();
     let played = block_on(async {
         let engine = Engine::new(own);
-        let played = play(&engine).await;
+        let played = play(&engine, folder.path()).await;
         engine.close().await;
         played
     })?;
@@ -58,7 +78,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-async fn play(engine: &Engine) -> Result<Played, Failure> {
+async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
     let started = Instant::now();
     let mut conversations = Vec::new();
     for (name, text) in CONVERSATIONS {
@@ -72,17 +92,53 @@ async fn play(engine: &Engine) -> Result<Played, Failure> {
         };
         conversations.push(engine.score(request).await?);
     }
+    let mut retrieval = engine.compare_retrieval(rankings(folder)?).await?;
+    // Where the files lie for the moment is of no interest.
+    let [(corpus, _), (control, _), (treatment, _)] = RANKINGS;
+    retrieval.control = control.into();
+    for comparison in &mut retrieval.comparisons {
+        comparison.treatment = treatment.into();
+    }
+    let import = ImportCorpusRequest {
+        corpus: folder.join(corpus),
+        queries: None,
+        source: JudgmentSource::Manual,
+    };
+    engine.import_corpus(import).await?;
     let store = engine.db_status(true).await?;
     Ok(Played {
         conversations,
+        retrieval,
         store,
         seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+fn rankings(folder: &Path) -> Result<CompareRequest, Failure> {
+    for (name, text) in RANKINGS {
+        fs_err::write(folder.join(name), text)?;
+    }
+    let [qrels, runs @ ..] = RANKINGS.map(|(name, _)| folder.join(name));
+    Ok(CompareRequest {
+        rankings: Rankings {
+            qrels,
+            runs: runs.to_vec(),
+            order: OrderOptions::default(),
+            options: EvaluationOptions::default(),
+            measures: decisive_measures(),
+            known: KnownFiles::default(),
+            by: vec!["category".into()],
+        },
+        settings: ComparisonSettings::default(),
+        fail_if_worse: Some(0.01),
+        per_query: false,
     })
 }
 
 #[derive(Serialize)]
 struct Played {
     conversations: Vec<Scored>,
+    retrieval: Compared,
     store: Status,
     seconds: f64,
 }
@@ -121,6 +177,11 @@ impl Render for Played {
             );
             parts.push(lines.join("\n"));
         }
+        parts.push(format!(
+            "{}\nIs one search really better than another?\n\n{}",
+            "Retrieval".bold().underline(),
+            self.retrieval.human()
+        ));
         let model = self
             .conversations
             .first()

@@ -520,7 +520,7 @@ mod tests {
     }
 
     /// `statsmodels.stats.power.TTestPower().solve_power(.05/.15, power=.8, alpha=.05)`: 72.58390269665837, so 73, and
-    /// for `.05/.2` 127.51583051555221, so 128; `solve_power(nobs=15, power=.8, alpha=.05) * .15`: 0.11670338169201268.
+    /// for `.05/.2` 127.51583051555221, so 128; `.power(0.11670338546784942 / .15, 15, .05)`: 0.8.
     #[test]
     fn power_as_statsmodels_has_it() {
         let of = |sigma| {
@@ -531,12 +531,19 @@ mod tests {
             check_corpus(&[], None, &settings).unwrap().power.needed
         };
         assert_eq!((of(0.15), of(0.2)), (73, 128));
+        // .10/.15: 19.66…, so 20.
+        let wider = CorpusSettings {
+            sigma: 0.15,
+            difference: 0.10,
+            ..CorpusSettings::default()
+        };
+        assert_eq!(check_corpus(&[], None, &wider).unwrap().power.needed, 20);
         let settings = CorpusSettings {
             sigma: 0.15,
             ..CorpusSettings::default()
         };
         let found = detectable(15, &settings).unwrap().unwrap();
-        assert!((found - 0.11670338169201268).abs() < 1e-9, "{found}");
+        assert!((found - 0.11670338546784942).abs() < 1e-12, "{found}");
     }
 
     #[test]

@@ -92,7 +92,7 @@ async fn compare(
 }
 
 /// Few, because each one makes it harder for the others to show something.
-fn decisive_measures() -> Vec<Measure> {
+pub(super) fn decisive_measures() -> Vec<Measure> {
     [Kind::Ndcg, Kind::Mrr, Kind::Recall]
         .map(|kind| Measure {
             kind,
