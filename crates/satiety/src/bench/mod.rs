@@ -7,6 +7,7 @@
 //! |---|---|
 //! | what is asked, what is right? | [`suite`], [`expected`], [`reader`], [`check`], [`schema`] |
 //! | is it still the same case? | [`hash`] |
+//! | is an answer right? | [`matching`] |
 //! | what did a run find? | [`run`], [`summary`] |
 
 #![expect(
@@ -15,8 +16,12 @@
 )]
 
 pub mod check;
+mod compare_values;
 pub mod expected;
 pub mod hash;
+pub mod matching;
+#[cfg(test)]
+mod matching_tests;
 pub mod reader;
 pub mod rubric;
 pub mod run;
@@ -29,6 +34,7 @@ pub mod summary;
 pub use check::{Problem, check_case, check_suite};
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash};
+pub use matching::{Answers, Assessment, Observed, Pending, assess, default_direction};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, rubric_of};
 pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
