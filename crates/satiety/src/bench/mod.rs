@@ -9,6 +9,7 @@
 //! | is it still the same case? | [`hash`] |
 //! | is an answer right? | [`matching`] |
 //! | what did a run find? | [`run`], [`summary`] |
+//! | is it worse than before? | [`gate`] |
 
 #![expect(
     clippy::float_cmp,
@@ -18,6 +19,7 @@
 pub mod check;
 mod compare_values;
 pub mod expected;
+pub mod gate;
 pub mod hash;
 pub mod matching;
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub mod summary;
 
 pub use check::{Problem, check_case, check_suite};
 pub use expected::{BenchmarkExpected, Direction, Mode};
+pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash};
 pub use matching::{Answers, Assessment, Observed, Pending, assess, default_direction};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
