@@ -1,0 +1,123 @@
+//! Answers as text, as JSON and as numbers, the lenient way: models wrap JSON in fences and numbers in sentences.
+
+use serde_json::Value;
+
+/// The answer as text: a text is itself, anything else its JSON.
+pub(super) fn as_text(output: &Value) -> String {
+    match output {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        json => json.to_string(),
+    }
+}
+
+/// The answer as JSON: a text is parsed, also when it is one fenced block.
+pub(super) fn as_json(output: &Value) -> Option<Value> {
+    let Value::String(text) = output else {
+        return Some(output.clone());
+    };
+    let text = text.trim();
+    serde_json::from_str(text).ok().or_else(|| {
+        let inner = text.strip_prefix("```")?.strip_suffix("```")?;
+        // The first line of a fence may name the language.
+        let (_, inner) = inner.split_once('\n')?;
+        serde_json::from_str(inner.trim()).ok()
+    })
+}
+
+/// Whether two JSON values are the same; 1 and 1.0 are.
+pub(super) fn same_json(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same_json(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .all(|(key, value)| right.get(key).is_some_and(|other| same_json(value, other)))
+        }
+        _ => left == right,
+    }
+}
+
+/// The number of an answer: JSON numbers are themselves; in a text the last number counts, since answers come at the
+/// end ("3 apples and 4 pears make 7"). Commas between groups of three digits are read over.
+pub(super) fn number_in(output: &Value) -> Option<f64> {
+    if let Value::Number(number) = output {
+        return number.as_f64();
+    }
+    let text = as_text(output);
+    if let Ok(number) = text.trim().parse::<f64>() {
+        return number.is_finite().then_some(number);
+    }
+    let regex =
+        regex::Regex::new(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+            .ok()?;
+    regex
+        .find_iter(&text)
+        .filter_map(|found| {
+            // A hyphen after a letter or digit joins words ("GPT-4", "10-12") and is no sign.
+            let joined = text[..found.start()]
+                .chars()
+                .next_back()
+                .is_some_and(char::is_alphanumeric);
+            let digits = found.as_str().replace(',', "");
+            let digits = if joined {
+                digits.trim_start_matches(['-', '+'])
+            } else {
+                &digits
+            };
+            digits.parse::<f64>().ok()
+        })
+        .filter(|number| number.is_finite())
+        .last()
+}
+
+/// A text for a message: quoted, on one line, and not too long.
+pub(super) fn shorten(text: &str) -> String {
+    const MOST: usize = 80;
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= MOST {
+        return format!("`{line}`");
+    }
+    let cut: String = line.chars().take(MOST).collect();
+    format!("`{cut}…`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_in_answers() {
+        for (text, expected) in [
+            ("42", Some(42.0)),
+            (" -1.5e3 ", Some(-1500.0)),
+            ("The answer is 1,234.5.", Some(1234.5)),
+            ("3 apples and 4 pears make 7", Some(7.0)),
+            ("about .5", Some(0.5)),
+            ("1,234,567 of them", Some(1_234_567.0)),
+            ("use GPT-4", Some(4.0)),
+            ("it is -4", Some(-4.0)),
+            ("12,34", Some(34.0)),
+            ("none", None),
+            ("NaN", None),
+        ] {
+            assert_eq!(number_in(&json!(text)), expected, "{text}");
+        }
+        assert_eq!(number_in(&json!(2.5)), Some(2.5));
+    }
+
+    #[test]
+    fn json_in_answers() {
+        assert_eq!(as_json(&json!("{\"a\": 1}")), Some(json!({"a": 1})));
+        assert_eq!(as_json(&json!("```json\n[1, 2]\n```")), Some(json!([1, 2])));
+        assert_eq!(as_json(&json!("no json")), None);
+        assert!(same_json(&json!({"a": [1.0]}), &json!({"a": [1]})));
+        assert!(!same_json(&json!({"a": 1}), &json!({"a": 1, "b": 2})));
+        assert!(!same_json(&json!([1, 2]), &json!([2, 1])));
+    }
+}

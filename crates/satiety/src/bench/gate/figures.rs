@@ -1,0 +1,209 @@
+//! Judge scores and latencies of two runs. A case is *flagged* when it changed by more than the policy allows; a flag
+//! *decides* only when chance does not explain it: over the cases of the suite (sign flips of the cases' mean
+//! differences), or within the case (Welch's test over its repeats, Holm over cases).
+//!
+//! Latencies are compared by their logarithms, because slow answers come in factors.
+
+use serde::{Deserialize, Serialize};
+
+use super::GatePolicy;
+use super::cases::{CaseChange, CasePair, ChangeKind};
+use crate::bench::run::BenchmarkResult;
+use crate::bench::summary::answered;
+use crate::stats::{Alternative, StatsError, holm, mean, sign_flip, welch_t};
+
+/// Scores that differ by less are the same.
+const TOLERANCE: f64 = 1e-9;
+/// Random sign patterns where there are too many to count; fixed with its seed, so that a verdict can be repeated.
+const PERMUTATIONS: u64 = 9_999;
+const SEED: u64 = 20;
+
+/// A figure of two runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureComparison {
+    /// Cases that have it in both runs.
+    pub cases: usize,
+    /// Mean over cases before.
+    pub baseline: f64,
+    /// Now.
+    pub candidate: f64,
+    /// The one-sided test over cases that it did not get worse; absent when it changed too little to ask.
+    pub p_value: Option<f64>,
+    /// The share of the false-alarm level that this figure may spend.
+    pub level: f64,
+    /// Why it is a regression, when it is one.
+    pub regression: Option<String>,
+    /// The cases that are flagged.
+    pub changes: Vec<CaseChange>,
+}
+
+/// Compares judge scores; absent when no case has them in both runs.
+pub(super) fn compare_scores(
+    pairs: &[CasePair<'_>],
+    policy: &GatePolicy,
+) -> Result<Option<FigureComparison>, StatsError> {
+    let figure = |result: &&BenchmarkResult| result.llm_judge_score;
+    let rows = rows(pairs, figure, figure);
+    let level = policy.alpha / 5.0;
+    let flag = |row: &Row<'_>| row.before - row.now > policy.score_drop + TOLERANCE;
+    let told = |row: &Row<'_>| {
+        format!(
+            "{}: the judge score fell from {:.2} to {:.2}",
+            row.pair.case_id, row.before, row.now
+        )
+    };
+    let Some(mut found) = compare(&rows, level, ChangeKind::ScoreDrop, flag, told)? else {
+        return Ok(None);
+    };
+    found.ask(found.baseline - found.candidate > TOLERANCE, &rows, |found, p| {
+        format!(
+            "the judge score fell from {:.3} to {:.3} on {} cases (p = {p:.4})",
+            found.baseline, found.candidate, found.cases
+        )
+    })?;
+    Ok(Some(found))
+}
+
+/// Compares latencies of answered results; absent when none was measured in both runs.
+pub(super) fn compare_latency(
+    pairs: &[CasePair<'_>],
+    policy: &GatePolicy,
+) -> Result<Option<FigureComparison>, StatsError> {
+    let measured = |result: &&BenchmarkResult| {
+        Some(result.latency_ms).filter(|latency| answered(result) && *latency > 0.0 && latency.is_finite())
+    };
+    // The test is about negative logarithms, for which less is worse too.
+    let rows = rows(pairs, measured, |result| {
+        measured(result).map(|latency| -latency.ln())
+    });
+    let level = policy.alpha / 20.0;
+    let slower = |before: f64, now: f64| {
+        now > before * (1.0 + policy.latency_increase) && now - before > policy.latency_floor_ms
+    };
+    let flag = |row: &Row<'_>| slower(row.before, row.now);
+    let told = |row: &Row<'_>| {
+        format!(
+            "{}: the latency rose from {:.0} ms to {:.0} ms",
+            row.pair.case_id, row.before, row.now
+        )
+    };
+    let Some(mut found) = compare(&rows, level, ChangeKind::Slower, flag, told)? else {
+        return Ok(None);
+    };
+    found.ask(slower(found.baseline, found.candidate), &rows, |found, p| {
+        format!(
+            "the latency rose from {:.0} ms to {:.0} ms on {} cases (p = {p:.4})",
+            found.baseline, found.candidate, found.cases
+        )
+    })?;
+    Ok(Some(found))
+}
+
+impl FigureComparison {
+    /// Tests the change over cases, if it is large enough to matter.
+    fn ask(
+        &mut self,
+        large: bool,
+        rows: &[Row<'_>],
+        told: impl Fn(&Self, f64) -> String,
+    ) -> Result<(), StatsError> {
+        if !large {
+            return Ok(());
+        }
+        let differences: Vec<f64> = rows
+            .iter()
+            .map(|row| Ok(mean(&row.tested_now)? - mean(&row.tested_before)?))
+            .collect::<Result<_, StatsError>>()?;
+        let p = sign_flip(&differences, Alternative::Less, PERMUTATIONS, SEED)?.p_value;
+        self.p_value = Some(p);
+        // The other half of the level is for the single cases.
+        if p <= self.level / 2.0 {
+            self.regression = Some(told(self, p));
+        }
+        Ok(())
+    }
+}
+
+/// One case: the means that are shown, and the values that are tested, for which less is worse.
+struct Row<'a> {
+    pair: &'a CasePair<'a>,
+    before: f64,
+    now: f64,
+    tested_before: Vec<f64>,
+    tested_now: Vec<f64>,
+}
+
+fn rows<'a>(
+    pairs: &'a [CasePair<'a>],
+    shown: impl Fn(&&BenchmarkResult) -> Option<f64>,
+    tested: impl Fn(&&BenchmarkResult) -> Option<f64>,
+) -> Vec<Row<'a>> {
+    let mean_of =
+        |results: &[&BenchmarkResult]| mean(&results.iter().filter_map(&shown).collect::<Vec<_>>()).ok();
+    pairs
+        .iter()
+        .filter_map(|pair| {
+            Some(Row {
+                pair,
+                before: mean_of(&pair.before)?,
+                now: mean_of(&pair.now)?,
+                tested_before: pair.before.iter().filter_map(&tested).collect(),
+                tested_now: pair.now.iter().filter_map(&tested).collect(),
+            })
+        })
+        .collect()
+}
+
+fn compare(
+    rows: &[Row<'_>],
+    level: f64,
+    kind: ChangeKind,
+    flag: impl Fn(&Row<'_>) -> bool,
+    told: impl Fn(&Row<'_>) -> String,
+) -> Result<Option<FigureComparison>, StatsError> {
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    // Repeats that do not vary at all leave Welch's test undefined; such a case cannot support its flag.
+    let own: Vec<f64> = rows
+        .iter()
+        .map(|row| {
+            welch_t(&row.tested_now, &row.tested_before, Alternative::Less, 0.95)
+                .map_or(1.0, |test| test.p_value)
+        })
+        .collect();
+    let adjusted = holm(&own)?;
+    let mut regression = None;
+    let mut changes = Vec::new();
+    for ((row, p), adjusted) in rows.iter().zip(own).zip(adjusted) {
+        if !flag(row) {
+            continue;
+        }
+        let certain = row.pair.deterministic && kind == ChangeKind::ScoreDrop;
+        let decides = certain || adjusted <= level / 2.0;
+        let reason = told(row);
+        if decides {
+            regression.get_or_insert(reason.clone());
+        }
+        changes.push(CaseChange {
+            case_id: row.pair.case_id.to_owned(),
+            kind,
+            baseline: None,
+            candidate: None,
+            p_value: Some(p),
+            adjusted_p_value: Some(adjusted),
+            decides,
+            reason,
+        });
+    }
+    let n = rows.len() as f64;
+    Ok(Some(FigureComparison {
+        cases: rows.len(),
+        baseline: rows.iter().map(|row| row.before).sum::<f64>() / n,
+        candidate: rows.iter().map(|row| row.now).sum::<f64>() / n,
+        p_value: None,
+        level,
+        regression,
+        changes,
+    }))
+}

@@ -1,0 +1,329 @@
+//! Did anything get worse, over cases that are repeated? Exact tests of "every case passes as often as before".
+//!
+//! Under that hypothesis the repeats of a case are exchangeable between the two runs, so given how many of all of them
+//! passed, the candidate's share is hypergeometric, case by case and independently. That gives, without any model of
+//! how cases differ:
+//!
+//! - one test of the whole suite: the weighted sum of the candidate's passes, whose distribution is the convolution of
+//!   the cases'. With one repeat it *is* the exact McNemar test, with one case it *is* Fisher's;
+//! - a test of each case (Fisher's), adjusted for looking at all of them by the exact distribution of the smallest
+//!   p-value. Cases that never vary can reach no small p-value and cost nothing, unlike under Bonferroni or Holm.
+//!
+//! A test that treats cases as a sample (paired t, sign flips by case) answers another question, whether a suite of
+//! *other* cases would show it too, and needs five cases to break before it can say anything.
+//!
+//! Knows counts only.
+
+/// Passes and tries of one case before and now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stratum {
+    /// Passes of the baseline.
+    pub baseline_passes: u64,
+    /// Its decided repeats.
+    pub baseline_tries: u64,
+    /// Passes of the candidate.
+    pub candidate_passes: u64,
+    /// Its decided repeats.
+    pub candidate_tries: u64,
+}
+
+/// Beyond so many elementary steps the convolution gives way to a normal approximation, which is good by then.
+const MOST_STEPS: f64 = 2e7;
+
+impl Stratum {
+    fn passes(&self) -> u64 {
+        self.baseline_passes + self.candidate_passes
+    }
+
+    fn tries(&self) -> u64 {
+        self.baseline_tries + self.candidate_tries
+    }
+
+    /// Whether chance could have dealt the passes in more than one way.
+    fn varies(&self) -> bool {
+        self.least() < self.most()
+    }
+
+    /// The fewest passes that the candidate could have of all there were.
+    fn least(&self) -> u64 {
+        self.passes().saturating_sub(self.baseline_tries)
+    }
+
+    fn most(&self) -> u64 {
+        self.passes().min(self.candidate_tries)
+    }
+
+    /// How probable each number of candidate passes is, from `least` to `most`.
+    fn distribution(&self) -> Vec<f64> {
+        let (passes, tries) = (self.passes() as f64, self.tries() as f64);
+        let (own, misses) = (self.candidate_tries as f64, tries - passes);
+        // Ratios of neighbouring hypergeometric probabilities, from the mode outwards so that nothing overflows.
+        let ratio = |k: f64| (passes - k) * (own - k) / ((k + 1.0) * (misses - own + k + 1.0));
+        let low = self.least();
+        let length = usize::try_from(self.most() - low).unwrap_or(0) + 1;
+        let mode = ((own + 1.0) * (passes + 1.0) / (tries + 2.0)).floor();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped to the range of the counts"
+        )]
+        let at = ((mode - low as f64).clamp(0.0, (length - 1) as f64)) as usize;
+        let mut weights = vec![1.0; length];
+        for index in at + 1..length {
+            weights[index] = weights[index - 1] * ratio((low + index as u64 - 1) as f64);
+        }
+        for index in (0..at).rev() {
+            weights[index] = weights[index + 1] / ratio((low + index as u64) as f64);
+        }
+        let total: f64 = weights.iter().sum();
+        weights.iter().map(|weight| weight / total).collect()
+    }
+
+    /// The one-sided p-values that the case could have had, smallest first.
+    fn attainable(&self) -> Vec<f64> {
+        let mut sum = 0.0;
+        self.distribution()
+            .into_iter()
+            .map(|probability| {
+                sum += probability;
+                f64::min(sum, 1.0)
+            })
+            .collect()
+    }
+
+    /// Fisher's one-sided p-value: as few passes or fewer.
+    pub fn p_value(&self) -> f64 {
+        let index = usize::try_from(self.candidate_passes - self.least()).unwrap_or(usize::MAX);
+        self.attainable().get(index).copied().unwrap_or(1.0)
+    }
+
+    /// How much a pass of this case counts in the sum: about the inverse of the variance of a result, so that the loss
+    /// of a pass where everything used to pass weighs more than one among many. It depends on the case's passes of both
+    /// runs together, which the test takes as given, so weighing by it is fair. Whole numbers keep the test exact.
+    fn weight(&self) -> usize {
+        let rate = (self.passes() as f64 + 1.0) / (self.tries() as f64 + 2.0);
+        let relative = 0.25 / (rate * (1.0 - rate));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 4 and 16 by the clamp"
+        )]
+        let weight = (4.0 * relative.clamp(1.0, 4.0)).round() as usize;
+        weight
+    }
+}
+
+/// The one-sided p-value of "no case passes less often than before", over all cases.
+pub fn suite_p_value(strata: &[Stratum]) -> f64 {
+    let informative: Vec<(&Stratum, usize)> = strata
+        .iter()
+        .filter(|stratum| stratum.varies())
+        .map(|stratum| (stratum, stratum.weight()))
+        .collect();
+    if informative.is_empty() {
+        return 1.0;
+    }
+    let common = informative
+        .iter()
+        .fold(0, |divisor, (_, weight)| gcd(divisor, *weight))
+        .max(1);
+    let span = |stratum: &Stratum| (stratum.most() - stratum.least()) as f64;
+    let (mut length, mut steps) = (1.0, 0.0);
+    for (stratum, weight) in &informative {
+        length += span(stratum) * (weight / common) as f64;
+        steps += length * (span(stratum) + 1.0);
+    }
+    if steps > MOST_STEPS {
+        return normal_p_value(&informative);
+    }
+    let mut sum = vec![1.0];
+    let mut observed = 0;
+    for (stratum, weight) in informative {
+        let weight = weight / common;
+        let distribution = stratum.distribution();
+        let mut next = vec![0.0; sum.len() + weight * (distribution.len() - 1)];
+        for (k, probability) in distribution.iter().enumerate() {
+            for (place, before) in next.iter_mut().skip(k * weight).zip(&sum) {
+                *place += before * probability;
+            }
+        }
+        sum = next;
+        observed += weight * usize::try_from(stratum.candidate_passes - stratum.least()).unwrap_or(0);
+    }
+    sum.iter().take(observed + 1).sum::<f64>().min(1.0)
+}
+
+fn normal_p_value(informative: &[(&Stratum, usize)]) -> f64 {
+    let (mut difference, mut variance) = (0.0, 0.0);
+    for (stratum, weight) in informative {
+        let (passes, tries) = (stratum.passes() as f64, stratum.tries() as f64);
+        let (own, other) = (stratum.candidate_tries as f64, stratum.baseline_tries as f64);
+        let weight = *weight as f64;
+        difference += weight * (stratum.candidate_passes as f64 - own * passes / tries);
+        variance +=
+            weight * weight * own * other * passes * (tries - passes) / (tries * tries * (tries - 1.0));
+    }
+    0.5 * libm::erfc(-difference / (2.0 * variance).sqrt())
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The tests of the single cases.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseTests {
+    /// Each case's own p-value.
+    pub p_values: Vec<f64>,
+    /// The probability that any case would reach a p-value that small by chance.
+    pub adjusted: Vec<f64>,
+    /// How much error the cases can make together at the level that was asked for; never more than that level.
+    pub spent: f64,
+}
+
+/// Tests every case and adjusts for having looked at all of them.
+pub fn case_tests(strata: &[Stratum], level: f64) -> CaseTests {
+    let attainable: Vec<Vec<f64>> = strata
+        .iter()
+        .filter(|stratum| stratum.varies())
+        .map(Stratum::attainable)
+        .collect();
+    // The cases are independent, so the chance that none goes below p is a product.
+    let any_below = |p: f64| {
+        let ln_none: f64 = attainable
+            .iter()
+            .map(|values| {
+                let reached = values.partition_point(|&value| value <= p * (1.0 + 1e-12));
+                reached
+                    .checked_sub(1)
+                    .map_or(0.0, |index| (-values[index]).ln_1p())
+            })
+            .sum();
+        -ln_none.exp_m1()
+    };
+    let p_values: Vec<f64> = strata.iter().map(Stratum::p_value).collect();
+    // Many cases have the same counts; each distinct p-value is worked out once.
+    let mut known: Vec<(f64, f64)> = Vec::new();
+    let adjusted = p_values
+        .iter()
+        .map(|&p| {
+            if let Some((_, found)) = known.iter().find(|(value, _)| *value == p) {
+                return *found;
+            }
+            let found = any_below(p).max(p);
+            known.push((p, found));
+            found
+        })
+        .collect();
+    let mut candidates: Vec<f64> = attainable
+        .iter()
+        .flatten()
+        .copied()
+        .filter(|&p| p <= level)
+        .collect();
+    candidates.sort_by(f64::total_cmp);
+    candidates.dedup();
+    let within = candidates.partition_point(|&p| any_below(p) <= level);
+    let spent = within
+        .checked_sub(1)
+        .map_or(0.0, |index| any_below(candidates[index]));
+    CaseTests {
+        p_values,
+        adjusted,
+        spent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::{Alternative, fisher, mcnemar};
+    use proptest::prelude::*;
+
+    fn stratum(b: u64, bt: u64, c: u64, ct: u64) -> Stratum {
+        Stratum {
+            baseline_passes: b,
+            baseline_tries: bt,
+            candidate_passes: c,
+            candidate_tries: ct,
+        }
+    }
+
+    fn any_stratum() -> impl Strategy<Value = Stratum> {
+        (1_u64..12, 1_u64..12)
+            .prop_flat_map(|(bt, ct)| (0..=bt, Just(bt), 0..=ct, Just(ct)))
+            .prop_map(|(b, bt, c, ct)| stratum(b, bt, c, ct))
+    }
+
+    proptest! {
+        /// With one case it is Fisher's test.
+        #[test]
+        fn one_case_is_fisher(case in any_stratum()) {
+            let oracle = fisher(
+                (case.candidate_passes, case.candidate_tries - case.candidate_passes),
+                (case.baseline_passes, case.baseline_tries - case.baseline_passes),
+                Alternative::Less,
+            ).unwrap().p_value;
+            prop_assert!((suite_p_value(&[case]) - oracle).abs() < 1e-9);
+            prop_assert!((case.p_value() - oracle).abs() < 1e-9);
+            prop_assert!((case_tests(&[case], 0.05).adjusted[0] - oracle).abs() < 1e-9);
+        }
+
+        /// With one repeat it is McNemar's test.
+        #[test]
+        fn one_repeat_is_mcnemar(flips in prop::collection::vec((0_u64..2, 0_u64..2), 1..60)) {
+            let strata: Vec<Stratum> = flips.iter().map(|&(b, c)| stratum(b, 1, c, 1)).collect();
+            let better = flips.iter().filter(|(b, c)| c > b).count() as u64;
+            let worse = flips.iter().filter(|(b, c)| c < b).count() as u64;
+            let oracle = if better + worse == 0 { 1.0 } else { mcnemar(better, worse, Alternative::Less) };
+            prop_assert!((suite_p_value(&strata) - oracle).abs() < 1e-9);
+        }
+
+        /// The more passes, the larger the p-value; and the error that cases spend keeps within the level.
+        #[test]
+        fn laws(mut strata in prop::collection::vec(any_stratum(), 1..20), level in 0.001..0.2_f64) {
+            let before = suite_p_value(&strata);
+            prop_assert!((0.0..=1.0).contains(&before));
+            let tests = case_tests(&strata, level);
+            prop_assert!(tests.spent <= level);
+            for (p, adjusted) in tests.p_values.iter().zip(&tests.adjusted) {
+                prop_assert!(*adjusted >= p * (1.0 - 1e-9));
+            }
+            // Weights depend on all passes of a case, so move one pass from the candidate to the baseline.
+            if let Some(case) = strata.iter_mut().find(|case| case.candidate_passes > 0 && case.baseline_passes < case.baseline_tries) {
+                case.candidate_passes -= 1;
+                case.baseline_passes += 1;
+                prop_assert!(suite_p_value(&strata) <= before + 1e-12);
+            }
+        }
+    }
+
+    /// The exact test and its approximation agree where both can be had.
+    #[test]
+    fn large_suites_are_approximated() {
+        let strata: Vec<Stratum> = (0..400)
+            .map(|i| stratum(3 + i % 3, 5, 3 + (i * 7) % 3 - u64::from(i % 10 == 0), 5))
+            .collect();
+        let informative: Vec<(&Stratum, usize)> = strata
+            .iter()
+            .filter(|case| case.varies())
+            .map(|case| (case, case.weight()))
+            .collect();
+        let (exact, normal) = (suite_p_value(&strata), normal_p_value(&informative));
+        assert!((exact.ln() - normal.ln()).abs() < 0.1, "{exact} {normal}");
+        let many: Vec<Stratum> = (0..100_000).map(|i| stratum(i % 2, 1, (i / 2) % 2, 1)).collect();
+        assert!((suite_p_value(&many) - 0.5).abs() < 0.01);
+    }
+
+    /// One case from 5/5 to 0/5 has p = 1/252. Beside 49 cases that never vary it needs no correction.
+    #[test]
+    fn stable_cases_cost_nothing() {
+        let mut strata = vec![stratum(5, 5, 5, 5); 49];
+        strata.push(stratum(5, 5, 0, 5));
+        let tests = case_tests(&strata, 0.01);
+        assert!((tests.adjusted[49] - 1.0 / 252.0).abs() < 1e-12);
+        assert!((tests.spent - 1.0 / 252.0).abs() < 1e-12);
+        assert!((suite_p_value(&strata) - 1.0 / 252.0).abs() < 1e-12);
+        assert_eq!(tests.adjusted[0], 1.0);
+    }
+}

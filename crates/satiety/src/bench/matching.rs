@@ -1,0 +1,457 @@
+//! Holds an answer against what was expected: a score between 0 and 1, whether it passes, and why. What only a judge or
+//! a person can say comes back as pending; call again with their answers. Parts that can no longer change the outcome
+//! are not asked for, so a judge is never paid for an answer that already failed.
+//!
+//! Pure: the judge is asked elsewhere, figures come in measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::compare_values::{as_json, as_text, number_in, same_json, shorten};
+use super::expected::{BenchmarkExpected, Direction, Mode};
+use super::rubric::{Rubric, rubric_of};
+use super::run::Status;
+
+/// Scores are sums of products; at a threshold they count as reached within this.
+const TOLERANCE: f64 = 1e-9;
+
+/// What a target did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// Its answer: a text or any JSON.
+    pub output: Value,
+    /// Measured and reported figures by name: `latency_ms`, `token_cost`, `cost_usd`.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// What judges and people said about the parts that asked for them, by the part's place.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answers {
+    /// Place → score between 0 and 1.
+    pub judged: BTreeMap<String, f64>,
+    /// Place → whether a person found it right. The whole may be labelled at once: a label of place "" counts for
+    /// every part that waits for a person.
+    pub labelled: BTreeMap<String, bool>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assessment {
+    /// Pass, fail, pending, or skipped when a part cannot be checked.
+    pub status: Status,
+    /// How right it was; absent while pending or when skipped.
+    pub score: Option<f64>,
+    /// Why it does not pass, the most telling first; for a pass, nothing.
+    pub reasons: Vec<String>,
+    /// What has still to be asked.
+    pub pending: Vec<Pending>,
+}
+
+/// A part that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Where it stands: "" for the whole, "1" for the second part, "1.0" for the first part of that.
+    pub place: String,
+    /// What a judge is asked; absent when a person decides.
+    pub rubric: Option<Rubric>,
+    /// From which judge score on it passes.
+    pub threshold: f64,
+}
+
+/// Holds an answer against what was expected.
+pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answers) -> Assessment {
+    // A check that cannot be made must not hide behind one that fails first: the case is skipped either way, so that
+    // it shows as skipped for as long as it cannot be checked.
+    if let Some(reason) = expected.unsupported_because() {
+        return skipped(reason);
+    }
+    let mut context = Context {
+        observed,
+        answers,
+        reasons: Vec::new(),
+        pending: Vec::new(),
+        unmeasured: None,
+    };
+    let outcome = context.part(expected, "");
+    if let Some(reason) = context.unmeasured {
+        return skipped(reason);
+    }
+    let status = match outcome.passes {
+        Some(true) => Status::Pass,
+        Some(false) => Status::Fail,
+        None => Status::Pending,
+    };
+    Assessment {
+        status,
+        score: (outcome.low == outcome.high).then_some(outcome.low),
+        reasons: if status == Status::Fail {
+            context.reasons
+        } else {
+            Vec::new()
+        },
+        pending: if status == Status::Pending {
+            context.pending
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+/// Which side of a threshold is good, by the name of the figure: less time, money and tokens, more of anything else.
+pub fn default_direction(metric: &str) -> Direction {
+    let name = metric.to_ascii_lowercase();
+    let lower = ["latency", "cost", "token", "duration"]
+        .iter()
+        .any(|word| name.contains(word))
+        || ["_ms", "_seconds", "_usd"]
+            .iter()
+            .any(|ending| name.ends_with(ending));
+    if lower {
+        Direction::Lower
+    } else {
+        Direction::Higher
+    }
+}
+
+fn skipped(reason: String) -> Assessment {
+    Assessment {
+        status: Status::Skipped,
+        score: None,
+        reasons: vec![reason],
+        pending: Vec::new(),
+    }
+}
+
+/// Between which scores a part may end, and whether it passes, where that is known.
+#[derive(Clone, Copy)]
+struct Outcome {
+    low: f64,
+    high: f64,
+    passes: Option<bool>,
+}
+
+impl Outcome {
+    fn known(passes: bool) -> Self {
+        Self::scored(f64::from(u8::from(passes)), passes)
+    }
+
+    fn scored(score: f64, passes: bool) -> Self {
+        Self {
+            low: score,
+            high: score,
+            passes: Some(passes),
+        }
+    }
+
+    const OPEN: Self = Self {
+        low: 0.0,
+        high: 1.0,
+        passes: None,
+    };
+
+    fn negated(self) -> Self {
+        Self {
+            low: 1.0 - self.high,
+            high: 1.0 - self.low,
+            passes: self.passes.map(|passes| !passes),
+        }
+    }
+}
+
+struct Context<'a> {
+    observed: &'a Observed,
+    answers: &'a Answers,
+    reasons: Vec<String>,
+    pending: Vec<Pending>,
+    unmeasured: Option<String>,
+}
+
+impl Context<'_> {
+    fn part(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
+        let (reasons, pending) = (self.reasons.len(), self.pending.len());
+        let outcome = match expected.mode {
+            Mode::All | Mode::Any => self.group(expected, place),
+            Mode::LlmJudge => self.judged(expected, place),
+            Mode::Human => self.labelled(place),
+            _ => self.leaf(expected),
+        };
+        if outcome.passes.is_some() {
+            self.pending.truncate(pending);
+        }
+        if !expected.negate {
+            return outcome;
+        }
+        // Why the opposite held is no reason any more.
+        self.reasons.truncate(reasons);
+        if outcome.passes == Some(true) {
+            self.reasons
+                .push(format!("{} holds and must not", describe(expected)));
+        }
+        outcome.negated()
+    }
+
+    fn group(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
+        let outcomes: Vec<(Outcome, f64)> = expected
+            .parts
+            .iter()
+            .enumerate()
+            .map(|(index, part)| {
+                let place = if place.is_empty() {
+                    index.to_string()
+                } else {
+                    format!("{place}.{index}")
+                };
+                (self.part(part, &place), part.weight)
+            })
+            .collect();
+        // A part of weight zero is looked at and does not count.
+        let counting = || outcomes.iter().filter(|(_, weight)| *weight > 0.0);
+        let all_weight: f64 = counting().map(|(_, weight)| weight).sum();
+        let weighted = |side: fn(&Outcome) -> f64| {
+            counting()
+                .map(|(outcome, weight)| side(outcome) * weight)
+                .sum::<f64>()
+                / all_weight.max(f64::MIN_POSITIVE)
+        };
+        let any = expected.mode == Mode::Any;
+        let (low, high) = if any && expected.threshold.is_none() {
+            let best =
+                |side: fn(&Outcome) -> f64| counting().map(|(outcome, _)| side(outcome)).fold(0.0, f64::max);
+            (best(|outcome| outcome.low), best(|outcome| outcome.high))
+        } else {
+            (weighted(|outcome| outcome.low), weighted(|outcome| outcome.high))
+        };
+        let passes = match expected.threshold {
+            Some(threshold) if low >= threshold - TOLERANCE => Some(true),
+            Some(threshold) if high < threshold - TOLERANCE => Some(false),
+            Some(_) => None,
+            None => {
+                // The value that settles the group: a pass for any, a failure for all.
+                let settles = |outcome: &Outcome| outcome.passes == Some(any);
+                if counting().any(|(outcome, _)| settles(outcome)) {
+                    Some(any)
+                } else if counting().any(|(outcome, _)| outcome.passes.is_none()) {
+                    None
+                } else {
+                    Some(!any)
+                }
+            }
+        };
+        Outcome { low, high, passes }
+    }
+
+    fn judged(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
+        let rubric = rubric_of(expected);
+        let threshold = expected
+            .threshold
+            .unwrap_or_else(|| rubric.as_ref().map_or(1.0, Rubric::default_threshold));
+        let Some(&score) = self.answers.judged.get(place) else {
+            self.pending.push(Pending {
+                place: place.to_owned(),
+                rubric,
+                threshold,
+            });
+            return Outcome::OPEN;
+        };
+        let score = if score.is_finite() {
+            score.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        let passes = score >= threshold - TOLERANCE;
+        if !passes {
+            self.reasons
+                .push(format!("the judge gave {score:.2}, less than {threshold:.2}"));
+        }
+        Outcome::scored(score, passes)
+    }
+
+    fn labelled(&mut self, place: &str) -> Outcome {
+        let label = self
+            .answers
+            .labelled
+            .get(place)
+            .or_else(|| self.answers.labelled.get(""));
+        let Some(&right) = label else {
+            self.pending.push(Pending {
+                place: place.to_owned(),
+                rubric: None,
+                threshold: 1.0,
+            });
+            return Outcome::OPEN;
+        };
+        if !right {
+            self.reasons.push("a person found it wrong".to_owned());
+        }
+        Outcome::known(right)
+    }
+
+    fn leaf(&mut self, expected: &BenchmarkExpected) -> Outcome {
+        if expected.mode == Mode::MetricThreshold {
+            return self.metrics(expected);
+        }
+        let why = check_output(expected, &self.observed.output).err();
+        let passes = why.is_none();
+        self.reasons.extend(why);
+        Outcome::known(passes)
+    }
+
+    /// The score is the share of bounds that are kept.
+    fn metrics(&mut self, expected: &BenchmarkExpected) -> Outcome {
+        let bounds: Vec<(&String, f64)> = expected
+            .metric_thresholds
+            .iter()
+            .flatten()
+            .map(|(name, &bound)| (name, bound))
+            .collect();
+        let mut kept = 0_usize;
+        for &(name, bound) in &bounds {
+            let Some(&value) = self.observed.metrics.get(name).filter(|value| value.is_finite()) else {
+                self.unmeasured = Some(format!(
+                    "`{name}` was not measured, so its threshold of {bound} cannot be checked"
+                ));
+                continue;
+            };
+            let direction = expected
+                .directions
+                .get(name)
+                .copied()
+                .unwrap_or_else(|| default_direction(name));
+            let (holds, relation) = match direction {
+                Direction::Lower => (value <= bound, "above"),
+                Direction::Higher => (value >= bound, "below"),
+            };
+            if holds {
+                kept += 1;
+            } else {
+                self.reasons
+                    .push(format!("{name} is {value}, {relation} {bound}"));
+            }
+        }
+        let passes = kept == bounds.len();
+        Outcome::scored(
+            if bounds.is_empty() {
+                1.0
+            } else {
+                kept as f64 / bounds.len() as f64
+            },
+            passes,
+        )
+    }
+}
+
+/// Whether the answer alone is right, and why not. What [`super::check`] refuses fails here with a reason.
+fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), String> {
+    let null = Value::Null;
+    let value = expected.value.as_ref().unwrap_or(&null);
+    let fold = |text: &str| {
+        let text = if expected.keep_whitespace {
+            text
+        } else {
+            text.trim()
+        };
+        if expected.ignore_case {
+            text.to_lowercase()
+        } else {
+            text.to_owned()
+        }
+    };
+    match expected.mode {
+        Mode::Exact => {
+            let same = match value {
+                Value::String(text) => fold(&as_text(output)) == fold(text),
+                json => as_json(output).is_some_and(|output| same_json(&output, json)),
+            };
+            holds(same, || {
+                format!(
+                    "{} is not {}",
+                    shorten(&as_text(output)),
+                    shorten(&as_text(value))
+                )
+            })
+        }
+        Mode::Contains => {
+            let output = fold(&as_text(output));
+            let wanted = super::check::texts(value).ok_or("the expected value is no text")?;
+            match wanted.iter().find(|text| !output.contains(&fold(text))) {
+                None => Ok(()),
+                Some(missing) => Err(format!("{} is not in the answer", shorten(missing))),
+            }
+        }
+        Mode::Regex => {
+            let pattern = value.as_str().ok_or("the expected value is no pattern")?;
+            let regex = regex::RegexBuilder::new(pattern)
+                .case_insensitive(expected.ignore_case)
+                .build()
+                .map_err(|error| error.to_string())?;
+            holds(regex.is_match(&as_text(output)), || {
+                format!("{} does not match", shorten(pattern))
+            })
+        }
+        Mode::JsonPath => {
+            let path = expected.path.as_deref().ok_or("there is no path")?;
+            let parsed = serde_json_path::JsonPath::parse(path).map_err(|error| error.to_string())?;
+            let json = as_json(output).ok_or("the answer is no JSON")?;
+            let found = parsed.query(&json).all();
+            match &expected.value {
+                None => holds(!found.is_empty(), || format!("{path} selects nothing")),
+                Some(value) => {
+                    let whole = Value::Array(found.iter().map(|&node| node.clone()).collect());
+                    let same = found.iter().any(|node| same_json(node, value)) || same_json(&whole, value);
+                    holds(same, || {
+                        let whole = if found.is_empty() {
+                            "nothing".to_owned()
+                        } else {
+                            whole.to_string()
+                        };
+                        format!(
+                            "{path} selects {}, not {}",
+                            shorten(&whole),
+                            shorten(&value.to_string())
+                        )
+                    })
+                }
+            }
+        }
+        Mode::Numeric => {
+            let wanted = value.as_f64().ok_or("the expected value is no number")?;
+            let found = number_in(output).ok_or("there is no number in the answer")?;
+            let allowed = expected
+                .tolerance
+                .unwrap_or(0.0)
+                .max(expected.relative_tolerance.unwrap_or(0.0) * wanted.abs());
+            // A tolerance of .1 must allow 1.1 for 1, although 1.1 − 1 is a little more in floats.
+            let slack = 4.0 * f64::EPSILON * wanted.abs().max(found.abs());
+            holds((found - wanted).abs() <= allowed + slack, || {
+                format!("{found} is not {wanted} within {allowed}")
+            })
+        }
+        Mode::JsonSchema => {
+            let json = as_json(output).ok_or("the answer is no JSON")?;
+            let validator = jsonschema::validator_for(value).map_err(|error| error.to_string())?;
+            validator.validate(&json).map_err(|error| {
+                let place = error.instance_path().to_string();
+                format!(
+                    "{}: {error}",
+                    if place.is_empty() { "the answer" } else { &place }
+                )
+            })
+        }
+        mode => Err(format!("{mode:?} is not about the answer")),
+    }
+}
+
+fn holds(condition: bool, why_not: impl FnOnce() -> String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(why_not()) }
+}
+
+fn describe(expected: &BenchmarkExpected) -> String {
+    match (expected.mode, &expected.value) {
+        (Mode::Contains | Mode::Regex | Mode::Exact, Some(value)) => {
+            format!("{:?} {}", expected.mode, shorten(&as_text(value))).to_lowercase()
+        }
+        (mode, _) => format!("{mode:?}").to_lowercase(),
+    }
+}

@@ -1,0 +1,46 @@
+//! Is the agent or skill still as good as it was? Suites of cases, what a run of them found, and verdicts about runs:
+//! a regression gate that knows noise, stopping rules, ablations, judges and reports.
+//!
+//! Everything takes texts and values that somebody else read. Nothing here runs a target, opens a file or reads a clock.
+//!
+//! | question | module |
+//! |---|---|
+//! | what is asked, what is right? | [`suite`], [`expected`], [`reader`], [`check`], [`schema`] |
+//! | is it still the same case? | [`hash`] |
+//! | is an answer right? | [`matching`] |
+//! | what did a run find? | [`run`], [`summary`] |
+//! | is it worse than before? | [`gate`] |
+
+#![expect(
+    clippy::float_cmp,
+    reason = "weights and scores of exactly 0 or 1 mean something of their own"
+)]
+
+pub mod check;
+mod compare_values;
+pub mod expected;
+pub mod gate;
+pub mod hash;
+pub mod matching;
+#[cfg(test)]
+mod matching_tests;
+pub mod reader;
+pub mod rubric;
+pub mod run;
+pub mod schema;
+pub mod suite;
+#[cfg(test)]
+mod suite_tests;
+pub mod summary;
+
+pub use check::{Problem, check_case, check_suite};
+pub use expected::{BenchmarkExpected, Direction, Mode};
+pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
+pub use hash::{canonical_json, case_hash, content_hash, suite_hash};
+pub use matching::{Answers, Assessment, Observed, Pending, assess, default_direction};
+pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
+pub use rubric::{Rubric, rubric_of};
+pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
+pub use schema::{case_schema, suite_schema};
+pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Source};
+pub use summary::{BenchmarkSummary, CaseSummary, Reliability, StatusCounts, summarize};
