@@ -5,6 +5,7 @@
 //! with its reasons out. It does no I/O, reads no clock, draws no hidden chance (a lint fence in `clippy.toml`
 //! checks that), so every answer can be replayed.
 
+pub mod bench;
 pub mod dialogue;
 pub mod explanation;
 pub mod ids;
