@@ -1,0 +1,3 @@
+//! Benchmarks: asking the systems under test.
+
+pub mod target;
