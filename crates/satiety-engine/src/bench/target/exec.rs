@@ -60,7 +60,7 @@ impl Exec {
 
     async fn attempt(&self, request: &Request) -> Result<Attempt, TargetError> {
         let workdir = self.workdirs.fresh(request, None)?;
-        let mut command = self.program.command(workdir.path())?;
+        let mut command = self.program.command(workdir.path());
         let mut input = Vec::new();
         match self.form {
             RequestForm::Json => request

@@ -75,16 +75,13 @@ impl Process {
     pub(super) async fn end(&mut self) -> Option<Exit> {
         let until = Instant::now() + GRACE;
         self.group.signal(Signal::TERM);
-        let status = match timeout(GRACE, self.child.wait()).await {
-            Ok(status) => status,
-            Err(_) => {
-                self.group.signal(Signal::KILL);
-                match timeout(KILL_TIME, self.child.wait()).await {
-                    Ok(status) => status,
-                    Err(_) => return None,
-                }
-            }
-        };
+        let mut ended = timeout(GRACE, self.child.wait()).await;
+        if ended.is_err() {
+            self.group.signal(Signal::KILL);
+            ended = timeout(KILL_TIME, self.child.wait()).await;
+        }
+        // Not even a kill ends a process that waits for a broken disk.
+        let status = ended.ok()?;
         self.group
             .end(until.saturating_duration_since(Instant::now()))
             .await;

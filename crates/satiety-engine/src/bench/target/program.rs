@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use satiety::bench::contract::TargetError;
 use tokio::process::Command;
 
 use super::{Environment, OpenError, Surroundings};
@@ -14,7 +13,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// A program that can be started any number of times.
 #[derive(Debug)]
 pub(super) struct Program {
-    program: PathBuf,
+    path: PathBuf,
     args: Vec<String>,
     base: PathBuf,
     env: Vec<(String, OsString)>,
@@ -37,13 +36,13 @@ impl Program {
         }
         let base = std::path::absolute(&surroundings.base)
             .map_err(|error| OpenError::description("command", format!("its folder: {error}")))?;
-        let program = if command.contains('/') {
+        let path = if command.contains('/') {
             base.join(command)
         } else {
             PathBuf::from(command)
         };
         Ok(Self {
-            program,
+            path,
             args: described.args.to_vec(),
             base,
             env: variables(described, &surroundings.environment),
@@ -51,8 +50,8 @@ impl Program {
     }
 
     /// The program ready to start with `workdir` as its folder, home and place for temporary files.
-    pub(super) fn command(&self, workdir: &Path) -> Result<Command, TargetError> {
-        let mut command = Command::new(&self.program);
+    pub(super) fn command(&self, workdir: &Path) -> Command {
+        let mut command = Command::new(&self.path);
         command.args(self.args.iter().map(|arg| self.filled(arg, workdir)));
         command
             .env_clear()
@@ -60,7 +59,7 @@ impl Program {
             .env("TMPDIR", workdir)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(workdir);
-        Ok(command)
+        command
     }
 
     fn filled(&self, arg: &str, workdir: &Path) -> OsString {

@@ -116,7 +116,7 @@ impl Pool {
 
     fn start(&self) -> Result<Worker, TargetError> {
         let home = self.workdirs.shared("worker")?;
-        let mut process = Process::start(self.program.command(home.path())?)?;
+        let mut process = Process::start(self.program.command(home.path()))?;
         let pipes = (
             process.child.stdin.take(),
             process.child.stdout.take(),
