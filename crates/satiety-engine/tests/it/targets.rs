@@ -34,10 +34,17 @@ impl Place {
             suite: self.path().to_owned(),
             scratch: self.path().join("scratch"),
             keep_workdirs: false,
-            environment: [("PATH", "/usr/bin:/bin"), ("ALLOWED", "yes"), ("SECRET", "no")]
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect(),
+            environment: [
+                ("PATH", "/usr/bin:/bin"),
+                ("ALLOWED", "yes"),
+                ("SECRET", "no"),
+                ("TOKEN", "Bearer t0ken"),
+            ]
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+            api_key: None,
+            anthropic_key: None,
         }
     }
 

@@ -4,10 +4,15 @@
 //! what went wrong is its outcome, with a kind that says whose failure it was. Retries, limits and caches are in
 //! [`super::limits`]; scoring knows nothing of any of this.
 
+mod chat;
 mod exec;
+mod http;
+mod mcp;
 mod pipes;
 mod process;
 mod program;
+mod replay;
+mod template;
 mod workdir;
 mod worker;
 
@@ -17,6 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use satiety::bench::contract::{Exit, Request, Response, TargetError, TargetSpec};
+use satiety_models::http::ApiKey;
 
 pub use self::workdir::Workdir;
 
@@ -33,6 +39,10 @@ pub struct Surroundings {
     pub keep_workdirs: bool,
     /// The variables that descriptions may name.
     pub environment: Environment,
+    /// The key for OpenAI-compatible endpoints, of the settings.
+    pub api_key: Option<ApiKey>,
+    /// The key for Anthropic's endpoints, of the settings.
+    pub anthropic_key: Option<ApiKey>,
 }
 
 /// Environment variables; never shown, since some are secrets.
@@ -115,6 +125,14 @@ pub enum Target {
     Exec(exec::Exec),
     /// Long-lived processes.
     Worker(worker::Pool),
+    /// An address that takes requests.
+    Http(http::Http),
+    /// A chat model.
+    Chat(chat::ChatTarget),
+    /// A tool of an MCP server.
+    Mcp(mcp::Mcp),
+    /// Recorded answers.
+    Replay(replay::Replay),
     /// The goal comes back.
     Echo,
 }
@@ -125,8 +143,11 @@ impl Target {
         Ok(match spec {
             TargetSpec::Exec(spec) => Self::Exec(exec::Exec::open(spec, surroundings)?),
             TargetSpec::Worker(spec) => Self::Worker(worker::Pool::open(spec, surroundings)?),
+            TargetSpec::Http(spec) => Self::Http(http::Http::open(spec, surroundings)?),
+            TargetSpec::Chat(spec) => Self::Chat(chat::ChatTarget::open(spec, surroundings)?),
+            TargetSpec::Mcp(spec) => Self::Mcp(mcp::Mcp::open(spec, surroundings)?),
+            TargetSpec::Replay(spec) => Self::Replay(replay::Replay::open(spec, surroundings)?),
             TargetSpec::Echo(_) => Self::Echo,
-            _ => return Err(OpenError::description("type", "is not known")),
         })
     }
 
@@ -135,6 +156,10 @@ impl Target {
         match self {
             Self::Exec(target) => target.call(request).await,
             Self::Worker(target) => target.call(request).await,
+            Self::Http(target) => target.call(request).await,
+            Self::Chat(target) => target.call(request).await,
+            Self::Mcp(target) => target.call(request).await,
+            Self::Replay(target) => target.call(request),
             Self::Echo => Attempt::bare(Ok(Response::text(request.input.goal.as_str())), Duration::ZERO),
         }
     }
@@ -143,7 +168,8 @@ impl Target {
     pub async fn close(&self) {
         match self {
             Self::Worker(target) => target.close().await,
-            Self::Exec(_) | Self::Echo => {}
+            Self::Mcp(target) => target.close().await,
+            Self::Exec(_) | Self::Http(_) | Self::Chat(_) | Self::Replay(_) | Self::Echo => {}
         }
     }
 }

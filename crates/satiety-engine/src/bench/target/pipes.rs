@@ -1,5 +1,7 @@
 //! Reading what a process writes without letting it fill our memory.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// How much of stderr is kept.
@@ -80,6 +82,18 @@ impl Tail {
         let text = String::from_utf8_lossy(&self.0).into_owned();
         self.0.clear();
         text
+    }
+}
+
+/// Reads to the end, for whoever asks meanwhile.
+pub(super) async fn keep_tail(mut from: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
+    let mut chunk = Vec::with_capacity(4 << 10);
+    loop {
+        chunk.clear();
+        match from.read_buf(&mut chunk).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => tail.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk),
+        }
     }
 }
 

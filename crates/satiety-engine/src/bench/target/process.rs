@@ -162,6 +162,8 @@ mod orphans {
 
     /// A daemon may fork while it is being ended; this many generations are followed.
     const GENERATIONS: usize = 50;
+    /// How often a killed process is looked at before it is given up.
+    const PATIENCE: usize = 500;
 
     /// From now on processes whose parents have ended are ours, not the first process's of the system.
     pub(super) fn adopt() {
@@ -183,9 +185,18 @@ mod orphans {
             for pid in &found {
                 let _ = kill_process(*pid, Signal::KILL);
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
             for pid in found {
-                let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+                cleared(pid).await;
+            }
+        }
+    }
+
+    /// Waits until a killed process has gone: only then are its children ours, to be found in the next round.
+    async fn cleared(pid: Pid) {
+        for _ in 0..PATIENCE {
+            match waitpid(Some(pid), WaitOptions::NOHANG) {
+                Ok(None) => tokio::time::sleep(Duration::from_millis(2)).await,
+                Ok(Some(_)) | Err(_) => return,
             }
         }
     }

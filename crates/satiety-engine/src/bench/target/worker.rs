@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use satiety::bench::contract::parse::from_line;
 use satiety::bench::contract::spec::WorkerSpec;
 use satiety::bench::contract::{ErrorKind, Exit, Request, TargetError};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::exec::{too_long, too_much, unanswered};
-use super::pipes::Tail;
+use super::pipes::{Tail, keep_tail};
 use super::process::{Process, exit};
 use super::program::{Described, Program};
 use super::workdir::{Workdir, Workdirs};
@@ -252,16 +252,5 @@ fn died(exit: Option<Exit>, line: &[u8]) -> TargetError {
             ErrorKind::Protocol,
             "the worker ended in the middle of its answer",
         ),
-    }
-}
-
-async fn keep_tail(mut from: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
-    let mut chunk = Vec::with_capacity(4 << 10);
-    loop {
-        chunk.clear();
-        match from.read_buf(&mut chunk).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => tail.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk),
-        }
     }
 }
