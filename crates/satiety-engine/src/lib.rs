@@ -3,6 +3,7 @@
 //! The engine reads what is needed, asks the library what follows from it, records that and returns it. Surfaces
 //! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
 
+pub mod bench;
 pub mod database;
 pub mod dialogue;
 pub mod doctor;

@@ -1,3 +1,5 @@
 //! One binary for all integration tests of the crate.
 #![expect(clippy::unwrap_used, reason = "inside tests a panic is the message")]
 mod extraction;
+mod remote_targets;
+mod targets;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | what is asked, what is right? | [`suite`], [`expected`], [`reader`], [`check`], [`schema`] |
 //! | is it still the same case? | [`hash`] |
+//! | what does the system under test see? | [`contract`] |
 //! | is an answer right? | [`matching`] |
 //! | what did a run find? | [`run`], [`summary`] |
 //! | is it worse than before? | [`gate`] |
@@ -18,6 +19,7 @@
 
 pub mod check;
 mod compare_values;
+pub mod contract;
 pub mod expected;
 pub mod gate;
 pub mod hash;

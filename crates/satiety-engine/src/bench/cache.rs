@@ -1,0 +1,180 @@
+//! Answers that need not be paid for twice, and what makes two questions the same.
+//!
+//! A key is made of content: the target's description with the files it names, the input, the variant, the repeat and
+//! the seed. So another suite with the same case finds the answer, a changed agent does not, and no repeat is ever
+//! answered with another repeat's output.
+
+use std::fmt;
+use std::path::Path;
+use std::pin::Pin;
+
+use satiety::bench::contract::spec::{ExecSpec, McpSpec, ReplaySpec, WorkerSpec};
+use satiety::bench::contract::{Request, Response, TargetSpec};
+use serde_json::json;
+
+/// The pending answer of a [`ResponseCache`].
+pub type CacheFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Remembers answers. One that fails forgets: a cache never fails a run.
+pub trait ResponseCache: fmt::Debug + Send + Sync {
+    /// The answer that was put under the key.
+    fn get<'a>(&'a self, key: &'a str) -> CacheFuture<'a, Option<Response>>;
+    /// Keeps an answer.
+    fn put<'a>(&'a self, key: &'a str, response: &'a Response) -> CacheFuture<'a, ()>;
+}
+
+/// The hash of a target's configuration: the description and the content of the files that it names.
+pub fn target_hash(spec: &TargetSpec, base: &Path) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"satiety target v1\n");
+    // A description always has a JSON form: its maps have text for keys.
+    hasher.update(&serde_json::to_vec(spec).unwrap_or_default());
+    for file in named_files(spec) {
+        add(&mut hasher, base, &file.replace("{{base}}/", ""));
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// The key of an answer. `suite` is where the case's files are; their content is part of the question.
+pub fn cache_key(target_hash: &str, request: &Request, suite: &Path) -> String {
+    let question = json!({
+        "target": target_hash,
+        "input": request.input,
+        "variant": request.variant,
+        "skill_dir": request.skill_dir,
+        "repeat": request.repeat,
+        "seed": request.seed,
+    });
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"satiety answer v1\n");
+    hasher.update(question.to_string().as_bytes());
+    for file in &request.input.files {
+        add(&mut hasher, suite, file);
+    }
+    if let Some(skill) = &request.skill_dir {
+        add(&mut hasher, Path::new(""), skill);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// What a description names and may change without the description changing.
+fn named_files(spec: &TargetSpec) -> Vec<&str> {
+    fn all<'a>(command: &'a str, args: &'a [String], files: &'a [String]) -> Vec<&'a str> {
+        let script = Some(command).filter(|command| command.contains('/'));
+        script
+            .into_iter()
+            .chain(args.iter().map(String::as_str))
+            .chain(files.iter().map(String::as_str))
+            .collect()
+    }
+    match spec {
+        TargetSpec::Exec(ExecSpec {
+            command, args, files, ..
+        })
+        | TargetSpec::Worker(WorkerSpec {
+            command, args, files, ..
+        }) => all(command, args, files),
+        TargetSpec::Mcp(McpSpec { command, args, .. }) => {
+            all(command.as_deref().unwrap_or_default(), args, &[])
+        }
+        TargetSpec::Replay(ReplaySpec { file }) => vec![file],
+        TargetSpec::Http(_) | TargetSpec::Chat(_) | TargetSpec::Echo(_) => Vec::new(),
+    }
+}
+
+/// Adds a file or a folder's files in order of their names; what is not there adds its name alone.
+fn add(hasher: &mut blake3::Hasher, base: &Path, name: &str) {
+    let path = base.join(name);
+    if path.is_dir() {
+        let mut names: Vec<_> = fs_err::read_dir(&path)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+            .collect();
+        names.sort();
+        for name in names {
+            add(hasher, &path, &name);
+        }
+    } else if let Ok(content) = fs_err::read(&path) {
+        for part in [name.as_bytes(), &content] {
+            // With its length first, so that no two lists of parts look the same.
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_changes_the_question_changes_the_key() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("in.txt"), "one").unwrap();
+        let mut first = Request {
+            suite_id: "a".into(),
+            case_id: "x".into(),
+            variant: "control".into(),
+            ..Request::default()
+        };
+        first.input.goal = "goal".into();
+        first.input.files = vec!["in.txt".into()];
+        let key = |request: &Request| cache_key("hash", request, folder.path());
+        let same = Request {
+            suite_id: "b".into(),
+            case_id: "y".into(),
+            run_id: "other".into(),
+            attempt: 3,
+            deadline_ms: 9,
+            ..first.clone()
+        };
+        assert_eq!(key(&first), key(&same));
+        let mut other_goal = first.clone();
+        other_goal.input.goal = "goal ".into();
+        let others = [
+            Request {
+                repeat: 1,
+                ..first.clone()
+            },
+            Request {
+                seed: 1,
+                ..first.clone()
+            },
+            Request {
+                variant: "b".into(),
+                ..first.clone()
+            },
+            Request {
+                skill_dir: Some("s".into()),
+                ..first.clone()
+            },
+            other_goal,
+        ];
+        let mut keys: Vec<String> = others.iter().map(key).collect();
+        keys.push(key(&first));
+        keys.push(cache_key("hash2", &first, folder.path()));
+        fs_err::write(folder.path().join("in.txt"), "two").unwrap();
+        keys.push(key(&first));
+        let count = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+    }
+
+    #[test]
+    fn a_changed_agent_is_another_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec: TargetSpec = serde_json::from_value(json!({
+            "type": "exec", "command": "python3", "args": ["{{base}}/agent.py"]
+        }))
+        .unwrap();
+        let hash = || target_hash(&spec, folder.path());
+        let none = hash();
+        fs_err::write(folder.path().join("agent.py"), "print(1)").unwrap();
+        let one = hash();
+        assert_eq!(one, hash());
+        fs_err::write(folder.path().join("agent.py"), "print(2)").unwrap();
+        assert!(none != one && one != hash());
+    }
+}

@@ -1,0 +1,390 @@
+//! How fast a target may be asked: calls at a time, requests and tokens a minute, all of it less when it says "too much".
+//!
+//! Nobody polls: a call waits for a permit, then sleeps until the slot that was reserved for it. The arithmetic is in
+//! [`Lane`] and [`Window`], which get the time as an argument.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use satiety::bench::contract::{ErrorKind, TargetError, Usage};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep};
+
+/// What the caller allows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Calls at a time.
+    pub concurrency: u32,
+    /// Requests a minute.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens a minute, read and written.
+    pub tokens_per_minute: Option<u64>,
+    /// Further attempts after a failure that is worth one.
+    pub max_retries: u32,
+    /// The pause before the first of them, in milliseconds; it doubles each time.
+    pub first_pause_ms: u64,
+    /// The longest pause, in milliseconds. A target that asks for more gets no further attempt.
+    pub longest_pause_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            concurrency: 4,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            max_retries: 3,
+            first_pause_ms: 500,
+            longest_pause_ms: 60_000,
+        }
+    }
+}
+
+/// The gate that every call to one target passes.
+#[derive(Debug)]
+pub struct Gate {
+    permits: Semaphore,
+    state: Mutex<State>,
+    begun: Instant,
+}
+
+#[derive(Debug)]
+struct State {
+    window: Window,
+    requests: Option<Lane>,
+    tokens: Option<TokenLane>,
+    /// Nobody is asked before this.
+    resume_at: Duration,
+    /// Permits that are out and will not come back.
+    debt: usize,
+}
+
+/// Leave to make one call. Give it back with [`Gate::settle`]; dropping it gives it back without a word on how it went.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    gate: &'a Gate,
+    permit: Option<SemaphorePermit<'a>>,
+    issued: Duration,
+    tokens: f64,
+}
+
+impl Gate {
+    /// A gate with these limits; a concurrency of 0 is taken for 1.
+    pub fn new(limits: &Limits) -> Self {
+        let concurrency = limits.concurrency.max(1);
+        Self {
+            permits: Semaphore::new(concurrency as usize),
+            state: Mutex::new(State {
+                window: Window::new(f64::from(concurrency)),
+                requests: limits
+                    .requests_per_minute
+                    .map(|rate| Lane::new(f64::from(rate.max(1)))),
+                tokens: limits.tokens_per_minute.map(|rate| TokenLane {
+                    lane: Lane::new(rate.max(1) as f64),
+                    typical: None,
+                }),
+                resume_at: Duration::ZERO,
+                debt: 0,
+            }),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Waits until a call may be made. `expected_tokens` is a guess for a first call; later the target's own mean is used.
+    pub async fn enter(&self, expected_tokens: f64) -> Pass<'_> {
+        // The semaphore is never closed, so there is always a permit; without one the call would simply go ahead.
+        let permit = self.permits.acquire().await.ok();
+        let (wait, tokens) = {
+            let now = self.begun.elapsed();
+            let mut state = self.state();
+            let tokens = state
+                .tokens
+                .as_ref()
+                .map_or(0.0, |lane| lane.typical.unwrap_or(expected_tokens));
+            let mut at = state.resume_at.max(now);
+            if let Some(lane) = &mut state.requests {
+                at = at.max(lane.reserve(now, 1.0));
+            }
+            if let Some(lane) = &mut state.tokens {
+                at = at.max(lane.lane.reserve(now, tokens));
+            }
+            (at.saturating_sub(now), tokens)
+        };
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        Pass {
+            gate: self,
+            permit,
+            issued: self.begun.elapsed(),
+            tokens,
+        }
+    }
+
+    /// Learns from how a call went and gives the permit back.
+    pub fn settle(&self, pass: Pass<'_>, outcome: Result<Option<Usage>, &TargetError>) {
+        let now = self.begun.elapsed();
+        let mut state = self.state();
+        match outcome {
+            Ok(usage) => {
+                let before = state.window.size();
+                state.window.grow();
+                let more = state.window.size().saturating_sub(before);
+                let forgiven = more.min(state.debt);
+                state.debt -= forgiven;
+                self.permits.add_permits(more - forgiven);
+                if let (Some(lane), Some(used)) =
+                    (&mut state.tokens, usage.and_then(|usage| usage.total_tokens()))
+                {
+                    lane.learn(pass.tokens, used as f64);
+                }
+            }
+            Err(error) if matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Overloaded) => {
+                if let Some(pause) = error.retry_after_ms {
+                    state.resume_at = state.resume_at.max(now + Duration::from_millis(pause));
+                }
+                let before = state.window.size();
+                state.window.cut(now, pass.issued);
+                let fewer = before.saturating_sub(state.window.size());
+                let gone = self.permits.forget_permits(fewer);
+                state.debt += fewer - gone;
+            }
+            Err(_) => {}
+        }
+        drop(state);
+        drop(pass);
+    }
+
+    /// Calls at a time that are allowed now.
+    pub fn allowed(&self) -> usize {
+        self.state().window.size()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut state = self.gate.state();
+        if state.debt > 0
+            && let Some(permit) = self.permit.take()
+        {
+            state.debt -= 1;
+            permit.forget();
+        }
+    }
+}
+
+/// Calls at a time: one more for each round of successes, half as many when the target says "too much" (additive
+/// increase, multiplicative decrease).
+#[derive(Debug, Clone, PartialEq)]
+struct Window {
+    allowed: f64,
+    most: f64,
+    last_cut: Option<Duration>,
+}
+
+impl Window {
+    fn new(most: f64) -> Self {
+        Self {
+            allowed: most,
+            most,
+            last_cut: None,
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and a u32"
+    )]
+    fn size(&self) -> usize {
+        self.allowed as usize
+    }
+
+    fn grow(&mut self) {
+        self.allowed = (self.allowed + 1.0 / self.allowed).min(self.most);
+    }
+
+    /// Calls that were under way when the window was cut say nothing about the smaller one.
+    fn cut(&mut self, now: Duration, issued: Duration) {
+        if self.last_cut.is_none_or(|cut| issued > cut) {
+            self.allowed = (self.allowed / 2.0).max(1.0);
+            self.last_cut = Some(now);
+        }
+    }
+}
+
+/// A rate as a queue of slots (the generic cell rate algorithm), with bursts of up to two seconds' worth.
+#[derive(Debug, Clone, PartialEq)]
+struct Lane {
+    /// Seconds that one unit takes.
+    unit: f64,
+    /// Seconds after the beginning when everything that was let through would be paid off.
+    paid: f64,
+    burst: f64,
+}
+
+impl Lane {
+    const BURST_SECONDS: f64 = 2.0;
+
+    fn new(per_minute: f64) -> Self {
+        let unit = 60.0 / per_minute;
+        Self {
+            unit,
+            paid: 0.0,
+            burst: Self::BURST_SECONDS,
+        }
+    }
+
+    /// When `cost` units may go.
+    fn reserve(&mut self, now: Duration, cost: f64) -> Duration {
+        let now = now.as_secs_f64();
+        let start = self.paid.max(now);
+        self.paid = start + cost * self.unit;
+        // A single call may exceed the burst, or it would never go.
+        Duration::try_from_secs_f64((self.paid - self.burst.max(cost * self.unit)).max(now))
+            .unwrap_or_default()
+    }
+}
+
+/// Tokens are known only afterwards: a call reserves what is typical and the difference is settled when it is known.
+#[derive(Debug)]
+struct TokenLane {
+    lane: Lane,
+    typical: Option<f64>,
+}
+
+impl TokenLane {
+    fn learn(&mut self, reserved: f64, used: f64) {
+        self.lane.paid += (used - reserved) * self.lane.unit;
+        self.typical = Some(self.typical.map_or(used, |typical| 0.8 * typical + 0.2 * used));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_lane_lets_a_burst_through_and_then_keeps_the_rate() {
+        let mut lane = Lane::new(60.0);
+        let at: Vec<f64> = (0..5)
+            .map(|_| lane.reserve(Duration::ZERO, 1.0).as_secs_f64())
+            .collect();
+        assert_eq!(at, [0.0, 0.0, 1.0, 2.0, 3.0]);
+        // After a rest the burst is there again.
+        let later = Duration::from_secs(100);
+        assert_eq!(lane.reserve(later, 1.0), later);
+        assert_eq!(lane.reserve(later, 1.0), later);
+        assert_eq!(lane.reserve(later, 1.0), later + Duration::from_secs(1));
+        // One call that is larger than any burst goes, and is paid for by the next.
+        let mut lane = Lane::new(60.0);
+        assert_eq!(lane.reserve(Duration::ZERO, 30.0), Duration::ZERO);
+        assert_eq!(lane.reserve(Duration::ZERO, 1.0), Duration::from_secs(29));
+    }
+
+    proptest! {
+        #[test]
+        fn no_minute_holds_more_than_the_rate_and_a_burst(
+            rate in 1_u32..600, gaps in proptest::collection::vec(0_u64..2000, 1..200)
+        ) {
+            let mut lane = Lane::new(f64::from(rate));
+            let mut now = 0;
+            let mut slots = Vec::new();
+            for gap in gaps {
+                now += gap;
+                slots.push(lane.reserve(Duration::from_millis(now), 1.0).as_secs_f64());
+            }
+            let burst = (Lane::BURST_SECONDS * f64::from(rate) / 60.0).max(1.0);
+            for (i, start) in slots.iter().enumerate() {
+                let within = slots.iter().skip(i).filter(|slot| **slot < start + 60.0).count();
+                prop_assert!(within as f64 <= f64::from(rate) + burst + 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_halves_once_a_wave_and_grows_by_one_a_round() {
+        let seconds = Duration::from_secs;
+        let mut window = Window::new(16.0);
+        window.cut(seconds(1), seconds(0));
+        window.cut(seconds(1), seconds(0));
+        assert_eq!(
+            window.size(),
+            8,
+            "a second failure of the same wave does not count"
+        );
+        window.cut(seconds(3), seconds(2));
+        assert_eq!(window.size(), 4);
+        for _ in 0..5 {
+            window.grow();
+        }
+        assert_eq!(window.size(), 5);
+        for n in 4..20 {
+            window.cut(seconds(n), seconds(n));
+        }
+        assert_eq!(window.size(), 1);
+        for _ in 0..1000 {
+            window.grow();
+        }
+        assert_eq!(window.size(), 16);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gate_takes_permits_away_and_gives_them_back() {
+        let gate = Gate::new(&Limits {
+            concurrency: 4,
+            ..Limits::default()
+        });
+        let mut passes = Vec::new();
+        for _ in 0..4 {
+            passes.push(gate.enter(0.0).await);
+        }
+        assert!(gate.permits.try_acquire().is_err());
+        let busy = TargetError {
+            retry_after_ms: Some(5000),
+            ..TargetError::new(ErrorKind::RateLimit, "slow down")
+        };
+        for pass in passes.drain(..) {
+            gate.settle(pass, Err(&busy));
+        }
+        assert_eq!((gate.allowed(), gate.permits.available_permits()), (2, 2));
+        let before = Instant::now();
+        for _ in 0..20 {
+            let pass = gate.enter(0.0).await;
+            gate.settle(pass, Ok(None));
+        }
+        assert!(
+            before.elapsed() >= Duration::from_secs(4),
+            "Retry-After holds for everybody"
+        );
+        assert_eq!((gate.allowed(), gate.permits.available_permits()), (4, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_are_settled_when_they_are_known() {
+        let gate = Gate::new(&Limits {
+            tokens_per_minute: Some(6000),
+            ..Limits::default()
+        });
+        let used = |tokens| Usage {
+            output_tokens: Some(tokens),
+            ..Usage::default()
+        };
+        let before = Instant::now();
+        for _ in 0..5 {
+            let pass = gate.enter(100.0).await;
+            gate.settle(pass, Ok(Some(used(1000))));
+        }
+        // 5 x 1000 tokens at 100 a second, less the burst and the last, which nobody waited for.
+        let waited = before.elapsed().as_secs_f64();
+        assert!((30.0..=50.0).contains(&waited), "{waited}");
+    }
+}

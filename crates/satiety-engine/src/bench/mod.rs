@@ -1,0 +1,6 @@
+//! Benchmarks: asking the systems under test.
+
+pub mod ask;
+pub mod cache;
+pub mod limits;
+pub mod target;

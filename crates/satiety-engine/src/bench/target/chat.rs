@@ -1,0 +1,139 @@
+//! A chat model as the system under test. Retries are left to the caller, so that each attempt is on record.
+
+use std::time::{Duration, Instant};
+
+use satiety::bench::contract::spec::ChatSpec;
+use satiety::bench::contract::{ErrorKind, Request, Response, TargetError, Usage};
+use satiety_models::Chat;
+use satiety_models::chat::{self, ChatError, ChatMessage, ChatRequest, Provider, Spec};
+use satiety_models::http::{ApiKey, HttpSettings, TransportError};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::exec::too_long;
+use super::{Attempt, OpenError, Surroundings};
+
+/// Above any deadline; the deadline itself is kept here, around the whole exchange.
+const LONGEST: Duration = Duration::from_hours(24);
+
+/// The target.
+#[derive(Debug)]
+pub struct ChatTarget {
+    model: Box<dyn Chat>,
+    spec: ChatSpec,
+}
+
+impl ChatTarget {
+    pub(super) fn open(spec: &ChatSpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
+        let bad = |error: ChatError| OpenError::description("model", error.to_string());
+        let parsed: Spec = spec.model.parse().map_err(bad)?;
+        let api_key = match &spec.key_env {
+            Some(name) => {
+                let key = surroundings.environment.get(name).ok_or_else(|| {
+                    OpenError::description("key_env", format!("the environment variable {name} is not set"))
+                })?;
+                Some(ApiKey::new(key))
+            }
+            None => match parsed.provider {
+                Provider::Anthropic => surroundings.anthropic_key.clone(),
+                Provider::OpenAi | Provider::Ollama => surroundings.api_key.clone(),
+            },
+        };
+        let settings = HttpSettings {
+            api_key,
+            timeout: LONGEST,
+            retries: 0,
+            ..HttpSettings::default()
+        };
+        Ok(Self {
+            model: chat::open(&parsed, settings).map_err(bad)?,
+            spec: spec.clone(),
+        })
+    }
+
+    pub(super) async fn call(&self, request: &Request) -> Attempt {
+        let question = match self.question(request) {
+            Ok(question) => question,
+            Err(error) => return Attempt::bare(Err(error), Duration::ZERO),
+        };
+        let started = Instant::now();
+        let limit = Duration::from_millis(request.deadline_ms);
+        let outcome = match timeout(limit, self.model.complete(question)).await {
+            Ok(Ok(answer)) => Ok(Response {
+                usage: Some(Usage {
+                    input_tokens: answer.usage.input_tokens,
+                    output_tokens: answer.usage.output_tokens,
+                    cache_read_tokens: None,
+                    requests: Some(1),
+                }),
+                ..Response::text(answer.text)
+            }),
+            Ok(Err(error)) => Err(failed(&error)),
+            Err(_) => Err(too_long(request.deadline_ms)),
+        };
+        Attempt::bare(outcome, started.elapsed())
+    }
+
+    /// Instructions, the conversation so far, then context and goal.
+    fn question(&self, request: &Request) -> Result<ChatRequest, TargetError> {
+        let mut messages: Vec<ChatMessage> = self.spec.system.iter().map(ChatMessage::system).collect();
+        for message in &request.input.messages {
+            let words = message.content.as_str();
+            messages.push(match message.role.as_str() {
+                "system" => ChatMessage::system(words),
+                "user" => ChatMessage::user(words),
+                "assistant" => ChatMessage::assistant(words),
+                other => {
+                    return Err(TargetError::new(
+                        ErrorKind::Harness,
+                        format!("a message has the role `{other}`; it must be system, user or assistant"),
+                    ));
+                }
+            });
+        }
+        let context: Vec<String> = request
+            .input
+            .context
+            .iter()
+            .map(|item| match item {
+                Value::String(words) => words.clone(),
+                other => other.to_string(),
+            })
+            .collect();
+        messages.push(ChatMessage::user(if context.is_empty() {
+            request.input.goal.clone()
+        } else {
+            format!("Context:\n{}\n\n{}", context.join("\n\n"), request.input.goal)
+        }));
+        Ok(ChatRequest {
+            messages,
+            temperature: self.spec.temperature,
+            max_tokens: self.spec.max_tokens,
+            schema: None,
+        })
+    }
+}
+
+fn failed(error: &ChatError) -> TargetError {
+    let message = super::http::with_causes(error);
+    let (kind, pause) = match error {
+        ChatError::Transport(TransportError::Status {
+            status, retry_after, ..
+        }) => (super::http::kind_of_status(*status), *retry_after),
+        ChatError::Transport(TransportError::Unreachable { .. } | TransportError::Timeout { .. }) => {
+            (ErrorKind::Infra, None)
+        }
+        ChatError::Transport(TransportError::BadAnswer { .. }) => (ErrorKind::Protocol, None),
+        ChatError::Refused { .. } => (ErrorKind::Refusal, None),
+        ChatError::Empty { .. } | ChatError::CutOff { .. } | ChatError::NotJson { .. } => {
+            (ErrorKind::Target, None)
+        }
+        // A wrong name, address or key says nothing about the model.
+        _ => (ErrorKind::Harness, None),
+    };
+    TargetError {
+        kind,
+        message,
+        retry_after_ms: pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
+    }
+}

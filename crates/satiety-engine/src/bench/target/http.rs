@@ -1,0 +1,221 @@
+//! The request posted to an address, and what HTTP's ways of failing mean.
+
+use std::time::{Duration, Instant};
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Url};
+use satiety::bench::contract::parse::{from_object, from_stdout, usage_of};
+use satiety::bench::contract::spec::HttpSpec;
+use satiety::bench::contract::{ErrorKind, Request, Response, TargetError};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::exec::{too_long, too_much};
+use super::template::fill;
+use super::{Attempt, OpenError, Surroundings};
+
+/// How much of an error page is shown.
+const SHOWN: usize = 300;
+
+/// The target.
+#[derive(Debug)]
+pub struct Http {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    spec: HttpSpec,
+}
+
+impl Http {
+    pub(super) fn open(spec: &HttpSpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
+        for (key, pointer) in [
+            ("output_pointer", &spec.output_pointer),
+            ("usage_pointer", &spec.usage_pointer),
+        ] {
+            if pointer
+                .as_ref()
+                .is_some_and(|pointer| !pointer.is_empty() && !pointer.starts_with('/'))
+            {
+                return Err(OpenError::description(key, "a JSON Pointer starts with `/`"));
+            }
+        }
+        Ok(Self {
+            client: client()?,
+            url: address(&spec.url)?,
+            headers: headers(spec, surroundings)?,
+            spec: spec.clone(),
+        })
+    }
+
+    pub(super) async fn call(&self, request: &Request) -> Attempt {
+        let started = Instant::now();
+        let limit = Duration::from_millis(request.deadline_ms);
+        let outcome = match timeout(limit, self.exchange(request)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(too_long(request.deadline_ms)),
+        };
+        Attempt::bare(outcome, started.elapsed())
+    }
+
+    async fn exchange(&self, request: &Request) -> Result<Response, TargetError> {
+        let post = self.client.post(self.url.clone()).headers(self.headers.clone());
+        let post = match &self.spec.body {
+            Some(template) => post.json(&fill(template, request, None)?),
+            None => post.json(request),
+        };
+        let broken = |error: reqwest::Error| {
+            // The address inside reqwest's error may hold a password.
+            let error = error.without_url();
+            let kind = if error.is_builder() {
+                ErrorKind::Harness
+            } else {
+                ErrorKind::Infra
+            };
+            TargetError::new(kind, with_causes(&error))
+        };
+        let mut response = post.send().await.map_err(broken)?;
+        let status = response.status();
+        let pause = retry_after(response.headers());
+        let limit = usize::try_from(self.spec.max_output_bytes).unwrap_or(usize::MAX);
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            body.extend_from_slice(&chunk);
+            if body.len() > limit {
+                return Err(too_much(self.spec.max_output_bytes));
+            }
+        }
+        if !status.is_success() {
+            let shown = String::from_utf8_lossy(body.get(..SHOWN).unwrap_or(&body)).into_owned();
+            return Err(TargetError {
+                kind: kind_of_status(status.as_u16()),
+                message: format!("it answered {}: {}", status.as_u16(), shown.trim()),
+                retry_after_ms: pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
+            });
+        }
+        self.read(&body)
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Response, TargetError> {
+        if self.spec.output_pointer.is_none() && self.spec.usage_pointer.is_none() {
+            return from_stdout(body);
+        }
+        let wrong = |reason: String| TargetError::new(ErrorKind::Protocol, reason);
+        let value: Value = serde_json::from_slice(body)
+            .map_err(|error| wrong(format!("the answer is not JSON: {error}")))?;
+        let usage = self
+            .spec
+            .usage_pointer
+            .as_ref()
+            .and_then(|pointer| usage_of(value.pointer(pointer)?.as_object()?));
+        let mut response = match &self.spec.output_pointer {
+            Some(pointer) => Response {
+                output: value
+                    .pointer(pointer)
+                    .cloned()
+                    .ok_or_else(|| wrong(format!("the answer has nothing at `{pointer}`")))?,
+                // Where no place is told, tokens may be where they usually are.
+                usage: value.as_object().and_then(usage_of),
+                ..Response::default()
+            },
+            None => match value {
+                Value::Object(object) => from_object(object)?,
+                other => Response {
+                    output: other,
+                    ..Response::default()
+                },
+            },
+        };
+        response.usage = usage.or(response.usage);
+        Ok(response)
+    }
+}
+
+/// What an HTTP status that is no success means. A plain 500 is the system's own failure; what stands before it
+/// (proxies, queues) speaks with the others.
+pub(super) fn kind_of_status(status: u16) -> ErrorKind {
+    match status {
+        429 => ErrorKind::RateLimit,
+        503 | 529 => ErrorKind::Overloaded,
+        408 | 425 | 502 | 504 | 520..=527 => ErrorKind::Infra,
+        401 | 403 | 407 => ErrorKind::Harness,
+        _ => ErrorKind::Target,
+    }
+}
+
+/// A client that works whatever else in the process speaks TLS.
+pub(super) fn client() -> Result<Client, OpenError> {
+    // Another part of the program may have been first; any provider will do.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .user_agent(concat!("satiety/", env!("CARGO_PKG_VERSION")))
+        // A redirect would turn the POST into a GET and lose the request.
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .map_err(|error| OpenError::description("url", with_causes(&error)))
+}
+
+/// An address that can be posted to.
+pub(super) fn address(url: &str) -> Result<Url, OpenError> {
+    let parsed = Url::parse(url).map_err(|error| OpenError::description("url", error.to_string()))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(OpenError::description(
+            "url",
+            "expected an http:// or https:// address",
+        ));
+    }
+    Ok(parsed)
+}
+
+fn headers(spec: &HttpSpec, surroundings: &Surroundings) -> Result<HeaderMap, OpenError> {
+    let mut headers = HeaderMap::new();
+    let name_of = |name: &str| {
+        HeaderName::try_from(name)
+            .map_err(|_| OpenError::description("headers", format!("`{name}` is no header's name")))
+    };
+    for (name, value) in &spec.headers {
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            OpenError::description("headers", format!("the value of `{name}` fits no header"))
+        })?;
+        headers.insert(name_of(name)?, value);
+    }
+    for (name, variable) in &spec.secret_headers {
+        let secret = surroundings.environment.get(variable).ok_or_else(|| {
+            OpenError::description(
+                "secret_headers",
+                format!("the environment variable {variable} is not set"),
+            )
+        })?;
+        let mut value = HeaderValue::from_str(secret.trim()).map_err(|_| {
+            OpenError::description(
+                "secret_headers",
+                format!("the value of {variable} fits no header"),
+            )
+        })?;
+        value.set_sensitive(true);
+        headers.insert(name_of(name)?, value);
+    }
+    Ok(headers)
+}
+
+/// `Retry-After` as seconds or as a date (RFC 9110, section 10.2.3); what is neither is ignored.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new()
+        .parse_timestamp(value)
+        .ok()?;
+    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
+}
+
+/// An error and its causes in one line.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

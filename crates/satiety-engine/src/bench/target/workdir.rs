@@ -1,0 +1,149 @@
+//! A folder for each case and repeat, with the files the case brings.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use satiety::bench::contract::{ErrorKind, Request, TargetError};
+
+use super::Surroundings;
+
+/// A folder that goes when this is dropped, unless it is to be kept.
+#[derive(Debug)]
+pub struct Workdir {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Workdir {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Workdir {
+    fn drop(&mut self) {
+        if !self.keep {
+            // A folder that cannot be removed is litter, and no reason to lose a result.
+            let _ = fs_err::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Makes working folders.
+#[derive(Debug)]
+pub(super) struct Workdirs {
+    base: PathBuf,
+    suite: PathBuf,
+    scratch: PathBuf,
+    keep: bool,
+    /// Files of the target that every folder gets.
+    files: Vec<String>,
+}
+
+impl Workdirs {
+    pub(super) fn new(surroundings: &Surroundings, files: &[String]) -> Self {
+        Self {
+            base: surroundings.base.clone(),
+            suite: surroundings.suite.clone(),
+            scratch: surroundings.scratch.clone(),
+            keep: surroundings.keep_workdirs,
+            files: files.to_vec(),
+        }
+    }
+
+    /// Whether a case needs a folder even where folders are not made for all.
+    pub(super) fn are_needed(&self, request: &Request) -> bool {
+        !self.files.is_empty() || !request.input.files.is_empty()
+    }
+
+    /// A folder for something that outlives a case.
+    pub(super) fn shared(&self, name: &str) -> Result<Workdir, TargetError> {
+        self.make(&self.scratch, name)
+    }
+
+    /// A fresh folder with the target's files and the case's, inside `parent` or the scratch folder.
+    pub(super) fn fresh(&self, request: &Request, parent: Option<&Path>) -> Result<Workdir, TargetError> {
+        let name = format!(
+            "{}-r{}-a{}",
+            plain(&request.case_id),
+            request.repeat,
+            request.attempt
+        );
+        let folder = self.make(parent.unwrap_or(&self.scratch), &name)?;
+        for (from, files) in [(&self.base, &self.files), (&self.suite, &request.input.files)] {
+            for file in files {
+                copy(from, file, &folder.path)?;
+            }
+        }
+        Ok(folder)
+    }
+
+    fn make(&self, parent: &Path, name: &str) -> Result<Workdir, TargetError> {
+        // One count for the whole process: variants may share a scratch folder.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("{name}-{}-{count}", std::process::id()));
+        match std::fs::create_dir(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs_err::create_dir_all(&path),
+            made => made,
+        }
+        .map_err(|error| {
+            harness(format!(
+                "cannot make the working folder {}: {error}",
+                path.display()
+            ))
+        })?;
+        Ok(Workdir {
+            path,
+            keep: self.keep,
+        })
+    }
+}
+
+/// The letters of a name that no file system objects to.
+fn plain(name: &str) -> String {
+    name.chars()
+        .take(60)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' || c == '_' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+fn copy(from: &Path, file: &str, into: &Path) -> Result<(), TargetError> {
+    let relative = Path::new(file);
+    let inside = relative
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !inside || file.is_empty() {
+        return Err(harness(format!(
+            "the file `{file}` must be named relative to its folder and lie inside it"
+        )));
+    }
+    copy_tree(&from.join(relative), &into.join(relative))
+        .map_err(|error| harness(format!("cannot copy `{file}` into the working folder: {error}")))
+}
+
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    if let Some(parent) = to.parent() {
+        fs_err::create_dir_all(parent)?;
+    }
+    if !fs_err::metadata(from)?.is_dir() {
+        return fs_err::copy(from, to).map(|_| ());
+    }
+    fs_err::create_dir_all(to)?;
+    for entry in fs_err::read_dir(from)? {
+        let entry = entry?;
+        copy_tree(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+fn harness(message: String) -> TargetError {
+    TargetError::new(ErrorKind::Harness, message)
+}
