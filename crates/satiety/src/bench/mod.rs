@@ -9,40 +9,61 @@
 //! | is it still the same case? | [`hash`] |
 //! | what does the system under test see? | [`contract`] |
 //! | is an answer right? | [`matching`] |
+//! | ... where other tools keep it | [`skill`] |
+//! | is an answer right? | [`matching`], [`judge`] |
 //! | what did a run find? | [`run`], [`summary`] |
 //! | is it worse than before? | [`gate`] |
+//! | could the design show it, may I stop now? | [`power`], [`sequential`] |
+//! | does a change ship? | [`ablation`] |
+//! | how do others read it? | [`report`] |
 
 #![expect(
     clippy::float_cmp,
     reason = "weights and scores of exactly 0 or 1 mean something of their own"
 )]
 
+pub mod ablation;
+pub mod ablation_table;
 pub mod check;
 mod compare_values;
 pub mod contract;
 pub mod expected;
 pub mod gate;
 pub mod hash;
+pub mod judge;
+mod markdown;
 pub mod matching;
 #[cfg(test)]
 mod matching_tests;
+pub mod power;
 pub mod reader;
+pub mod report;
 pub mod rubric;
 pub mod run;
 pub mod schema;
+pub mod sequential;
+pub mod skill;
 pub mod suite;
 #[cfg(test)]
 mod suite_tests;
 pub mod summary;
 
+pub use ablation::{
+    AblationReport, AblationSettings, AblationVerdict, Margin, MetricReport, MetricSummary, VariantReport,
+    ablation,
+};
+pub use ablation_table::ablation_markdown;
 pub use check::{Problem, check_case, check_suite};
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash};
 pub use matching::{Answers, Assessment, Observed, Pending, assess, default_direction};
+pub use power::{Design, PowerStatement, cases_needed, noise_of, repeats_needed, statement};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, rubric_of};
 pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
 pub use schema::{case_schema, suite_schema};
+pub use sequential::{Progress, Sequential, SequentialError, SequentialSettings, Side};
+pub use skill::{SkillEvals, WITH_SKILL, WITHOUT_SKILL, read_skill_evals};
 pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Source};
 pub use summary::{BenchmarkSummary, CaseSummary, Reliability, StatusCounts, summarize};

@@ -5,7 +5,7 @@
 //! how cases differ:
 //!
 //! - one test of the whole suite: the weighted sum of the candidate's passes, whose distribution is the convolution of
-//!   the cases'. With one repeat it *is* the exact McNemar test, with one case it *is* Fisher's;
+//!   the cases'. With one repeat it *is* the exact `McNemar` test, with one case it *is* Fisher's;
 //! - a test of each case (Fisher's), adjusted for looking at all of them by the exact distribution of the smallest
 //!   p-value. Cases that never vary can reach no small p-value and cost nothing, unlike under Bonferroni or Holm.
 //!
@@ -97,18 +97,20 @@ impl Stratum {
         self.attainable().get(index).copied().unwrap_or(1.0)
     }
 
-    /// How much a pass of this case counts in the sum: about the inverse of the variance of a result, so that the loss
-    /// of a pass where everything used to pass weighs more than one among many. It depends on the case's passes of both
-    /// runs together, which the test takes as given, so weighing by it is fair. Whole numbers keep the test exact.
+    /// How much a pass of this case counts in the sum: the change of the log odds that a drop of ten points makes at
+    /// the case's rate, which is the best weight against such a drop. The loss of a pass where nearly everything passes
+    /// weighs some three times as much as one among many. It depends on the case's passes of both runs together, which
+    /// the test takes as given, so weighing by it is fair. Whole numbers keep the test exact.
     fn weight(&self) -> usize {
-        let rate = (self.passes() as f64 + 1.0) / (self.tries() as f64 + 2.0);
-        let relative = 0.25 / (rate * (1.0 - rate));
+        let rate = ((self.passes() as f64 + 0.5) / (self.tries() as f64 + 1.0)).clamp(0.08, 0.92);
+        let log_odds = |rate: f64| (rate / (1.0 - rate)).ln();
+        let change = log_odds(rate + 0.05) - log_odds(rate - 0.05);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "between 4 and 16 by the clamp"
+            reason = "between 8 and 36 for rates within the clamp"
         )]
-        let weight = (4.0 * relative.clamp(1.0, 4.0)).round() as usize;
+        let weight = (20.0 * change).round() as usize;
         weight
     }
 }

@@ -1,0 +1,244 @@
+//! The judge's reply, read leniently in form and strictly in content: fences and prose around the object are read over,
+//! a score beyond the scale is clamped and noted, a criterion without an answer is an error.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::bench::compare_values::shorten;
+use crate::bench::rubric::Rubric;
+use crate::bench::run::JudgeOpinion;
+
+/// What a judge said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JudgeAnswer {
+    /// Between 0 and 1: as given, or the share of criteria that are met.
+    pub score: f64,
+    /// Why.
+    pub reason: String,
+    /// Each criterion, in the rubric's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionAnswer>,
+    /// Whether the score was beyond the scale.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clamped: bool,
+}
+
+/// What a judge said about one criterion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CriterionAnswer {
+    /// The criterion.
+    pub criterion: String,
+    /// Whether it is met.
+    pub met: bool,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why a reply is no judgement. It is the judge's error, not the target's failure.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum JudgeError {
+    /// There is no JSON object in it.
+    #[error("the judge did not reply with a JSON object but with {0}")]
+    NotJson(String),
+    /// The object has no usable score.
+    #[error("the judge's reply has no number under `score`")]
+    NoScore,
+    /// A criterion was not answered, or more than once.
+    #[error("the judge answered criterion {number} {times} times, not once")]
+    Criterion {
+        /// Which, from 1.
+        number: usize,
+        /// How often.
+        times: usize,
+    },
+}
+
+/// Reads a reply.
+pub fn parse_answer(reply: &str, rubric: &Rubric) -> Result<JudgeAnswer, JudgeError> {
+    let object = find_object(reply).ok_or_else(|| JudgeError::NotJson(shorten(reply)))?;
+    if !rubric.criteria.is_empty() {
+        return criteria(&object, rubric);
+    }
+    let given = match object.get("score") {
+        Some(Value::Number(number)) => number.as_f64(),
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        Some(Value::Bool(met)) => Some(f64::from(u8::from(*met))),
+        _ => None,
+    }
+    .filter(|score: &f64| score.is_finite())
+    .ok_or(JudgeError::NoScore)?;
+    let score = given.clamp(0.0, 1.0);
+    Ok(JudgeAnswer {
+        score,
+        reason: text(&object, "reason"),
+        criteria: Vec::new(),
+        clamped: score != given,
+    })
+}
+
+fn criteria(object: &Value, rubric: &Rubric) -> Result<JudgeAnswer, JudgeError> {
+    let entries: &[Value] = object
+        .get("criteria")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice);
+    let mut answers = Vec::new();
+    for (number, criterion) in (1..).zip(&rubric.criteria) {
+        let numbered = |entry: &&Value| entry.get("number").and_then(Value::as_u64) == Some(number as u64);
+        let own: Vec<&Value> = entries.iter().filter(numbered).collect();
+        let met = own.first().and_then(|entry| match entry.get("met")? {
+            Value::Bool(met) => Some(*met),
+            Value::String(word) => match word.trim().to_ascii_lowercase().as_str() {
+                "true" | "yes" => Some(true),
+                "false" | "no" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        });
+        let (Some(met), [entry]) = (met, own.as_slice()) else {
+            let times = if met.is_none() { 0 } else { own.len() };
+            return Err(JudgeError::Criterion { number, times });
+        };
+        answers.push(CriterionAnswer {
+            criterion: criterion.clone(),
+            met,
+            reason: text(entry, "reason"),
+        });
+    }
+    let met = answers.iter().filter(|answer| answer.met).count();
+    let unmet: Vec<&str> = answers
+        .iter()
+        .filter(|answer| !answer.met)
+        .map(|answer| answer.criterion.as_str())
+        .collect();
+    Ok(JudgeAnswer {
+        score: met as f64 / answers.len() as f64,
+        reason: if unmet.is_empty() {
+            "all criteria are met".to_owned()
+        } else {
+            format!("not met: {}", unmet.join("; "))
+        },
+        criteria: answers,
+        clamped: false,
+    })
+}
+
+fn text(object: &Value, key: &str) -> String {
+    object
+        .get(key)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The reply itself, or the longest stretch from a brace to the last one that parses.
+fn find_object(reply: &str) -> Option<Value> {
+    let end = reply.rfind('}')? + 1;
+    reply
+        .match_indices('{')
+        // Replies are short; a long one full of braces is not worth looking through whole.
+        .take(64)
+        .filter_map(|(start, _)| serde_json::from_str::<Value>(reply.get(start..end)?).ok())
+        .find(Value::is_object)
+}
+
+/// The mean score of several judges, and their opinions for the record; absent without any.
+pub fn combine(answers: &[(String, JudgeAnswer)]) -> Option<(f64, Vec<JudgeOpinion>)> {
+    let scores: Vec<f64> = answers.iter().map(|(_, answer)| answer.score).collect();
+    let opinions = answers
+        .iter()
+        .map(|(judge, answer)| JudgeOpinion {
+            judge: judge.clone(),
+            score: answer.score,
+            reason: answer.reason.clone(),
+        })
+        .collect();
+    Some((crate::stats::mean(&scores).ok()?, opinions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_in_many_wrappings() {
+        let rubric = Rubric {
+            text: Some("polite".into()),
+            criteria: Vec::new(),
+        };
+        for (reply, score, clamped) in [
+            (r#"{"reason": "ok", "score": 0.8}"#, 0.8, false),
+            ("```json\n{\"score\": 1}\n```", 1.0, false),
+            (
+                "Here it is: {\"score\": \"0.25\", \"reason\": \"uses {braces}\"} Done.",
+                0.25,
+                false,
+            ),
+            (r#"{"score": 7}"#, 1.0, true),
+            (r#"{"score": -1}"#, 0.0, true),
+            (r#"{"score": true}"#, 1.0, false),
+        ] {
+            let found = parse_answer(reply, &rubric).unwrap();
+            assert_eq!((found.score, found.clamped), (score, clamped), "{reply}");
+        }
+        for reply in [
+            "",
+            "0.8",
+            "{\"score\": \"high\"}",
+            "{}",
+            "{\"score\": null}",
+            "}{",
+        ] {
+            assert!(parse_answer(reply, &rubric).is_err(), "{reply}");
+        }
+    }
+
+    #[test]
+    fn every_criterion_is_answered_once() {
+        let rubric = Rubric {
+            text: None,
+            criteria: vec!["a".into(), "b".into()],
+        };
+        let found = parse_answer(
+            r#"{"criteria": [{"number": 2, "met": "no", "reason": "missing"}, {"number": 1, "met": true}]}"#,
+            &rubric,
+        )
+        .unwrap();
+        assert_eq!((found.score, found.reason.as_str()), (0.5, "not met: b"));
+        assert_eq!(found.criteria[1].reason, "missing");
+        for (reply, number, times) in [
+            (r#"{"criteria": [{"number": 1, "met": true}]}"#, 2, 0),
+            (
+                r#"{"criteria": [{"number": 1, "met": true}, {"number": 1, "met": false}, {"number": 2, "met": true}]}"#,
+                1,
+                2,
+            ),
+            (r#"{"score": 1}"#, 1, 0),
+            (
+                r#"{"criteria": [{"number": 1, "met": "perhaps"}, {"number": 2, "met": true}]}"#,
+                1,
+                0,
+            ),
+        ] {
+            assert_eq!(
+                parse_answer(reply, &rubric),
+                Err(JudgeError::Criterion { number, times }),
+                "{reply}"
+            );
+        }
+    }
+
+    #[test]
+    fn several_judges_have_a_mean() {
+        let answer = |score| JudgeAnswer {
+            score,
+            reason: String::new(),
+            criteria: Vec::new(),
+            clamped: false,
+        };
+        let (mean, opinions) = combine(&[("a".into(), answer(0.5)), ("b".into(), answer(1.0))]).unwrap();
+        assert_eq!((mean, opinions.len()), (0.75, 2));
+        assert_eq!(combine(&[]), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! What a design can show, said before the run costs anything: "40 cases x 5 repeats can show a difference of 9
+//! points". A design that cannot show what one wants to know is better changed than run.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::power::normal_detectable;
+use crate::stats::{Alternative, StatsError};
+
+use super::summary::CaseSummary;
+
+/// The noise that is assumed when nothing was measured: cases that pass 85 times in 100, all of it chance.
+const ASSUMED_PASS_RATE: f64 = 0.85;
+
+/// How a suite will be run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    /// Cases.
+    pub cases: u64,
+    /// Repeats of each, in both runs.
+    pub repeats: u64,
+    /// Mean over cases of `p (1 − p)`, the variance of one result; see [`noise_of`].
+    pub noise: f64,
+    /// The false-alarm level.
+    pub alpha: f64,
+    /// How probable it should be that a difference is found.
+    pub power: f64,
+}
+
+/// What a design can show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PowerStatement {
+    /// The design.
+    pub design: Design,
+    /// The smallest change of the pass rate that is found with the wanted power, at most 1; absent when not even a
+    /// change from all to nothing is.
+    pub detectable: Option<f64>,
+    /// The smallest p-value that a single case can reach by breaking for good.
+    pub smallest_case_p: f64,
+    /// The fewest repeats with which one broken case can be shown in an otherwise stable suite.
+    pub repeats_for_one_case: u64,
+    /// In a sentence.
+    pub text: String,
+}
+
+impl Design {
+    /// A design whose noise is not known yet; level 5 %, power 80 %.
+    pub fn new(cases: u64, repeats: u64) -> Self {
+        Self {
+            cases,
+            repeats,
+            noise: ASSUMED_PASS_RATE * (1.0 - ASSUMED_PASS_RATE),
+            alpha: 0.05,
+            power: 0.8,
+        }
+    }
+}
+
+/// The noise of measured cases: the unbiased estimate of the mean of `p (1 − p)` over cases with repeats. Without
+/// repeats nobody can tell flaky cases from hard ones, and the variance of all results together is the upper bound.
+pub fn noise_of(cases: &[CaseSummary]) -> Option<f64> {
+    let repeated: Vec<f64> = cases
+        .iter()
+        .filter(|case| case.decided >= 2)
+        .map(|case| {
+            let (passes, tries) = (case.passes as f64, case.decided as f64);
+            passes * (tries - passes) / (tries * (tries - 1.0))
+        })
+        .collect();
+    if let Ok(noise) = crate::stats::mean(&repeated) {
+        return Some(noise);
+    }
+    let rates: Vec<f64> = cases.iter().filter_map(|case| case.pass_rate).collect();
+    crate::stats::mean(&rates).ok().map(|rate| rate * (1.0 - rate))
+}
+
+/// What a design can show.
+pub fn statement(design: Design) -> Result<PowerStatement, StatsError> {
+    let Design {
+        cases,
+        repeats,
+        noise,
+        alpha,
+        power,
+    } = design;
+    if !(0.0..=0.25).contains(&noise) {
+        return Err(StatsError::OutOfRange {
+            what: "noise",
+            value: noise,
+            range: "[0, 0.25]",
+        });
+    }
+    for (what, value) in [("cases", cases), ("repeats", repeats)] {
+        if value == 0 {
+            return Err(StatsError::OutOfRange {
+                what,
+                value: 0.0,
+                range: "at least 1",
+            });
+        }
+    }
+    // A case's mean of R results has variance noise / R in each of the two runs.
+    let spread = (2.0 * noise / repeats as f64).sqrt();
+    let detectable = normal_detectable(spread, cases as f64, power, alpha, Alternative::Greater)?;
+    let detectable = (detectable <= 1.0).then_some(detectable);
+    let smallest_case_p = one_in_ways(repeats);
+    let repeats_for_one_case = (1..=1_000)
+        .find(|&repeats| one_in_ways(repeats) < alpha)
+        .unwrap_or(u64::MAX);
+    let plural = |count: u64, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let shape = format!("{} x {}", plural(cases, "case"), plural(repeats, "repeat"));
+    let mut text = match detectable {
+        Some(difference) if noise > 0.0 => format!(
+            "{shape} can show a difference of {:.0} points ({:.0} times in 100)",
+            (100.0 * difference).ceil(),
+            100.0 * power
+        ),
+        Some(_) => format!("{shape} without noise can show any difference"),
+        None => format!("{shape} cannot show any difference of the pass rate"),
+    };
+    if smallest_case_p >= alpha {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "; a single broken case needs {repeats_for_one_case} repeats to be told from chance"
+        );
+    }
+    Ok(PowerStatement {
+        design,
+        detectable,
+        smallest_case_p,
+        repeats_for_one_case,
+        text,
+    })
+}
+
+/// The fewest cases with which a difference is found, with the repeats of the design.
+pub fn cases_needed(design: Design, difference: f64) -> Result<u64, StatsError> {
+    needed(design, difference).map(|(cases, _)| cases)
+}
+
+/// The fewest repeats with which a difference is found, with the cases of the design.
+pub fn repeats_needed(design: Design, difference: f64) -> Result<u64, StatsError> {
+    needed(design, difference).map(|(_, repeats)| repeats)
+}
+
+fn needed(design: Design, difference: f64) -> Result<(u64, u64), StatsError> {
+    if !(difference > 0.0 && difference <= 1.0) {
+        return Err(StatsError::OutOfRange {
+            what: "difference",
+            value: difference,
+            range: "(0, 1]",
+        });
+    }
+    // Detectable differences shrink with the root of the results, whether they come from cases or repeats.
+    let single = Design {
+        cases: 1,
+        repeats: 1,
+        ..design
+    };
+    let of_one = normal_detectable(
+        (2.0 * single.noise).sqrt(),
+        1.0,
+        design.power,
+        design.alpha,
+        Alternative::Greater,
+    )?;
+    let results = (of_one / difference).powi(2);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive; a float cast saturates"
+    )]
+    let whole = |count: f64| (count - 1e-9).ceil().max(1.0) as u64;
+    Ok((
+        whole(results / design.repeats.max(1) as f64),
+        whole(results / design.cases.max(1) as f64),
+    ))
+}
+
+/// One over the number of ways to choose `n` of `2n`: the chance that all passes fall to one run.
+fn one_in_ways(n: u64) -> f64 {
+    (1..=n.min(600)).fold(1.0, |p, k| p * k as f64 / (n + k) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// sqrt(2 · .1275 / 5) · (1.644854 + 0.841621) / sqrt(40) = 0.08878
+    #[test]
+    fn forty_cases_of_five_repeats_show_nine_points() {
+        let found = statement(Design::new(40, 5)).unwrap();
+        assert!((found.detectable.unwrap() - 0.08878).abs() < 1e-5);
+        assert_eq!(
+            found.text,
+            "40 cases x 5 repeats can show a difference of 9 points (80 times in 100)"
+        );
+        let once = statement(Design::new(10, 1)).unwrap();
+        assert_eq!(
+            once.text,
+            "10 cases x 1 repeat can show a difference of 40 points (80 times in 100); a single broken case needs 4 repeats to be told from chance"
+        );
+        assert!((found.smallest_case_p - 1.0 / 252.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn needed_sizes_are_the_smallest_that_do() {
+        for difference in [0.05, 0.1, 0.23] {
+            let design = Design::new(50, 3);
+            let cases = cases_needed(design, difference).unwrap();
+            let shows =
+                |design: Design| statement(design).unwrap().detectable.unwrap_or(2.0) <= difference + 1e-9;
+            assert!(shows(Design { cases, ..design }));
+            assert!(
+                cases == 1
+                    || !shows(Design {
+                        cases: cases - 1,
+                        ..design
+                    })
+            );
+            let repeats = repeats_needed(design, difference).unwrap();
+            assert!(shows(Design { repeats, ..design }));
+            assert!(
+                repeats == 1
+                    || !shows(Design {
+                        repeats: repeats - 1,
+                        ..design
+                    })
+            );
+        }
+        assert!(cases_needed(Design::new(1, 1), 0.0).is_err());
+        assert!(statement(Design::new(0, 1)).is_err());
+    }
+
+    #[test]
+    fn noise_is_measured_where_there_are_repeats() {
+        let case = |passes, decided| CaseSummary {
+            case_id: String::new(),
+            pass_rate: Some(passes as f64 / decided as f64),
+            passes,
+            decided,
+            repeats: decided,
+            mean_score: None,
+            mean_latency_ms: None,
+        };
+        // 5/5 has none; 3/5 has 3 · 2 / (5 · 4) = .3.
+        assert!((noise_of(&[case(5, 5), case(3, 5)]).unwrap() - 0.15).abs() < 1e-12);
+        assert!((noise_of(&[case(1, 1), case(0, 1)]).unwrap() - 0.25).abs() < 1e-12);
+        assert_eq!(noise_of(&[]), None);
+    }
+}

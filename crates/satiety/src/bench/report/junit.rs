@@ -1,0 +1,196 @@
+//! `JUnit` XML as CI systems read it: one test case a case, its repeats inside. A case whose every decided repeat passed
+//! is a pass; one with no decided repeat is an error or skipped, never a failure.
+
+use std::fmt::Write;
+
+use crate::bench::run::{BenchmarkResult, BenchmarkRun, Status};
+use crate::bench::summary::{by_case, summarize};
+
+/// A run as `JUnit` XML.
+pub fn junit_xml(run: &BenchmarkRun) -> String {
+    let groups = by_case(&run.results);
+    let kinds: Vec<Kind> = groups.values().map(|results| Kind::of(results)).collect();
+    let count = |kind: Kind| kinds.iter().filter(|&&found| found == kind).count();
+    let seconds: f64 = run.results.iter().map(|result| result.latency_ms).sum::<f64>() / 1e3;
+    let summary = summarize(&run.results);
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{seconds:.3}\" timestamp=\"{}\">",
+        escape(&run.suite_id),
+        groups.len(),
+        count(Kind::Failure),
+        count(Kind::Error),
+        count(Kind::Skipped),
+        escape(&run.started_at.to_string())
+    );
+    let mut properties = vec![("run_id", run.run_id.clone()), ("target", run.target.clone())];
+    properties.extend(summary.pass_rate.map(|rate| ("pass_rate", format!("{rate:.6}"))));
+    properties.push(("token_cost", summary.total_token_cost.to_string()));
+    property_list(&mut out, "    ", &properties);
+    for ((case_id, results), kind) in groups.iter().zip(kinds) {
+        test_case(&mut out, &run.suite_id, case_id, results, kind);
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Pass,
+    Failure,
+    Error,
+    Skipped,
+}
+
+impl Kind {
+    fn of(results: &[&BenchmarkResult]) -> Self {
+        let decided: Vec<bool> = results.iter().filter_map(|result| result.decided()).collect();
+        if decided.contains(&false) {
+            Self::Failure
+        } else if results
+            .iter()
+            .any(|result| matches!(result.status, Status::Error | Status::Timeout))
+        {
+            Self::Error
+        } else if decided.is_empty() {
+            Self::Skipped
+        } else {
+            Self::Pass
+        }
+    }
+}
+
+fn test_case(out: &mut String, suite: &str, case_id: &str, results: &[&BenchmarkResult], kind: Kind) {
+    let seconds: f64 = results.iter().map(|result| result.latency_ms).sum::<f64>() / 1e3;
+    let _ = writeln!(
+        out,
+        "    <testcase classname=\"{}\" name=\"{}\" time=\"{seconds:.3}\">",
+        escape(suite),
+        escape(case_id)
+    );
+    let passes = results
+        .iter()
+        .filter(|result| result.status == Status::Pass)
+        .count();
+    let tokens: u64 = results.iter().map(|result| result.token_cost).sum();
+    let mut properties = vec![
+        ("repeats", results.len().to_string()),
+        ("passes", passes.to_string()),
+        ("token_cost", tokens.to_string()),
+    ];
+    let scores: Vec<f64> = results.iter().filter_map(|result| result.score).collect();
+    properties.extend(
+        crate::stats::mean(&scores)
+            .ok()
+            .map(|score| ("score", format!("{score:.6}"))),
+    );
+    property_list(out, "      ", &properties);
+    let element = match kind {
+        Kind::Pass => None,
+        Kind::Failure => Some("failure"),
+        Kind::Error => Some("error"),
+        Kind::Skipped => Some("skipped"),
+    };
+    if let Some(element) = element {
+        let telling = results
+            .iter()
+            .find(|result| result.status != Status::Pass && Kind::of(&[**result]) == kind);
+        let why = telling.or(results.first()).map_or(String::new(), |result| {
+            result.error.clone().unwrap_or_else(|| result.reasons.join("; "))
+        });
+        let message = format!("{passes} of {} passed: {why}", results.len());
+        let _ = writeln!(out, "      <{element} message=\"{}\"/>", escape(&message));
+    }
+    out.push_str("      <system-out>");
+    for result in results {
+        let status = format!("{:?}", result.status).to_lowercase();
+        let _ = writeln!(
+            out,
+            "repeat {}: {status}, {:.0} ms",
+            result.repeat, result.latency_ms
+        );
+        if let Some(output) = &result.actual_output {
+            out.push_str(&escape(output));
+            out.push('\n');
+        }
+    }
+    out.push_str("</system-out>\n    </testcase>\n");
+}
+
+fn property_list(out: &mut String, indent: &str, properties: &[(&str, String)]) {
+    let _ = writeln!(out, "{indent}<properties>");
+    for (name, value) in properties {
+        let _ = writeln!(
+            out,
+            "{indent}  <property name=\"{name}\" value=\"{}\"/>",
+            escape(value)
+        );
+    }
+    let _ = writeln!(out, "{indent}</properties>");
+}
+
+/// Text for XML 1.0, which has no place for most control characters.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' | '\n' | '\r' => out.push(letter),
+            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {
+                out.push('\u{fffd}');
+            }
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_one_test_and_errors_are_no_failures() {
+        use Status::{Error, Fail, Pass, Skipped};
+        let mut results: Vec<BenchmarkResult> = [
+            ("a", 0, Pass),
+            ("a", 1, Pass),
+            ("b", 0, Pass),
+            ("b", 1, Fail),
+            ("c", 0, Error),
+            ("d", 0, Skipped),
+        ]
+        .map(|(id, repeat, status)| BenchmarkResult::new(id, repeat, status))
+        .into();
+        results[3].reasons.push("`x` & <y>".into());
+        results[3].actual_output = Some("bell \u{7} ]]>".into());
+        results[4].error = Some("exit code 1".into());
+        let run = BenchmarkRun {
+            run_id: "r".into(),
+            suite_id: "s \"quoted\"".into(),
+            suite_hash: None,
+            target: "t".into(),
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            completed_at: None,
+            config_snapshot: std::collections::BTreeMap::new(),
+            results,
+            summary: None,
+        };
+        let xml = junit_xml(&run);
+        for expected in [
+            "<testsuite name=\"s &quot;quoted&quot;\" tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\"",
+            "<failure message=\"1 of 2 passed: `x` &amp; &lt;y&gt;\"/>",
+            "<error message=\"0 of 1 passed: exit code 1\"/>",
+            "bell \u{fffd} ]]&gt;",
+        ] {
+            assert!(xml.contains(expected), "{expected}\n{xml}");
+        }
+        assert_eq!(xml.matches("<testcase ").count(), 4);
+        assert_eq!(xml.matches("</testcase>").count(), 4);
+    }
+}
