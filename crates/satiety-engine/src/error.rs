@@ -173,6 +173,34 @@ pub enum EngineError {
         /// What was asked for.
         what: &'static str,
     },
+    /// A place without a suite.
+    #[error("there is no suite at {path}")]
+    NoSuite {
+        /// The place as the user named it.
+        path: String,
+    },
+    /// A suite that cannot be used.
+    #[error(transparent)]
+    Suite(#[from] satiety::bench::SuiteError),
+    /// A description of a target that cannot be read.
+    #[error("{place}: {reason}")]
+    TargetText {
+        /// The file, or what was typed.
+        place: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A target that cannot be opened as it is described.
+    #[error(transparent)]
+    Target(#[from] crate::bench::target::OpenError),
+    /// Something about a run that cannot be done; the message says what.
+    #[error("{message}")]
+    Bench {
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// A value that JSON cannot hold: a bug.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -222,6 +250,17 @@ impl EngineError {
                 }
                 _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one a line".into(),
             }),
+            Self::NoSuite { .. } => Some(
+                "a suite is a folder with suite.json, .yaml or .toml, or a skill with benchmarks/ or evals/evals.json; `satiety bench init` makes one"
+                    .into(),
+            ),
+            Self::Suite(_) => Some("`satiety bench check` shows every problem at once".into()),
+            Self::TargetText { .. } => Some(
+                "a target is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…"
+                    .into(),
+            ),
+            Self::Target(error) => error.hint().map(Into::into),
+            Self::Bench { hint, .. } => Some(hint.clone()),
             Self::NoSpread => Some("give two runs that differ, or the spread itself with --sigma".into()),
             Self::PoolFormat { .. } => Some("name a file that ends in .csv or .jsonl".into()),
             Self::NoField { .. } => Some(
@@ -269,6 +308,11 @@ impl EngineError {
             | Self::WhichJudgments { .. }
             | Self::NoField { .. }
             | Self::NoSpread
+            | Self::NoSuite { .. }
+            | Self::Suite(_)
+            | Self::TargetText { .. }
+            | Self::Target(_)
+            | Self::Bench { .. }
             | Self::PoolFormat { .. }
             | Self::Corpus(_)
             | Self::Figures(_)

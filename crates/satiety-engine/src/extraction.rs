@@ -68,11 +68,12 @@ impl Engine {
 }
 
 fn open(settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
-    let spec: Spec = settings
-        .chat
-        .as_deref()
-        .ok_or(EngineError::NoChatModel)?
-        .parse()?;
+    open_chat(settings.chat.as_deref().ok_or(EngineError::NoChatModel)?, settings)
+}
+
+/// Opens a chat model by its name, with the key that belongs to its provider.
+pub(crate) fn open_chat(model: &str, settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
+    let spec: Spec = model.parse()?;
     // A key goes to the provider it belongs to and to nobody else.
     let key = match spec.provider {
         Provider::Ollama => None,

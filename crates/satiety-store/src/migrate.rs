@@ -33,6 +33,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "retrieval",
         sql: include_str!("migrations/0003_retrieval.sql"),
     },
+    Migration {
+        version: 4,
+        name: "bench",
+        sql: include_str!("migrations/0004_bench.sql"),
+    },
 ];
 
 /// The version this program writes.

@@ -1,6 +1,23 @@
-//! Benchmarks: asking the systems under test.
+//! Benchmarks: suites, asking the systems under test, what came of it, and what is said about that.
 
+mod ablation;
 pub mod ask;
 pub mod cache;
+mod comparing;
+mod judging;
 pub mod limits;
+mod plan;
+mod response_cache;
+mod running;
+mod runner;
+pub mod sandbox;
+mod stored;
+pub mod suites;
 pub mod target;
+
+pub use ablation::{AblationRequest, Ablated};
+pub use comparing::{AcceptRequest, Accepted, CompareRunsRequest, ComparedRuns, Override};
+pub use plan::named_target;
+pub use runner::{Progress, Stop};
+pub use running::{RunBenchRequest, BenchRan, SequentialOutcome};
+pub use stored::{ListedRun, RunFigures};

@@ -8,7 +8,6 @@
 //! | what is asked, what is right? | [`suite`], [`expected`], [`reader`], [`check`], [`schema`] |
 //! | is it still the same case? | [`hash`] |
 //! | what does the system under test see? | [`contract`] |
-//! | is an answer right? | [`matching`] |
 //! | ... where other tools keep it | [`skill`] |
 //! | is an answer right? | [`matching`], [`judge`] |
 //! | what did a run find? | [`run`], [`summary`] |

@@ -1,0 +1,212 @@
+//! Ablations: a control and its variants on the same cases, side by side, and whether a variant may ship.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use satiety::bench::{
+    self, AblationReport, AblationSettings, BenchmarkResult,
+};
+use satiety::ids;
+use satiety_store::bench::{AblationRow, BenchRunRow};
+use satiety_store::now_micros;
+use serde::Serialize;
+use serde_json::json;
+
+use super::cache::target_hash;
+use super::judging::Judges;
+use super::limits::Gate;
+use super::plan::{Selection, fence, jobs, target};
+use super::response_cache::StoredResponses;
+use super::runner::{self, Progress, Runner, Stop, Variant};
+use super::running::RunBenchRequest;
+use super::stored::trim;
+use super::suites::load;
+use crate::{Engine, EngineError};
+
+/// Variants to be compared with a control.
+#[derive(Debug, Clone)]
+pub struct AblationRequest {
+    /// Targets by their files: the control first.
+    pub targets: Vec<String>,
+    /// The suites.
+    pub suites: Vec<PathBuf>,
+    /// Only cases with this tag: the component that was changed.
+    pub tag: Option<String>,
+    /// How often each case is run with each target.
+    pub runs: u32,
+    /// What may get how much worse.
+    pub settings: AblationSettings,
+    /// Judges, limits and the like, as in a run.
+    pub options: RunBenchRequest,
+}
+
+/// A study that was made.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ablated {
+    /// Its id.
+    pub ablation_id: String,
+    /// The component.
+    pub tag: Option<String>,
+    /// By suite, the run.
+    pub runs: BTreeMap<String, String>,
+    /// Whether it was ended before everything was run.
+    pub interrupted: bool,
+    /// What it found.
+    #[serde(flatten)]
+    pub report: AblationReport,
+}
+
+impl Engine {
+    /// Runs all variants on all suites, side by side, and compares them with the first.
+    pub async fn bench_ablation(
+        &self,
+        request: AblationRequest,
+        stop: &Stop,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Ablated, EngineError> {
+        let names = names(&request.targets)?;
+        let store = self.store().await?.clone();
+        let mut by_variant: BTreeMap<String, Vec<BenchmarkResult>> = BTreeMap::new();
+        let mut runs = BTreeMap::new();
+        let mut interrupted = false;
+        for path in &request.suites {
+            let mut loaded = load(path)?;
+            let selection = Selection {
+                cases: request.options.cases.clone(),
+                tags: request.tag.iter().cloned().collect(),
+            };
+            selection.apply(&mut loaded.suite)?;
+            let mut variants = Vec::new();
+            for (name, text) in names.iter().zip(&request.targets) {
+                let mut described = target(Some(text), &loaded)?;
+                if request.options.sandbox {
+                    fence(&mut described)?;
+                }
+                variants.push(Variant {
+                    name: name.clone(),
+                    target: self.open_target(&described, &loaded.folder, &request.options)?,
+                    target_hash: target_hash(&described.spec, &described.base),
+                    skill_dir: None,
+                });
+            }
+            let row = BenchRunRow {
+                run_id: ids::prefixed("run", uuid::Uuid::now_v7()),
+                suite_id: loaded.suite.suite_id.clone(),
+                suite_hash: loaded.hash(),
+                target: names.join(", "),
+                started_at: now_micros(),
+                completed_at: None,
+                config_snapshot: json!({
+                    "ablation": true,
+                    "variants": names,
+                    "targets": variants.iter().map(|variant| &variant.target_hash).collect::<Vec<_>>(),
+                    "repeats": request.runs,
+                    "seed": request.options.seed,
+                }),
+                summary: None,
+                pass_rate: None,
+            };
+            store.begin_bench_run(&row).await?;
+            let jobs = jobs(&loaded.suite, Some(request.runs), variants.len());
+            let planned = jobs.len();
+            let options = &request.options;
+            let runner = Arc::new(Runner {
+                run_id: row.run_id.clone(),
+                hashes: runner::hashes(&loaded),
+                suite: loaded.suite.clone(),
+                folder: loaded.folder.clone(),
+                variants,
+                limits: options.limits.clone(),
+                gate: Gate::new(&options.limits),
+                judges: Judges::open(&options.judges, self.settings())?,
+                cache: options.cache.then(|| Box::new(StoredResponses(store.clone())) as _),
+                seed: options.seed,
+                timeout_ms: options.timeout_ms,
+            });
+            let mut seen = Progress {
+                done: 0,
+                planned,
+                passed: 0,
+                failed: 0,
+                undecided: 0,
+            };
+            runner::run(runner.clone(), jobs, &store, stop, |mut result| {
+                seen.done += 1;
+                match result.decided() {
+                    Some(true) => seen.passed += 1,
+                    Some(false) => seen.failed += 1,
+                    None => seen.undecided += 1,
+                }
+                progress(seen);
+                trim(&mut result);
+                // Cases of different suites may have the same id.
+                result.case_id = format!("{}/{}", row.suite_id, result.case_id);
+                by_variant.entry(result.variant.clone().unwrap_or_default()).or_default().push(result);
+                true
+            })
+            .await?;
+            for variant in &runner.variants {
+                variant.target.close().await;
+            }
+            interrupted |= seen.done < planned;
+            runs.insert(row.suite_id.clone(), row.run_id.clone());
+            if interrupted {
+                break;
+            }
+            store.complete_bench_run(&row.run_id, now_micros(), &json!({"ablation": true}), None).await?;
+        }
+        let empty = Vec::new();
+        let of = |name: &String| by_variant.get(name).unwrap_or(&empty).as_slice();
+        let (control, variants) = names.split_first().ok_or_else(too_few)?;
+        let variants: Vec<(&str, &[BenchmarkResult])> = variants.iter().map(|name| (name.as_str(), of(name))).collect();
+        let report =
+            bench::ablation((control, of(control)), &variants, &request.settings).map_err(EngineError::Figures)?;
+        let ablated = Ablated {
+            ablation_id: ids::prefixed("ablation", uuid::Uuid::now_v7()),
+            tag: request.tag,
+            runs,
+            interrupted,
+            report,
+        };
+        if !interrupted {
+            let row = AblationRow {
+                ablation_id: ablated.ablation_id.clone(),
+                tag: ablated.tag.clone().unwrap_or_default(),
+                decided_at: now_micros(),
+                report: serde_json::to_value(&ablated)?,
+            };
+            store.put_bench_ablation(&row).await?;
+        }
+        Ok(ablated)
+    }
+}
+
+fn too_few() -> EngineError {
+    EngineError::Bench {
+        message: "an ablation needs a control and at least one variant".into(),
+        hint: "satiety bench ablation control.toml variant.toml --suite SUITE".into(),
+    }
+}
+
+/// Short names that tell the targets apart: the files' own, or what was typed.
+fn names(targets: &[String]) -> Result<Vec<String>, EngineError> {
+    if targets.len() < 2 {
+        return Err(too_few());
+    }
+    let mut names: Vec<String> = Vec::new();
+    for text in targets {
+        let path = std::path::Path::new(text);
+        let stem = path.file_stem().filter(|_| path.is_file()).map(|stem| stem.to_string_lossy().into_owned());
+        let stem = stem.unwrap_or_else(|| text.clone());
+        let name = if names.contains(&stem) { text.clone() } else { stem };
+        if names.contains(&name) {
+            return Err(EngineError::Bench {
+                message: format!("`{text}` is named twice"),
+                hint: "give each variant a target of its own".into(),
+            });
+        }
+        names.push(name);
+    }
+    Ok(names)
+}

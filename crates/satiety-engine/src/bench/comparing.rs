@@ -1,0 +1,216 @@
+//! Baselines and gates: what was accepted, by whom and why, and whether a run is worse.
+
+use std::path::{Path, PathBuf};
+
+use satiety::bench::{self, BenchmarkRun, GatePolicy, GateReport, GateVerdict};
+use satiety::ids;
+use satiety_store::bench::{BaselineRow, GateRow};
+use satiety_store::{Store, now_micros};
+use serde::{Deserialize, Serialize};
+
+use super::runner::word;
+use super::stored::{Detail, from_file, time, trim};
+use super::suites::{LoadedSuite, load};
+use crate::{Engine, EngineError};
+
+/// The accepted run in a suite's folder.
+const BASELINE_FILE: &str = "baseline.json";
+
+/// Two runs to be compared.
+#[derive(Debug, Clone)]
+pub struct CompareRunsRequest {
+    /// The run that was accepted: an id, `latest`, or a file.
+    pub baseline: String,
+    /// The run that is judged.
+    pub candidate: String,
+    /// What counts.
+    pub policy: GatePolicy,
+    /// Whether to keep the answer in the store.
+    pub record: bool,
+    /// Who lets a regression through, and why.
+    pub accept_regression: Option<Override>,
+}
+
+/// Two runs, compared.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComparedRuns {
+    /// What the gate says.
+    #[serde(flatten)]
+    pub report: GateReport,
+    /// Who let a regression through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Override>,
+    /// The runs, for reports that show both.
+    #[serde(skip)]
+    pub runs: (BenchmarkRun, BenchmarkRun),
+}
+
+/// Who lets something through, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A run to be accepted as the baseline.
+#[derive(Debug, Clone)]
+pub struct AcceptRequest {
+    /// The run.
+    pub run: String,
+    /// The suite's folder, where `baseline.json` is written; none for the store alone.
+    pub suite: Option<PathBuf>,
+    /// Who accepts it, and why.
+    pub accepted: Override,
+}
+
+/// A run that was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Accepted {
+    /// The suite.
+    pub suite_id: String,
+    /// The run.
+    pub run_id: String,
+    /// Its share of passes.
+    pub pass_rate: Option<f64>,
+    /// Who accepted it, and why.
+    #[serde(flatten)]
+    pub accepted: Override,
+    /// When.
+    pub accepted_at: jiff::Timestamp,
+    /// The file it was written to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The baseline before this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<String>,
+}
+
+impl Engine {
+    /// Compares two runs.
+    pub async fn bench_compare(&self, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
+        let baseline = self.find_run(&request.baseline, Detail::Figures).await?;
+        let candidate = self.find_run(&request.candidate, Detail::Figures).await?;
+        if baseline.suite_id != candidate.suite_id {
+            return Err(EngineError::Bench {
+                message: format!(
+                    "a run of {} cannot be compared with one of {}",
+                    candidate.suite_id, baseline.suite_id
+                ),
+                hint: "compare runs of one suite; `satiety bench ablation` compares variants".into(),
+            });
+        }
+        let report = bench::compare(&baseline, &candidate, &request.policy).map_err(EngineError::Figures)?;
+        let accepted = if request.record {
+            let store = self.store().await?;
+            keep_gate(store, &candidate.suite_id, &report, request.accept_regression).await?
+        } else {
+            None
+        };
+        Ok(ComparedRuns {
+            report,
+            accepted,
+            runs: (baseline, candidate),
+        })
+    }
+
+    /// Accepts a run as the baseline of its suite: in the store, and in the suite's folder.
+    pub async fn bench_accept(&self, request: AcceptRequest) -> Result<Accepted, EngineError> {
+        let mut run = self.find_run(&request.run, Detail::Figures).await?;
+        if run.completed_at.is_none() {
+            return Err(EngineError::Bench {
+                message: format!("run {} is not complete", run.run_id),
+                hint: "finish it with --resume before it is accepted".into(),
+            });
+        }
+        run.results.iter_mut().for_each(trim);
+        let file = match &request.suite {
+            Some(suite) => {
+                let loaded = load(suite)?;
+                if loaded.suite.suite_id != run.suite_id {
+                    return Err(EngineError::Bench {
+                        message: format!("run {} is of {}, not of {}", run.run_id, run.suite_id, loaded.suite.suite_id),
+                        hint: "name the folder of the suite that was run".into(),
+                    });
+                }
+                let path = baseline_file(&loaded);
+                write(&path, &run)?;
+                Some(path.display().to_string())
+            }
+            None => None,
+        };
+        let store = self.store().await?;
+        let replaces = store.bench_baselines(&run.suite_id, 1).await?.into_iter().next();
+        let row = BaselineRow {
+            baseline_id: ids::prefixed("baseline", uuid::Uuid::now_v7()),
+            suite_id: run.suite_id.clone(),
+            run_id: run.run_id.clone(),
+            accepted_by: request.accepted.by.clone(),
+            reason: request.accepted.reason.clone(),
+            accepted_at: now_micros(),
+        };
+        store.put_bench_baseline(&row).await?;
+        Ok(Accepted {
+            suite_id: run.suite_id,
+            run_id: run.run_id,
+            pass_rate: run.summary.and_then(|summary| summary.pass_rate),
+            accepted: request.accepted,
+            accepted_at: time(row.accepted_at),
+            file,
+            replaces: replaces.map(|row| row.run_id),
+        })
+    }
+}
+
+/// The baseline of a suite: what lies in its folder, under version control with its cases, before what the store has.
+pub(super) async fn baseline_of(
+    engine: &Engine,
+    loaded: &LoadedSuite,
+) -> Result<Option<BenchmarkRun>, EngineError> {
+    let path = baseline_file(loaded);
+    if path.is_file() {
+        return from_file(&path).map(Some);
+    }
+    let store = engine.store().await?;
+    let Some(row) = store.bench_baselines(&loaded.suite.suite_id, 1).await?.into_iter().next() else {
+        return Ok(None);
+    };
+    engine.find_run(&row.run_id, Detail::Figures).await.map(Some)
+}
+
+/// Keeps what a gate said; an override is kept with it when there was something to override.
+pub(super) async fn keep_gate(
+    store: &Store,
+    suite_id: &str,
+    report: &GateReport,
+    accept: Option<Override>,
+) -> Result<Option<Override>, EngineError> {
+    let accepted = accept.filter(|_| report.verdict == GateVerdict::Regression);
+    let row = GateRow {
+        gate_id: ids::prefixed("gate", uuid::Uuid::now_v7()),
+        suite_id: suite_id.into(),
+        baseline_run: report.baseline_run.clone(),
+        candidate_run: report.candidate_run.clone(),
+        verdict: word(&report.verdict),
+        accepted_by: accepted.as_ref().map(|accepted| accepted.by.clone()),
+        accepted_why: accepted.as_ref().map(|accepted| accepted.reason.clone()),
+        decided_at: now_micros(),
+        report: serde_json::to_value(report)?,
+    };
+    store.put_bench_gate(&row).await?;
+    Ok(accepted)
+}
+
+fn baseline_file(loaded: &LoadedSuite) -> PathBuf {
+    loaded.file.with_file_name(BASELINE_FILE)
+}
+
+fn write(path: &Path, run: &BenchmarkRun) -> Result<(), EngineError> {
+    let failed = |cause| EngineError::file("write", path, cause);
+    let partial = path.with_added_extension("partial");
+    let mut text = serde_json::to_string_pretty(run)?;
+    text.push('\n');
+    fs_err::write(&partial, text).map_err(failed)?;
+    fs_err::rename(&partial, path).map_err(failed)
+}

@@ -1,0 +1,180 @@
+//! What a run will do: which target, which cases, in which order.
+
+use std::path::{Path, PathBuf};
+
+use satiety::bench::contract::TargetSpec;
+use satiety::bench::contract::spec::{ChatSpec, EchoSpec, HttpSpec, SandboxSpec, WorkerSpec};
+use satiety::bench::reader::parse;
+use satiety::bench::{BenchmarkSuite, Named};
+use serde_json::json;
+
+use super::runner::Job;
+use super::suites::LoadedSuite;
+use crate::EngineError;
+
+/// A target and the folder that its description's paths start from.
+#[derive(Debug, Clone)]
+pub(super) struct Described {
+    pub(super) spec: TargetSpec,
+    pub(super) base: PathBuf,
+    pub(super) name: String,
+}
+
+/// Files in which a suite's folder may describe its target.
+const TARGET_FILES: [&str; 4] = ["target.toml", "target.json", "target.yaml", "target.yml"];
+
+/// The target that was named, or the one that the suite's folder describes.
+pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Described, EngineError> {
+    if let Some(text) = named {
+        return named_target_in(text);
+    }
+    let folders = [Some(suite.folder.as_path()), suite.file.parent(), suite.folder.parent()];
+    let found = folders
+        .into_iter()
+        .flatten()
+        .flat_map(|folder| TARGET_FILES.map(|name| folder.join(name)))
+        .find(|path| path.is_file());
+    match found {
+        Some(path) => read(&path),
+        None => Err(EngineError::Bench {
+            message: format!("{} does not say what to run", suite.file.display()),
+            hint: "name a target with --target, or put target.toml beside the suite; `--target echo` answers with the goal".into(),
+        }),
+    }
+}
+
+/// A target by what a person types: a file, or a short form.
+pub fn named_target(text: &str) -> Result<TargetSpec, EngineError> {
+    Ok(named_target_in(text)?.spec)
+}
+
+fn named_target_in(text: &str) -> Result<Described, EngineError> {
+    let path = Path::new(text);
+    if path.is_file() {
+        return read(path);
+    }
+    let wrong = |reason: &str| EngineError::TargetText {
+        place: text.into(),
+        reason: reason.into(),
+    };
+    let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+    let decode = |value: serde_json::Value| serde_json::from_value(value).map_err(|error| wrong(&error.to_string()));
+    let spec = match text.split_once(':') {
+        None if text == "echo" => TargetSpec::Echo(EchoSpec {}),
+        Some((kind @ ("exec" | "worker"), command)) => {
+            let mut words = words(command).into_iter();
+            let command = words.next().ok_or_else(|| wrong("there is no command after the colon"))?;
+            let args: Vec<String> = words.collect();
+            let value = json!({"command": command, "args": args});
+            if kind == "exec" {
+                TargetSpec::Exec(decode(value)?)
+            } else {
+                let spec: WorkerSpec = serde_json::from_value(value).map_err(|error| wrong(&error.to_string()))?;
+                TargetSpec::Worker(spec)
+            }
+        }
+        Some(("chat", model)) => {
+            let spec: ChatSpec =
+                serde_json::from_value(json!({"model": model})).map_err(|error| wrong(&error.to_string()))?;
+            TargetSpec::Chat(spec)
+        }
+        Some(("http" | "https", _)) => {
+            let spec: HttpSpec =
+                serde_json::from_value(json!({"url": text})).map_err(|error| wrong(&error.to_string()))?;
+            TargetSpec::Http(spec)
+        }
+        _ => return Err(wrong("there is no such file, and it is no short form of a target")),
+    };
+    // Paths that are typed start from where one is.
+    Ok(Described {
+        spec,
+        base: PathBuf::from("."),
+        name: text.into(),
+    })
+}
+
+fn read(path: &Path) -> Result<Described, EngineError> {
+    let name = path.display().to_string();
+    let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
+    let value = parse(Named {
+        file: &name,
+        text: &text,
+    })?;
+    let spec = serde_path_to_error::deserialize(value).map_err(|error| EngineError::TargetText {
+        place: format!("{name}: {}", error.path()),
+        reason: error.inner().to_string(),
+    })?;
+    let base = path.parent().map_or_else(PathBuf::new, Into::into);
+    let base = if base.as_os_str().is_empty() { PathBuf::from(".") } else { base };
+    Ok(Described { spec, base, name })
+}
+
+/// Puts fences around the processes of a target; one that starts none cannot be fenced.
+pub(super) fn fence(described: &mut Described) -> Result<(), EngineError> {
+    let kind = described.spec.kind();
+    match described.spec.sandbox_mut() {
+        Some(sandbox) => {
+            sandbox.get_or_insert_with(SandboxSpec::default);
+            Ok(())
+        }
+        None => Err(EngineError::Bench {
+            message: format!("a target of type {kind} starts no process that could be fenced in"),
+            hint: "--sandbox is for exec and worker".into(),
+        }),
+    }
+}
+
+/// Which cases are run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selection {
+    pub(super) cases: Vec<String>,
+    pub(super) tags: Vec<String>,
+}
+
+impl Selection {
+    /// Keeps the cases that are wanted; all where nothing is.
+    pub(super) fn apply(&self, suite: &mut BenchmarkSuite) -> Result<(), EngineError> {
+        for wanted in &self.cases {
+            if !suite.cases.iter().any(|case| case.case_id == *wanted) {
+                return Err(EngineError::Bench {
+                    message: format!("there is no case `{wanted}` in {}", suite.suite_id),
+                    hint: "`satiety bench check SUITE` lists its cases with --format json".into(),
+                });
+            }
+        }
+        suite.cases.retain(|case| {
+            let by_id = self.cases.is_empty() || self.cases.contains(&case.case_id);
+            let by_tag = self.tags.is_empty() || case.tags.iter().any(|tag| self.tags.contains(tag));
+            by_id && by_tag
+        });
+        if suite.cases.is_empty() {
+            return Err(EngineError::Bench {
+                message: format!("no case of {} is left to run", suite.suite_id),
+                hint: "see which tags and ids its cases have".into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// All jobs: a repeat of every case before the next repeat, and variants side by side, so that whatever changes with time
+/// changes for all of them, and a run that ends early has seen every case.
+pub(super) fn jobs(suite: &BenchmarkSuite, repeats: Option<u32>, variants: usize) -> Vec<Job> {
+    let repeats_of = |case: usize| {
+        let case = &suite.cases[case];
+        repeats.unwrap_or_else(|| suite.repeats_of(case)).max(1)
+    };
+    let most = (0..suite.cases.len()).map(repeats_of).max().unwrap_or(0);
+    let mut jobs = Vec::new();
+    for repeat in 0..most {
+        for case in (0..suite.cases.len()).filter(|case| repeat < repeats_of(*case)) {
+            // Who goes first changes from case to case.
+            jobs.extend((0..variants).map(|variant| Job {
+                case,
+                variant: (variant + case + repeat as usize) % variants,
+                repeat,
+            }));
+        }
+    }
+    jobs
+}

@@ -1,0 +1,394 @@
+//! Runs jobs: asks targets, holds answers against expectations, and writes each result before it counts.
+//!
+//! Workers take the next job from a shared counter and hand results to one writer, which stores what has gathered in one
+//! transaction. So a run that is killed has lost at most what was under way, and repeats nothing that was stored.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use satiety::bench::contract::{ErrorKind, Input, Message, Owner, Request, Response, TargetError, VERSION};
+use satiety::bench::{
+    Answers, Attempt, BenchmarkCase, BenchmarkInput, BenchmarkResult, BenchmarkSuite, ErrorOwner, Observed,
+    Status, assess, case_hash,
+};
+use satiety_store::Store;
+use satiety_store::bench::{BenchResultRow, ResultKey};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::ask::{Asked, Cached, ask};
+use super::cache::{ResponseCache, cache_key};
+use super::judging::Judges;
+use super::limits::{Gate, Limits};
+use super::suites::LoadedSuite;
+use super::target::Target;
+use crate::EngineError;
+
+/// Results that wait to be written at most.
+const QUEUE: usize = 1024;
+/// Results that are written at once at most.
+const BATCH: usize = 500;
+/// How long an answer may take where nobody says.
+const DEADLINE_MS: u64 = 120_000;
+
+/// One thing to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job {
+    pub(super) case: usize,
+    pub(super) variant: usize,
+    pub(super) repeat: u32,
+}
+
+/// A system that is asked.
+#[derive(Debug)]
+pub(super) struct Variant {
+    /// Its name; empty where there is one only.
+    pub(super) name: String,
+    pub(super) target: Target,
+    pub(super) target_hash: String,
+    pub(super) skill_dir: Option<String>,
+}
+
+/// Everything that jobs share.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) run_id: String,
+    pub(super) suite: BenchmarkSuite,
+    pub(super) folder: PathBuf,
+    pub(super) hashes: Vec<String>,
+    pub(super) variants: Vec<Variant>,
+    pub(super) limits: Limits,
+    pub(super) gate: Gate,
+    pub(super) judges: Judges,
+    pub(super) cache: Option<Box<dyn ResponseCache>>,
+    pub(super) seed: u64,
+    pub(super) timeout_ms: Option<u64>,
+}
+
+/// What a run tells while it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Results that are stored, also those of earlier sittings.
+    pub done: usize,
+    /// All that there will be.
+    pub planned: usize,
+    /// How many passed.
+    pub passed: usize,
+    /// How many failed or ran out of time.
+    pub failed: usize,
+    /// How many could not be decided.
+    pub undecided: usize,
+}
+
+/// A way to end a run early: what is stored stays.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<StopInner>);
+
+#[derive(Debug, Default)]
+struct StopInner {
+    asked: AtomicBool,
+    wake: tokio::sync::Notify,
+}
+
+impl Stop {
+    /// Asks the run to end.
+    pub fn stop(&self) {
+        self.0.asked.store(true, Ordering::SeqCst);
+        self.0.wake.notify_waiters();
+    }
+
+    /// Whether somebody did.
+    pub fn is_asked(&self) -> bool {
+        self.0.asked.load(Ordering::SeqCst)
+    }
+
+    async fn asked(&self) {
+        let waiting = self.0.wake.notified();
+        tokio::pin!(waiting);
+        // First in line, then a look: a call in between is not missed.
+        waiting.as_mut().enable();
+        if !self.is_asked() {
+            waiting.await;
+        }
+    }
+}
+
+/// Runs all jobs, or until `stop`; `each` sees every result once it is stored and says whether to go on.
+pub(super) async fn run(
+    runner: Arc<Runner>,
+    jobs: Vec<Job>,
+    store: &Store,
+    stop: &Stop,
+    mut each: impl FnMut(BenchmarkResult) -> bool,
+) -> Result<(), EngineError> {
+    let jobs = Arc::new(jobs);
+    let next = Arc::new(AtomicUsize::new(0));
+    let enough = Arc::new(AtomicBool::new(false));
+    let (sender, mut results) = mpsc::channel::<BenchmarkResult>(QUEUE);
+    let workers = (runner.limits.concurrency.max(1) as usize).min(jobs.len().max(1));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..workers {
+        let (runner, jobs, next, enough) = (runner.clone(), jobs.clone(), next.clone(), enough.clone());
+        let (sender, stop) = (sender.clone(), stop.clone());
+        tasks.spawn(async move {
+            while !enough.load(Ordering::SeqCst) && !stop.is_asked() {
+                let Some(job) = jobs.get(next.fetch_add(1, Ordering::SeqCst)) else { break };
+                let result = tokio::select! {
+                    biased;
+                    result = runner.perform(*job) => result,
+                    // Dropping the question ends the processes that were started for it.
+                    () = stop.asked() => break,
+                };
+                if sender.send(result).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    drop(sender);
+    let mut batch = Vec::with_capacity(BATCH);
+    while results.recv_many(&mut batch, BATCH).await > 0 {
+        let rows: Vec<BenchResultRow> = batch.iter().map(row).collect::<Result<_, _>>()?;
+        store.put_bench_results(&runner.run_id, &rows).await?;
+        for result in batch.drain(..) {
+            if !each(result) {
+                enough.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+    Ok(())
+}
+
+impl Runner {
+    async fn perform(&self, job: Job) -> BenchmarkResult {
+        let Some((case, variant)) = self.suite.cases.get(job.case).zip(self.variants.get(job.variant)) else {
+            // Jobs are made from the same lists.
+            return BenchmarkResult::new("", job.repeat, Status::Skipped);
+        };
+        let mut result = BenchmarkResult::new(case.case_id.as_str(), job.repeat, Status::Skipped);
+        result.case_hash = self.hashes.get(job.case).cloned();
+        result.variant = Some(variant.name.clone()).filter(|name| !name.is_empty());
+        result.deterministic = self.suite.is_deterministic(case);
+        let cannot = case.skip.clone().or_else(|| case.expected.unsupported_because());
+        if let Some(reason) = cannot {
+            result.reasons.push(reason);
+            return result;
+        }
+        let mut request = self.request(case, variant, job.repeat);
+        let key = self
+            .cache
+            .as_ref()
+            .map(|_| cache_key(&variant.target_hash, &request, &self.folder));
+        let cached = self.cache.as_deref().zip(key.as_deref()).map(|(cache, key)| Cached { cache, key });
+        let asked = ask(&variant.target, &mut request, &self.gate, &self.limits, cached).await;
+        self.decide(case, &asked, &mut result).await;
+        result
+    }
+
+    fn request(&self, case: &BenchmarkCase, variant: &Variant, repeat: u32) -> Request {
+        Request {
+            v: VERSION,
+            run_id: self.run_id.clone(),
+            suite_id: self.suite.suite_id.clone(),
+            case_id: case.case_id.clone(),
+            variant: variant.name.clone(),
+            repeat,
+            attempt: 0,
+            seed: seed_of(self.seed, &case.case_id, repeat),
+            input: input(&case.input),
+            skill_dir: variant.skill_dir.clone(),
+            workdir: None,
+            deadline_ms: case
+                .timeout_ms
+                .or(self.timeout_ms)
+                .or(self.suite.timeout_ms)
+                .unwrap_or(DEADLINE_MS),
+        }
+    }
+
+    async fn decide(&self, case: &BenchmarkCase, asked: &Asked, result: &mut BenchmarkResult) {
+        result.latency_ms = asked.latency.map_or(0.0, |latency| latency.as_secs_f64() * 1000.0);
+        result.retries = u32::try_from(asked.retries()).unwrap_or(u32::MAX);
+        result.attempts = asked
+            .attempts
+            .iter()
+            .map(|attempt| Attempt {
+                latency_ms: attempt.latency_ms,
+                error: attempt.error.as_ref().map(|error| with_stderr(error, &attempt.stderr)),
+                error_kind: attempt.error.as_ref().map(|error| word(&error.kind)),
+                waited_ms: Some(attempt.waited_ms).filter(|waited| *waited > 0.0),
+            })
+            .collect();
+        match &asked.outcome {
+            Err(error) => {
+                result.status = if error.kind == ErrorKind::Timeout { Status::Timeout } else { Status::Error };
+                let stderr = asked.attempts.last().map_or("", |attempt| attempt.stderr.as_str());
+                result.error = Some(with_stderr(error, stderr));
+                result.error_kind = Some(word(&error.kind));
+                result.error_owner = Some(owner(error.kind.owner()));
+            }
+            Ok(response) => self.assess(case, response, result).await,
+        }
+    }
+
+    async fn assess(&self, case: &BenchmarkCase, response: &Response, result: &mut BenchmarkResult) {
+        let output = text(&response.output);
+        let usage = response.usage.unwrap_or_default();
+        result.tokens_in = usage.input_tokens;
+        result.tokens_out = usage.output_tokens;
+        result.token_cost = usage.total_tokens().unwrap_or(0);
+        result.cost_usd = response.cost_usd;
+        result.metrics = response.metrics.clone();
+        let observed = Observed {
+            output: response.output.clone(),
+            metrics: figures(result),
+        };
+        let mut answers = Answers::default();
+        let mut found = assess(&case.expected, &observed, &answers);
+        if !found.pending.is_empty() && !self.judges.is_empty() {
+            let mut scores = Vec::new();
+            for pending in &found.pending {
+                let Some(rubric) = &pending.rubric else { continue };
+                let secret = format!("{}/{}/{}/{}", self.run_id, case.case_id, result.repeat, pending.place);
+                match self.judges.ask(&case.input.goal, &output, rubric, &secret).await {
+                    Ok((score, opinions)) => {
+                        answers.judged.insert(pending.place.clone(), score);
+                        scores.push(score);
+                        result.judges.extend(opinions);
+                    }
+                    Err(problem) => {
+                        result.status = Status::Error;
+                        result.error = Some(format!("the judge could not be asked: {problem}"));
+                        result.error_kind = Some("judge".into());
+                        result.error_owner = Some(ErrorOwner::Judge);
+                        result.actual_output = Some(output);
+                        return;
+                    }
+                }
+            }
+            result.llm_judge_score = satiety::stats::mean(&scores).ok();
+            found = assess(&case.expected, &observed, &answers);
+        }
+        result.status = found.status;
+        result.score = found.score;
+        result.reasons = found.reasons;
+        if found.status == Status::Pending {
+            let judged = found.pending.iter().any(|pending| pending.rubric.is_some());
+            let waits = if judged { "waits for a judge: name one with --judge" } else { "waits for a label: satiety bench label" };
+            result.reasons.push(waits.into());
+        }
+        result.actual_output = Some(output);
+    }
+}
+
+/// What thresholds can be about.
+pub(super) fn figures(result: &BenchmarkResult) -> BTreeMap<String, f64> {
+    let mut figures = result.metrics.clone();
+    figures.insert("latency_ms".into(), result.latency_ms);
+    if let Some(cost) = result.cost_usd {
+        figures.insert("cost_usd".into(), cost);
+    }
+    if result.tokens_in.is_some() || result.tokens_out.is_some() {
+        figures.insert("token_cost".into(), result.token_cost as f64);
+        figures.insert("tokens".into(), result.token_cost as f64);
+    }
+    figures.extend(result.tokens_in.map(|tokens| ("tokens_in".to_owned(), tokens as f64)));
+    figures.extend(result.tokens_out.map(|tokens| ("tokens_out".to_owned(), tokens as f64)));
+    figures
+}
+
+fn input(input: &BenchmarkInput) -> Input {
+    let message = |value: &Value| {
+        let part = |key: &str| value.get(key).map(text).unwrap_or_default();
+        Message {
+            role: part("role"),
+            content: part("content"),
+        }
+    };
+    Input {
+        goal: input.goal.clone(),
+        messages: input.messages.iter().flatten().map(message).collect(),
+        context: input.context.iter().flatten().cloned().map(Value::Object).collect(),
+        config_overrides: input.config_overrides.clone().unwrap_or_default(),
+        skill_args: input.skill_args.clone().unwrap_or_default(),
+        files: input.files.clone(),
+    }
+}
+
+/// The same for the same case and repeat of a run's seed, whatever the variant.
+fn seed_of(seed: u64, case: &str, repeat: u32) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    hasher.update(case.as_bytes());
+    hasher.update(&repeat.to_le_bytes());
+    let mut bytes = [0; 8];
+    hasher.finalize_xof().fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// Every case's hash, so that a change of a case is told from a change of the system.
+pub(super) fn hashes(loaded: &LoadedSuite) -> Vec<String> {
+    let cases = loaded.suite.cases.iter();
+    cases.map(|case| case_hash(case, &loaded.files)).collect()
+}
+
+/// A result as the store keeps it.
+pub(super) fn row(result: &BenchmarkResult) -> Result<BenchResultRow, EngineError> {
+    Ok(BenchResultRow {
+        key: ResultKey {
+            case_id: result.case_id.clone(),
+            variant: result.variant.clone().unwrap_or_default(),
+            repeat: i64::from(result.repeat),
+        },
+        status: word(&result.status),
+        score: result.score,
+        latency_ms: result.latency_ms,
+        token_cost: i64::try_from(result.token_cost).unwrap_or(i64::MAX),
+        human_label: result.human_label.clone(),
+        body: serde_json::to_string(result)?,
+    })
+}
+
+/// The name of a value of an enum, as it is written.
+pub(super) fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(Into::into))
+        .unwrap_or_default()
+}
+
+fn owner(owner: Owner) -> ErrorOwner {
+    match owner {
+        Owner::Target => ErrorOwner::Target,
+        Owner::Judge => ErrorOwner::Judge,
+        Owner::Harness => ErrorOwner::Harness,
+        Owner::Infra => ErrorOwner::Infra,
+    }
+}
+
+fn with_stderr(error: &TargetError, stderr: &str) -> String {
+    let last: Vec<&str> = stderr.lines().rev().take(5).collect();
+    if last.is_empty() {
+        return error.message.clone();
+    }
+    let last: Vec<&str> = last.into_iter().rev().collect();
+    format!("{}\n{}", error.message, last.join("\n"))
+}
+
+/// An answer as text: itself, or its JSON.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,538 @@
+//! Running a suite: plan it, say what it can show, run it, take up what was interrupted, and judge it by the baseline.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use satiety::bench::{
+    BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, PowerStatement, Sequential,
+    SequentialSettings, Status, WITH_SKILL, WITHOUT_SKILL, noise_of, statement, summarize,
+};
+use satiety::{bench, ids};
+use satiety_models::ApiKey;
+use satiety_store::bench::{BenchRunRow, ResultKey};
+use satiety_store::{Store, now_micros};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::cache::target_hash;
+use super::comparing::{Override, baseline_of, keep_gate};
+use super::judging::Judges;
+use super::limits::{Gate, Limits};
+use super::plan::{Described, Selection, fence, jobs, target};
+use super::response_cache::StoredResponses;
+use super::runner::{self, Job, Progress, Runner, Stop, Variant};
+use super::stored::{each_result, time, trim};
+use super::suites::{LoadedSuite, load};
+use super::target::{Environment, Surroundings, Target};
+use crate::{Engine, EngineError};
+
+/// A suite to be run.
+#[derive(Debug, Clone, Default)]
+pub struct RunBenchRequest {
+    /// The suite: a file or folder.
+    pub suite: PathBuf,
+    /// The target: a file, a short form, or nothing where the suite's folder describes it.
+    pub target: Option<String>,
+    /// How often each case is run; absent for what the suite says.
+    pub repeats: Option<u32>,
+    /// Only these cases.
+    pub cases: Vec<String>,
+    /// Only cases with one of these tags.
+    pub tags: Vec<String>,
+    /// Chat models that judge.
+    pub judges: Vec<String>,
+    /// Calls at a time, a minute, and so on.
+    pub limits: Limits,
+    /// How long an answer may take.
+    pub timeout_ms: Option<u64>,
+    /// What chance starts from.
+    pub seed: u64,
+    /// Whether processes are fenced in.
+    pub sandbox: bool,
+    /// Whether answers may come from the cache.
+    pub cache: bool,
+    /// Whether a skill is also run without itself.
+    pub without_skill: bool,
+    /// Whether working folders stay.
+    pub keep_workdirs: bool,
+    /// The run to take up: its id, or `latest`.
+    pub resume: Option<String>,
+    /// Whether to judge the run by the baseline.
+    pub gate: Option<GatePolicy>,
+    /// Whether to stop repeats as soon as a comparison with the baseline has decided.
+    pub sequential: bool,
+    /// Who lets a regression through, and why.
+    pub accept_regression: Option<Override>,
+    /// The variables that descriptions may name.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A suite that was run.
+#[derive(Debug, Clone, Serialize)]
+pub struct BenchRan {
+    /// The run, its results without outputs; `bench report` has everything.
+    #[serde(flatten)]
+    pub run: BenchmarkRun,
+    /// What the design can show.
+    pub power: PowerStatement,
+    /// Results that were there from an earlier sitting.
+    pub resumed: usize,
+    /// Whether it was ended before everything was run.
+    pub interrupted: bool,
+    /// What the gate says, when there is one and a baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<bench::GateReport>,
+    /// Who let a regression through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Override>,
+    /// What stopping early came to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequential: Option<SequentialOutcome>,
+    /// By variant, its figures, where there are several.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub variants: BTreeMap<String, BenchmarkSummary>,
+    /// What was unusual about the suite.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// What stopping early came to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SequentialOutcome {
+    /// What was decided, or that nothing was.
+    pub progress: bench::Progress,
+    /// Pairs that were seen.
+    pub pairs: u64,
+    /// The evidence; 20 decides at the usual error rate.
+    pub e_value: f64,
+    /// Calls that need not be made.
+    pub calls_saved: u64,
+}
+
+impl Engine {
+    /// What a run of this request could show, before anything is asked.
+    pub async fn bench_power(&self, request: &RunBenchRequest) -> Result<PowerStatement, EngineError> {
+        let mut loaded = load(&request.suite)?;
+        selection(request).apply(&mut loaded.suite)?;
+        let baseline = baseline_of(self, &loaded).await?;
+        power(&loaded, request.repeats, baseline.as_ref())
+    }
+
+    /// Runs a suite. `progress` is called now and then; `stop` ends it early, and what is stored stays.
+    pub async fn bench_run_suite(
+        &self,
+        request: RunBenchRequest,
+        stop: &Stop,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<BenchRan, EngineError> {
+        let mut loaded = load(&request.suite)?;
+        selection(&request).apply(&mut loaded.suite)?;
+        let store = self.store().await?.clone();
+        let baseline = baseline_of(self, &loaded).await?;
+        if (request.gate.is_some() || request.sequential) && baseline.is_none() && request.accept_regression.is_none() {
+            return Err(EngineError::Bench {
+                message: format!("{} has no baseline to be judged by", loaded.suite.suite_id),
+                hint: "run it without --gate, look at it, and accept it: satiety bench baseline RUN --reason \"…\"".into(),
+            });
+        }
+        let power = power(&loaded, request.repeats, baseline.as_ref())?;
+        let prepared = self.prepare(&request, &loaded, &store).await?;
+        let done = prepared.done.len();
+        let planned = prepared.jobs.len();
+        let todo: Vec<Job> = prepared.todo();
+        let mut tally = Tally::new(planned);
+        let mut results: Vec<BenchmarkResult> = Vec::with_capacity(planned);
+        let mut watcher = match (&baseline, request.sequential) {
+            (Some(baseline), true) => Some(Watcher::new(baseline, &loaded, request.repeats)?),
+            _ => None,
+        };
+        if done > 0 {
+            each_result(&store, &prepared.run_id, |mut result| {
+                trim(&mut result);
+                tally.add(&result);
+                if let Some(watcher) = &mut watcher {
+                    watcher.see(&result);
+                }
+                results.push(result);
+            })
+            .await?;
+        }
+        progress(tally.progress());
+        let decided_before = watcher.as_ref().is_some_and(Watcher::decided);
+        let todo = if decided_before { Vec::new() } else { todo };
+        let runner = Arc::new(prepared.runner);
+        runner::run(runner.clone(), todo, &store, stop, |mut result| {
+            tally.add(&result);
+            trim(&mut result);
+            let mut go_on = true;
+            if let Some(watcher) = &mut watcher {
+                watcher.see(&result);
+                go_on = !watcher.decided();
+            }
+            results.push(result);
+            progress(tally.progress());
+            go_on
+        })
+        .await?;
+        for variant in &runner.variants {
+            variant.target.close().await;
+        }
+        // The order of a run does not depend on who answered first.
+        results.sort_by(|a, b| (&a.case_id, &a.variant, a.repeat).cmp(&(&b.case_id, &b.variant, b.repeat)));
+        let stopped_early = watcher.as_ref().is_some_and(Watcher::decided);
+        let complete = results.len() == planned || stopped_early;
+        let run = finish(&store, &prepared.row, results, complete).await?;
+        let mut ran = BenchRan {
+            power,
+            resumed: done,
+            interrupted: !complete,
+            gate: None,
+            accepted: None,
+            sequential: watcher.as_ref().map(Watcher::outcome),
+            variants: by_variant(&run),
+            warnings: loaded.warnings.clone(),
+            run,
+        };
+        if let (Some(policy), Some(baseline), true) = (&request.gate, &baseline, complete) {
+            let report = bench::compare(baseline, &ran.run, policy).map_err(EngineError::Figures)?;
+            ran.accepted = keep_gate(&store, &ran.run.suite_id, &report, request.accept_regression.clone()).await?;
+            ran.gate = Some(report);
+        }
+        Ok(ran)
+    }
+
+    async fn prepare(
+        &self,
+        request: &RunBenchRequest,
+        loaded: &LoadedSuite,
+        store: &Store,
+    ) -> Result<Prepared, EngineError> {
+        let mut described = target(request.target.as_deref(), loaded)?;
+        if request.sandbox {
+            fence(&mut described)?;
+        }
+        let variants = self.variants(request, loaded, &described)?;
+        let snapshot = snapshot(request, loaded, &described, &variants);
+        let jobs = jobs(&loaded.suite, request.repeats, variants.len());
+        let row = match &request.resume {
+            None => new_row(loaded, &described, &snapshot),
+            Some(named) => resumable(store, named, loaded, &snapshot).await?,
+        };
+        store.begin_bench_run(&row).await?;
+        let done = if request.resume.is_some() {
+            store.bench_result_keys(&row.run_id).await?.into_iter().collect()
+        } else {
+            HashSet::new()
+        };
+        let runner = Runner {
+            run_id: row.run_id.clone(),
+            hashes: runner::hashes(loaded),
+            suite: loaded.suite.clone(),
+            folder: loaded.folder.clone(),
+            variants,
+            limits: request.limits.clone(),
+            gate: Gate::new(&request.limits),
+            judges: Judges::open(&request.judges, self.settings())?,
+            cache: request.cache.then(|| Box::new(StoredResponses(store.clone())) as _),
+            seed: request.seed,
+            timeout_ms: request.timeout_ms,
+        };
+        Ok(Prepared {
+            run_id: row.run_id.clone(),
+            row,
+            runner,
+            jobs,
+            done,
+        })
+    }
+
+    fn variants(
+        &self,
+        request: &RunBenchRequest,
+        loaded: &LoadedSuite,
+        described: &Described,
+    ) -> Result<Vec<Variant>, EngineError> {
+        let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
+        let names: Vec<(&str, Option<String>)> = match (&skill, request.without_skill) {
+            (Some(skill), true) => vec![(WITH_SKILL, Some(skill.clone())), (WITHOUT_SKILL, None)],
+            (skill, false) => vec![("", skill.clone())],
+            (None, true) => {
+                return Err(EngineError::Bench {
+                    message: format!("{} is not about a skill", loaded.file.display()),
+                    hint: "--without-skill is for suites beside a SKILL.md".into(),
+                });
+            }
+        };
+        let mut variants = Vec::new();
+        for (name, skill_dir) in names {
+            variants.push(Variant {
+                name: name.into(),
+                target: self.open_target(described, &loaded.folder, request)?,
+                target_hash: target_hash(&described.spec, &described.base),
+                skill_dir,
+            });
+        }
+        Ok(variants)
+    }
+
+    pub(super) fn open_target(
+        &self,
+        described: &Described,
+        suite: &Path,
+        request: &RunBenchRequest,
+    ) -> Result<Target, EngineError> {
+        let environment: Environment = request.environment.clone().into_iter().collect();
+        let key = |key: &Option<String>| key.as_deref().map(ApiKey::new);
+        let surroundings = Surroundings {
+            base: absolute(&described.base)?.into(),
+            suite: absolute(suite)?.into(),
+            scratch: std::env::temp_dir(),
+            keep_workdirs: request.keep_workdirs,
+            environment,
+            api_key: key(&self.settings().api_key),
+            anthropic_key: key(&self.settings().anthropic_key),
+            helper: std::env::current_exe().ok(),
+        };
+        Ok(Target::open(&described.spec, &surroundings)?)
+    }
+}
+
+/// A run that is ready to begin or to go on.
+struct Prepared {
+    run_id: String,
+    row: BenchRunRow,
+    runner: Runner,
+    jobs: Vec<Job>,
+    done: HashSet<ResultKey>,
+}
+
+impl Prepared {
+    /// What is left to do.
+    fn todo(&self) -> Vec<Job> {
+        let key = |job: &Job| ResultKey {
+            case_id: self.runner.suite.cases[job.case].case_id.clone(),
+            variant: self.runner.variants[job.variant].name.clone(),
+            repeat: i64::from(job.repeat),
+        };
+        let left = self.jobs.iter().filter(|job| self.done.is_empty() || !self.done.contains(&key(job)));
+        left.copied().collect()
+    }
+}
+
+fn selection(request: &RunBenchRequest) -> Selection {
+    Selection {
+        cases: request.cases.clone(),
+        tags: request.tags.clone(),
+    }
+}
+
+fn absolute(path: &Path) -> Result<String, EngineError> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let absolute = std::path::absolute(path).map_err(|cause| EngineError::file("find", path, cause))?;
+    Ok(absolute.display().to_string())
+}
+
+/// What must be the same for two sittings to be one run, and for a run to be repeated.
+fn snapshot(
+    request: &RunBenchRequest,
+    loaded: &LoadedSuite,
+    described: &Described,
+    variants: &[Variant],
+) -> Map<String, Value> {
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    let value = json!({
+        "satiety_version": env!("CARGO_PKG_VERSION"),
+        "suite_version": loaded.suite.version,
+        "suite_hash": loaded.hash(),
+        "target": described.spec,
+        "target_hash": target_hash(&described.spec, &described.base),
+        "repeats": request.repeats,
+        "seed": request.seed,
+        "timeout_ms": request.timeout_ms,
+        "judges": request.judges,
+        "variants": names,
+        "cases": request.cases,
+        "tags": request.tags,
+        "limits": request.limits,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn new_row(loaded: &LoadedSuite, described: &Described, snapshot: &Map<String, Value>) -> BenchRunRow {
+    BenchRunRow {
+        run_id: ids::prefixed("run", uuid::Uuid::now_v7()),
+        suite_id: loaded.suite.suite_id.clone(),
+        suite_hash: loaded.hash(),
+        target: described.name.clone(),
+        started_at: now_micros(),
+        completed_at: None,
+        config_snapshot: Value::Object(snapshot.clone()),
+        summary: None,
+        pass_rate: None,
+    }
+}
+
+/// The run to take up, if it asked the same of the same.
+async fn resumable(
+    store: &Store,
+    named: &str,
+    loaded: &LoadedSuite,
+    snapshot: &Map<String, Value>,
+) -> Result<BenchRunRow, EngineError> {
+    let suite_id = &loaded.suite.suite_id;
+    let row = if named == "latest" {
+        store.bench_runs(Some(suite_id), 1).await?.into_iter().next()
+    } else {
+        store.bench_run(named).await?
+    };
+    let row = row.ok_or_else(|| EngineError::Bench {
+        message: format!("there is no run of {suite_id} to take up"),
+        hint: "run it without --resume".into(),
+    })?;
+    // How many at a time may change; what is asked may not.
+    for key in ["suite_hash", "target_hash", "repeats", "seed", "judges", "variants", "cases", "tags"] {
+        if row.config_snapshot.get(key) != snapshot.get(key) {
+            return Err(EngineError::Bench {
+                message: format!("run {} cannot be taken up: its `{key}` was another", row.run_id),
+                hint: "results of different questions do not make one run; begin a new one without --resume".into(),
+            });
+        }
+    }
+    Ok(row)
+}
+
+fn power(
+    loaded: &LoadedSuite,
+    repeats: Option<u32>,
+    baseline: Option<&BenchmarkRun>,
+) -> Result<PowerStatement, EngineError> {
+    let suite = &loaded.suite;
+    let cases = suite.cases.len() as u64;
+    let of = |case| u64::from(repeats.unwrap_or_else(|| suite.repeats_of(case)).max(1));
+    let total: u64 = suite.cases.iter().map(of).sum();
+    let mut design = Design::new(cases, (total / cases.max(1)).max(1));
+    let known = baseline.and_then(|run| noise_of(&summarize(&run.results).per_case));
+    if let Some(noise) = known {
+        design.noise = noise;
+    }
+    statement(design).map_err(EngineError::Figures)
+}
+
+async fn finish(
+    store: &Store,
+    row: &BenchRunRow,
+    results: Vec<BenchmarkResult>,
+    complete: bool,
+) -> Result<BenchmarkRun, EngineError> {
+    let summary = summarize(&results);
+    let completed_at = now_micros();
+    if complete {
+        let value = serde_json::to_value(&summary)?;
+        store.complete_bench_run(&row.run_id, completed_at, &value, summary.pass_rate).await?;
+    }
+    let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
+    Ok(BenchmarkRun {
+        run_id: row.run_id.clone(),
+        suite_id: row.suite_id.clone(),
+        suite_hash: Some(row.suite_hash.clone()),
+        target: row.target.clone(),
+        started_at: time(row.started_at),
+        completed_at: complete.then(|| time(completed_at)),
+        config_snapshot: snapshot.into_iter().collect(),
+        results,
+        summary: Some(summary),
+    })
+}
+
+fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummary> {
+    let mut groups: BTreeMap<String, Vec<&BenchmarkResult>> = BTreeMap::new();
+    for result in &run.results {
+        groups.entry(result.variant.clone().unwrap_or_default()).or_default().push(result);
+    }
+    if groups.len() < 2 {
+        return BTreeMap::new();
+    }
+    groups.into_iter().map(|(name, results)| (name, summarize(results))).collect()
+}
+
+struct Tally(Progress);
+
+impl Tally {
+    fn new(planned: usize) -> Self {
+        Self(Progress {
+            done: 0,
+            planned,
+            passed: 0,
+            failed: 0,
+            undecided: 0,
+        })
+    }
+
+    fn add(&mut self, result: &BenchmarkResult) {
+        self.0.done += 1;
+        match result.status {
+            Status::Pass => self.0.passed += 1,
+            Status::Fail | Status::Timeout => self.0.failed += 1,
+            _ => self.0.undecided += 1,
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.0
+    }
+}
+
+/// Pairs results with those of the baseline and says when enough was seen.
+struct Watcher {
+    test: Sequential,
+    before: BTreeMap<(String, u32), bool>,
+}
+
+impl Watcher {
+    fn new(baseline: &BenchmarkRun, loaded: &LoadedSuite, repeats: Option<u32>) -> Result<Self, EngineError> {
+        let before: BTreeMap<(String, u32), bool> = baseline
+            .results
+            .iter()
+            .filter_map(|result| Some(((result.case_id.clone(), result.repeat), result.decided()?)))
+            .collect();
+        let suite = &loaded.suite;
+        let most = suite.cases.iter().map(|case| repeats.unwrap_or_else(|| suite.repeats_of(case))).max();
+        let settings = SequentialSettings {
+            cases: suite.cases.len() as u64,
+            max_repeats: u64::from(most.unwrap_or(1).max(1)),
+            alpha: 0.05,
+            calls_per_pair: 1,
+            futility_margin: None,
+        };
+        let test = Sequential::new(settings).map_err(|problem| EngineError::Bench {
+            message: problem.to_string(),
+            hint: "run without --sequential".into(),
+        })?;
+        Ok(Self { test, before })
+    }
+
+    fn see(&mut self, result: &BenchmarkResult) {
+        let key = (result.case_id.clone(), result.repeat);
+        if let (Some(before), Some(now)) = (self.before.get(&key), result.decided()) {
+            // A pair that was seen already counts once, which is what the error says.
+            let _ = self.test.observe(&key.0, key.1, *before, now);
+        }
+    }
+
+    fn decided(&self) -> bool {
+        !matches!(self.test.progress(), bench::Progress::Continue)
+    }
+
+    fn outcome(&self) -> SequentialOutcome {
+        SequentialOutcome {
+            progress: self.test.progress(),
+            pairs: self.test.pairs(),
+            e_value: self.test.e_value(),
+            calls_saved: self.test.calls_saved(),
+        }
+    }
+}

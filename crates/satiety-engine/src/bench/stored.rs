@@ -1,0 +1,160 @@
+//! Runs in the store and in files.
+
+use std::path::Path;
+
+use satiety::bench::{BenchmarkResult, BenchmarkRun, BenchmarkSummary, summarize};
+use satiety_store::Store;
+use satiety_store::bench::{BenchRunRow, ResultKey};
+use serde::Serialize;
+
+use crate::{Engine, EngineError};
+
+/// Results that are read at a time.
+const PAGE: u32 = 1000;
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ListedRun {
+    /// Its id.
+    pub run_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// What was run.
+    pub target: String,
+    /// When it began.
+    pub started_at: jiff::Timestamp,
+    /// When it was complete; absent while it is not.
+    pub completed_at: Option<jiff::Timestamp>,
+    /// The share of passes.
+    pub pass_rate: Option<f64>,
+}
+
+/// A run without its results.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunFigures {
+    /// Its id.
+    pub run_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// What was run.
+    pub target: String,
+    /// The figures.
+    pub summary: BenchmarkSummary,
+}
+
+/// How much of each result is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Everything.
+    Full,
+    /// Without outputs and attempts, which are most of the bytes and which no comparison looks at.
+    Figures,
+}
+
+impl Engine {
+    /// Runs of a suite, or of all, newest first.
+    pub async fn bench_runs(&self, suite: Option<&str>, limit: u32) -> Result<Vec<ListedRun>, EngineError> {
+        let rows = self.store().await?.bench_runs(suite, limit).await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| ListedRun {
+                run_id: row.run_id,
+                suite_id: row.suite_id,
+                target: row.target,
+                started_at: time(row.started_at),
+                completed_at: row.completed_at.map(time),
+                pass_rate: row.pass_rate,
+            })
+            .collect())
+    }
+
+    /// A run with everything: by its id, by `latest` or `latest:SUITE`, or from a file.
+    pub async fn bench_run(&self, named: &str) -> Result<BenchmarkRun, EngineError> {
+        self.find_run(named, Detail::Full).await
+    }
+
+    pub(super) async fn find_run(&self, named: &str, detail: Detail) -> Result<BenchmarkRun, EngineError> {
+        let path = Path::new(named);
+        if path.is_file() {
+            return from_file(path);
+        }
+        let store = self.store().await?;
+        let latest = match named.split_once(':') {
+            None if named == "latest" => Some(None),
+            Some(("latest", suite)) => Some(Some(suite)),
+            _ => None,
+        };
+        let row = match latest {
+            Some(suite) => store.bench_runs(suite, 1).await?.into_iter().next(),
+            None => store.bench_run(named).await?,
+        };
+        let row = row.ok_or_else(|| EngineError::Bench {
+            message: format!("there is no run `{named}` in the store, and no file of that name"),
+            hint: "`satiety bench list --runs` shows the runs".into(),
+        })?;
+        load(store, row, detail).await
+    }
+}
+
+/// A run of the store with its results.
+pub(super) async fn load(store: &Store, row: BenchRunRow, detail: Detail) -> Result<BenchmarkRun, EngineError> {
+    let mut results = Vec::new();
+    each_result(store, &row.run_id, |mut result| {
+        if detail == Detail::Figures {
+            trim(&mut result);
+        }
+        results.push(result);
+    })
+    .await?;
+    let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
+    Ok(BenchmarkRun {
+        run_id: row.run_id,
+        suite_id: row.suite_id,
+        suite_hash: Some(row.suite_hash),
+        target: row.target,
+        started_at: time(row.started_at),
+        completed_at: row.completed_at.map(time),
+        config_snapshot: snapshot.into_iter().collect(),
+        summary: Some(summarize(&results)),
+        results,
+    })
+}
+
+/// Gives out the results of a run one by one, in the order of cases, variants and repeats.
+pub(super) async fn each_result(
+    store: &Store,
+    run_id: &str,
+    mut each: impl FnMut(BenchmarkResult),
+) -> Result<(), EngineError> {
+    let mut after: Option<ResultKey> = None;
+    loop {
+        let page = store.bench_result_bodies(run_id, after.as_ref(), PAGE).await?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = Some(last.clone());
+        for (_, body) in page {
+            each(serde_json::from_str(&body)?);
+        }
+    }
+}
+
+/// Leaves only what comparisons look at.
+pub(super) fn trim(result: &mut BenchmarkResult) {
+    result.actual_output = None;
+    result.attempts = Vec::new();
+    for opinion in &mut result.judges {
+        opinion.reason.clear();
+    }
+}
+
+pub(super) fn from_file(path: &Path) -> Result<BenchmarkRun, EngineError> {
+    let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
+    let mut deserializer = serde_json::Deserializer::from_str(&text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Bench {
+        message: format!("{}: {}: {}", path.display(), error.path(), error.inner()),
+        hint: "a run is what `satiety bench report RUN --format json` prints".into(),
+    })
+}
+
+pub(super) fn time(micros: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_microsecond(micros).unwrap_or_default()
+}

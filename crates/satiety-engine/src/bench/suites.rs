@@ -1,0 +1,281 @@
+//! Suites on disk: a folder with `suite.json|yaml|toml` and `cases/`, a skill with `benchmarks/` or `evals/evals.json`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use satiety::bench::{
+    BenchmarkSuite, Difficulty, Named, Problem, SuiteError, read_skill_evals, read_suite, suite_hash,
+};
+use serde::Serialize;
+
+use crate::{Engine, EngineError};
+
+/// The names of a suite's own file, in the order in which they are looked for.
+const SUITE_FILES: [&str; 4] = ["suite.json", "suite.yaml", "suite.yml", "suite.toml"];
+/// How deep folders are searched for suites.
+const DEPTH: usize = 6;
+
+/// A suite, and where it lies.
+#[derive(Debug, Clone)]
+pub struct LoadedSuite {
+    /// The suite.
+    pub suite: BenchmarkSuite,
+    /// Its own file.
+    pub file: PathBuf,
+    /// The folder that files of cases are relative to.
+    pub folder: PathBuf,
+    /// The folder of the skill that it is about.
+    pub skill: Option<PathBuf>,
+    /// Hashes of the files that cases name.
+    pub files: BTreeMap<String, String>,
+    /// What was unusual.
+    pub warnings: Vec<String>,
+}
+
+impl LoadedSuite {
+    /// The hash of what is asked and expected.
+    pub fn hash(&self) -> String {
+        suite_hash(&self.suite, &self.files)
+    }
+}
+
+/// A folder that was looked through.
+#[derive(Debug, Clone, Serialize)]
+pub struct SuiteList {
+    /// The suites, by file.
+    pub suites: Vec<ListedSuite>,
+    /// Skills that have no benchmarks: told, not blocked.
+    pub skills_without_benchmarks: Vec<String>,
+}
+
+/// A suite that was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListedSuite {
+    /// Its file.
+    pub file: String,
+    /// Its id; absent when it cannot be read.
+    pub suite_id: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// What it is about.
+    pub target: Option<String>,
+    /// Its cases.
+    pub cases: usize,
+    /// Cases that are hard or adversarial.
+    pub hard: usize,
+    /// The hash of its content.
+    pub hash: Option<String>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+    /// What is unusual about it.
+    pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// Finds every suite below a folder and checks it.
+    pub fn bench_list(&self, root: &Path) -> Result<SuiteList, EngineError> {
+        let mut found = Found::default();
+        if root.is_file() || suite_file(root).is_some() {
+            found.suites.push(root.into());
+        } else {
+            look(root, DEPTH, &mut found)?;
+        }
+        let suites = found.suites.iter().map(|path| listed(path)).collect();
+        Ok(SuiteList {
+            suites,
+            skills_without_benchmarks: found.bare_skills.iter().map(|path| shown(path)).collect(),
+        })
+    }
+}
+
+/// Reads a suite from a file or folder.
+pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
+    let file = suite_file(path).ok_or_else(|| EngineError::NoSuite { path: shown(path) })?;
+    let folder = file.parent().map_or_else(PathBuf::new, Into::into);
+    let text = read(&file)?;
+    let name = shown(&file);
+    if file.file_name().is_some_and(|name| name == "evals.json") {
+        let skill = folder.parent().map_or_else(PathBuf::new, Into::into);
+        let called = skill
+            .canonicalize()
+            .ok()
+            .and_then(|skill| Some(skill.file_name()?.to_string_lossy().into_owned()));
+        let evals = read_skill_evals(
+            Named {
+                file: &name,
+                text: &text,
+            },
+            called.as_deref().unwrap_or("skill"),
+            1.0,
+        )?;
+        return Ok(LoadedSuite {
+            files: file_hashes(&evals.suite, &skill)?,
+            suite: evals.suite,
+            file,
+            folder: skill.clone(),
+            skill: Some(skill),
+            warnings: evals.warnings,
+        });
+    }
+    let mut cases = Vec::new();
+    for path in case_files(&folder.join("cases"))? {
+        cases.push((shown(&path), read(&path)?));
+    }
+    let cases: Vec<Named<'_>> = cases.iter().map(|(file, text)| Named { file, text }).collect();
+    let suite = read_suite(
+        Named {
+            file: &name,
+            text: &text,
+        },
+        &cases,
+    )?;
+    let is_skill = |folder: &Path| folder.join("SKILL.md").is_file();
+    let skill = folder
+        .parent()
+        .map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+        .filter(|parent| is_skill(parent))
+        .map(Into::into);
+    Ok(LoadedSuite {
+        files: file_hashes(&suite, &folder)?,
+        suite,
+        file,
+        folder,
+        skill,
+        warnings: Vec::new(),
+    })
+}
+
+/// What the files of cases hold; one that is missing is told before anything runs.
+fn file_hashes(suite: &BenchmarkSuite, folder: &Path) -> Result<BTreeMap<String, String>, EngineError> {
+    let mut hashes = BTreeMap::new();
+    for name in suite.cases.iter().flat_map(|case| &case.input.files) {
+        if hashes.contains_key(name) {
+            continue;
+        }
+        let path = folder.join(name);
+        let hash = if path.is_dir() {
+            "folder".to_owned()
+        } else {
+            let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
+            blake3::hash(&bytes).to_hex().to_string()
+        };
+        hashes.insert(name.clone(), hash);
+    }
+    Ok(hashes)
+}
+
+/// The suite's own file: itself, in the folder, or where skills keep theirs.
+fn suite_file(path: &Path) -> Option<PathBuf> {
+    if path.is_file() {
+        return Some(path.into());
+    }
+    let own = SUITE_FILES.iter().map(|name| path.join(name));
+    let of_skill = SUITE_FILES.iter().map(|name| path.join("benchmarks").join(name));
+    own.chain(of_skill)
+        .chain([path.join("evals/evals.json"), path.join("evals.json")])
+        .find(|file| file.is_file())
+}
+
+/// The files of cases, in the order of their names.
+fn case_files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let failed = |cause| EngineError::file("read", folder, cause);
+    let mut files = Vec::new();
+    for entry in fs_err::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some("json" | "yaml" | "yml" | "toml")) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[derive(Default)]
+struct Found {
+    suites: Vec<PathBuf>,
+    bare_skills: Vec<PathBuf>,
+}
+
+fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), EngineError> {
+    if let Some(file) = suite_file(folder) {
+        found.suites.push(file);
+        return Ok(());
+    }
+    if folder.join("SKILL.md").is_file() {
+        found.bare_skills.push(folder.into());
+    }
+    if depth == 0 {
+        return Ok(());
+    }
+    let failed = |cause| EngineError::file("read", folder, cause);
+    let mut folders = Vec::new();
+    for entry in fs_err::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        // Links are not followed: a circle of them would be searched for ever.
+        if !hidden && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            folders.push(entry.path());
+        }
+    }
+    folders.sort();
+    for folder in folders {
+        look(&folder, depth - 1, found)?;
+    }
+    Ok(())
+}
+
+fn listed(path: &Path) -> ListedSuite {
+    let mut listed = ListedSuite {
+        file: shown(&suite_file(path).unwrap_or_else(|| path.into())),
+        suite_id: None,
+        version: None,
+        target: None,
+        cases: 0,
+        hard: 0,
+        hash: None,
+        problems: Vec::new(),
+        warnings: Vec::new(),
+    };
+    match load(path) {
+        Ok(loaded) => {
+            let hard = |difficulty| matches!(difficulty, Difficulty::Hard | Difficulty::Adversarial);
+            listed.hash = Some(loaded.hash());
+            listed.cases = loaded.suite.cases.len();
+            listed.hard = loaded.suite.cases.iter().filter(|case| hard(case.difficulty)).count();
+            listed.suite_id = Some(loaded.suite.suite_id);
+            listed.version = Some(loaded.suite.version);
+            listed.target = Some(loaded.suite.target);
+            listed.warnings = loaded.warnings;
+        }
+        Err(EngineError::Suite(SuiteError::Problems(problems))) => listed.problems = problems,
+        Err(EngineError::Suite(SuiteError::Field { file, field, reason })) => {
+            listed.problems.push(Problem { file, field, reason });
+        }
+        Err(problem) => listed.problems.push(Problem {
+            file: listed.file.clone(),
+            field: "the file".into(),
+            reason: problem.to_string(),
+        }),
+    }
+    listed
+}
+
+fn read(path: &Path) -> Result<String, EngineError> {
+    fs_err::read_to_string(path).map_err(|cause| {
+        if cause.kind() == std::io::ErrorKind::InvalidData {
+            return EngineError::Suite(SuiteError::Syntax {
+                file: shown(path),
+                reason: "not UTF-8 text".into(),
+            });
+        }
+        EngineError::file("read", path, cause)
+    })
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,207 @@
+//! What was accepted, and what gates and ablations said.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::pool::{in_transaction, reading};
+use crate::{Store, StoreError, storable};
+
+/// A run that was accepted as the baseline of its suite.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaselineRow {
+    /// Its id.
+    pub baseline_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// The run.
+    pub run_id: String,
+    /// Who accepted it.
+    pub accepted_by: String,
+    /// Why.
+    pub reason: String,
+    /// When, in microseconds.
+    pub accepted_at: i64,
+}
+
+/// What a gate said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateRow {
+    /// Its id.
+    pub gate_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// The run that was accepted.
+    pub baseline_run: String,
+    /// The run that was judged.
+    pub candidate_run: String,
+    /// `pass`, `regression` or `inconclusive`.
+    pub verdict: String,
+    /// Who let it through all the same.
+    pub accepted_by: Option<String>,
+    /// Why.
+    pub accepted_why: Option<String>,
+    /// When, in microseconds.
+    pub decided_at: i64,
+    /// All of it.
+    pub report: Value,
+}
+
+/// What an ablation said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AblationRow {
+    /// Its id.
+    pub ablation_id: String,
+    /// The component that was changed.
+    pub tag: String,
+    /// When, in microseconds.
+    pub decided_at: i64,
+    /// All of it.
+    pub report: Value,
+}
+
+impl Store {
+    /// Accepts a run as the baseline of its suite. Earlier ones stay as history.
+    pub async fn put_bench_baseline(&self, row: &BaselineRow) -> Result<(), StoreError> {
+        in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "INSERT INTO bench_baselines (baseline_id, suite_id, run_id, accepted_by, reason, accepted_at)
+                 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (baseline_id) DO NOTHING",
+            )
+            .bind(&row.baseline_id)
+            .bind(storable(&row.suite_id))
+            .bind(storable(&row.run_id))
+            .bind(storable(&row.accepted_by))
+            .bind(storable(&row.reason))
+            .bind(row.accepted_at)
+            .execute(&mut *connection)
+            .await?;
+        })
+    }
+
+    /// The baselines of a suite, the one in force first.
+    pub async fn bench_baselines(&self, suite_id: &str, limit: u32) -> Result<Vec<BaselineRow>, StoreError> {
+        let rows: Vec<(String, String, String, String, String, i64)> =
+            reading!(&self.pool, |connection| sqlx::query_as(
+                "SELECT baseline_id, suite_id, run_id, accepted_by, reason, accepted_at FROM bench_baselines
+                 WHERE suite_id = $1 ORDER BY accepted_at DESC, baseline_id DESC LIMIT $2"
+            )
+            .bind(storable(suite_id))
+            .bind(i64::from(limit))
+            .fetch_all(connection)
+            .await?)?;
+        let row = |(baseline_id, suite_id, run_id, accepted_by, reason, accepted_at)| BaselineRow {
+            baseline_id,
+            suite_id,
+            run_id,
+            accepted_by,
+            reason,
+            accepted_at,
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// Keeps what a gate said.
+    pub async fn put_bench_gate(&self, row: &GateRow) -> Result<(), StoreError> {
+        let report = row.report.to_string();
+        in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "INSERT INTO bench_gates (gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by,
+                     accepted_why, decided_at, report)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (gate_id) DO NOTHING",
+            )
+            .bind(&row.gate_id)
+            .bind(storable(&row.suite_id))
+            .bind(storable(&row.baseline_run))
+            .bind(storable(&row.candidate_run))
+            .bind(&row.verdict)
+            .bind(row.accepted_by.as_deref().map(storable))
+            .bind(row.accepted_why.as_deref().map(storable))
+            .bind(row.decided_at)
+            .bind(storable(&report))
+            .execute(&mut *connection)
+            .await?;
+        })
+    }
+
+    /// What gates said about a suite, or about all where none is named, newest first.
+    pub async fn bench_gates(&self, suite_id: Option<&str>, limit: u32) -> Result<Vec<GateRow>, StoreError> {
+        let rows: Vec<GateColumns> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
+            "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at, report
+             FROM bench_gates WHERE $1 = '' OR suite_id = $1 ORDER BY decided_at DESC, gate_id DESC LIMIT $2"
+        )
+        .bind(storable(suite_id.unwrap_or_default()))
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?
+        })?;
+        let row = |(gate_id, suite_id, baseline_run, candidate_run, verdict, by, why, decided_at, report): GateColumns| {
+            Ok(GateRow {
+                report: self.parse_json(&report, || format!("the report of gate {gate_id}"))?,
+                gate_id,
+                suite_id,
+                baseline_run,
+                candidate_run,
+                verdict,
+                accepted_by: by,
+                accepted_why: why,
+                decided_at,
+            })
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    /// Keeps what an ablation said.
+    pub async fn put_bench_ablation(&self, row: &AblationRow) -> Result<(), StoreError> {
+        let report = row.report.to_string();
+        in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "INSERT INTO bench_ablations (ablation_id, tag, decided_at, report) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (ablation_id) DO NOTHING",
+            )
+            .bind(&row.ablation_id)
+            .bind(storable(&row.tag))
+            .bind(row.decided_at)
+            .bind(storable(&report))
+            .execute(&mut *connection)
+            .await?;
+        })
+    }
+
+    /// What ablations of a component said, newest first.
+    pub async fn bench_ablations(
+        &self,
+        tag: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<AblationRow>, StoreError> {
+        let rows: Vec<(String, String, i64, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT ablation_id, tag, decided_at, report FROM bench_ablations
+             WHERE $1 = '' OR tag = $1 ORDER BY decided_at DESC, ablation_id DESC LIMIT $2"
+        )
+        .bind(storable(tag.unwrap_or_default()))
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?)?;
+        let row = |(ablation_id, tag, decided_at, report): (String, String, i64, String)| {
+            Ok(AblationRow {
+                report: self.parse_json(&report, || format!("the report of ablation {ablation_id}"))?,
+                ablation_id,
+                tag,
+                decided_at,
+            })
+        };
+        rows.into_iter().map(row).collect()
+    }
+}
+
+type GateColumns = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    Option<String>,
+    i64,
+    String,
+);

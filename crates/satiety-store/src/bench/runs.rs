@@ -1,0 +1,276 @@
+//! Runs and their results. A result is written once: writing it again changes nothing, so that a run that was killed
+//! can be taken up where it was.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::QueryBuilder;
+
+use crate::pool::{in_transaction, reading};
+use crate::{Store, StoreError, storable};
+
+/// Rows that go with one statement.
+const BATCH: usize = 500;
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchRunRow {
+    /// Its id.
+    pub run_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// The hash of the suite's content.
+    pub suite_hash: String,
+    /// What was run.
+    pub target: String,
+    /// When it began, in microseconds.
+    pub started_at: i64,
+    /// When it was complete.
+    pub completed_at: Option<i64>,
+    /// Everything that is needed to run it again.
+    pub config_snapshot: Value,
+    /// Its figures, once it is complete.
+    pub summary: Option<Value>,
+    /// The share of passes, once it is complete.
+    pub pass_rate: Option<f64>,
+}
+
+/// What tells a result from the others of its run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResultKey {
+    /// The case.
+    pub case_id: String,
+    /// The variant; empty where there is one only.
+    pub variant: String,
+    /// The repeat, from 0.
+    pub repeat: i64,
+}
+
+/// A result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchResultRow {
+    /// Which one.
+    pub key: ResultKey,
+    /// How it came out.
+    pub status: String,
+    /// How right it was.
+    pub score: Option<f64>,
+    /// How long it took.
+    pub latency_ms: f64,
+    /// What it cost in tokens.
+    pub token_cost: i64,
+    /// What a person said.
+    pub human_label: Option<String>,
+    /// All of it, as JSON.
+    pub body: String,
+}
+
+impl Store {
+    /// Begins a run, or does nothing when it has begun.
+    pub async fn begin_bench_run(&self, run: &BenchRunRow) -> Result<(), StoreError> {
+        let snapshot = run.config_snapshot.to_string();
+        in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "INSERT INTO bench_runs (run_id, suite_id, suite_hash, target, started_at, config_snapshot)
+                 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING",
+            )
+            .bind(storable(&run.run_id))
+            .bind(storable(&run.suite_id))
+            .bind(&run.suite_hash)
+            .bind(storable(&run.target))
+            .bind(run.started_at)
+            .bind(storable(&snapshot))
+            .execute(&mut *connection)
+            .await?;
+        })
+    }
+
+    /// Writes results of a run; those that are there already stay as they are.
+    pub async fn put_bench_results(
+        &self,
+        run_id: &str,
+        results: &[BenchResultRow],
+    ) -> Result<(), StoreError> {
+        let run_id = storable(run_id);
+        in_transaction!(&self.pool, |connection| {
+            for rows in results.chunks(BATCH) {
+                let mut insert = QueryBuilder::new(
+                    "INSERT INTO bench_results (run_id, case_id, variant, repeat, status, score, latency_ms,
+                         token_cost, human_label, body) ",
+                );
+                insert.push_values(rows, |mut values, row| {
+                    values
+                        .push_bind(&run_id)
+                        .push_bind(storable(&row.key.case_id))
+                        .push_bind(storable(&row.key.variant))
+                        .push_bind(row.key.repeat)
+                        .push_bind(&row.status)
+                        .push_bind(row.score)
+                        .push_bind(row.latency_ms)
+                        .push_bind(row.token_cost)
+                        .push_bind(row.human_label.as_deref().map(storable))
+                        .push_bind(storable(&row.body));
+                });
+                insert.push(" ON CONFLICT (run_id, case_id, variant, repeat) DO NOTHING");
+                insert.build().execute(&mut *connection).await?;
+            }
+        })
+    }
+
+    /// Writes one result over what is there: a label, or a judge's second opinion.
+    pub async fn replace_bench_result(&self, run_id: &str, row: &BenchResultRow) -> Result<bool, StoreError> {
+        let run_id = storable(run_id);
+        in_transaction!(&self.pool, |connection| {
+            let done = sqlx::query(
+                "UPDATE bench_results SET status = $1, score = $2, human_label = $3, body = $4
+                 WHERE run_id = $5 AND case_id = $6 AND variant = $7 AND repeat = $8",
+            )
+            .bind(&row.status)
+            .bind(row.score)
+            .bind(row.human_label.as_deref().map(storable))
+            .bind(storable(&row.body))
+            .bind(&run_id)
+            .bind(storable(&row.key.case_id))
+            .bind(storable(&row.key.variant))
+            .bind(row.key.repeat)
+            .execute(&mut *connection)
+            .await?;
+            done.rows_affected() > 0
+        })
+    }
+
+    /// Ends a run with its figures.
+    pub async fn complete_bench_run(
+        &self,
+        run_id: &str,
+        completed_at: i64,
+        summary: &Value,
+        pass_rate: Option<f64>,
+    ) -> Result<(), StoreError> {
+        let summary = summary.to_string();
+        in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3 WHERE run_id = $4",
+            )
+            .bind(completed_at)
+            .bind(storable(&summary))
+            .bind(pass_rate)
+            .bind(storable(run_id))
+            .execute(&mut *connection)
+            .await?;
+        })
+    }
+
+    /// A run by its id.
+    pub async fn bench_run(&self, run_id: &str) -> Result<Option<BenchRunRow>, StoreError> {
+        let row: Option<RunColumns> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
+            "SELECT run_id, suite_id, suite_hash, target, started_at, completed_at, config_snapshot, summary, pass_rate
+             FROM bench_runs WHERE run_id = $1"
+        )
+        .bind(storable(run_id))
+        .fetch_optional(connection)
+        .await?
+        })?;
+        row.map(|row| self.bench_run_row(row)).transpose()
+    }
+
+    /// Runs of a suite, or of all where none is named, newest first.
+    pub async fn bench_runs(
+        &self,
+        suite_id: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<BenchRunRow>, StoreError> {
+        let rows: Vec<RunColumns> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
+            "SELECT run_id, suite_id, suite_hash, target, started_at, completed_at, config_snapshot, summary, pass_rate
+             FROM bench_runs WHERE $1 = '' OR suite_id = $1 ORDER BY started_at DESC, run_id DESC LIMIT $2"
+        )
+        .bind(storable(suite_id.unwrap_or_default()))
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?
+        })?;
+        rows.into_iter().map(|row| self.bench_run_row(row)).collect()
+    }
+
+    /// Which results of a run are there.
+    pub async fn bench_result_keys(&self, run_id: &str) -> Result<Vec<ResultKey>, StoreError> {
+        let rows: Vec<(String, String, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT case_id, variant, repeat FROM bench_results WHERE run_id = $1"
+        )
+        .bind(storable(run_id))
+        .fetch_all(connection)
+        .await?)?;
+        let key = |(case_id, variant, repeat)| ResultKey {
+            case_id,
+            variant,
+            repeat,
+        };
+        Ok(rows.into_iter().map(key).collect())
+    }
+
+    /// The bodies of results after a key, in the order of keys; at most `limit`.
+    pub async fn bench_result_bodies(
+        &self,
+        run_id: &str,
+        after: Option<&ResultKey>,
+        limit: u32,
+    ) -> Result<Vec<(ResultKey, String)>, StoreError> {
+        let start = ResultKey {
+            case_id: String::new(),
+            variant: String::new(),
+            repeat: -1,
+        };
+        let after = after.unwrap_or(&start);
+        let rows: Vec<(String, String, i64, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT case_id, variant, repeat, body FROM bench_results
+             WHERE run_id = $1 AND (case_id, variant, repeat) > ($2, $3, $4)
+             ORDER BY case_id, variant, repeat LIMIT $5"
+        )
+        .bind(storable(run_id))
+        .bind(storable(&after.case_id))
+        .bind(storable(&after.variant))
+        .bind(after.repeat)
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?)?;
+        let row = |(case_id, variant, repeat, body)| {
+            let key = ResultKey {
+                case_id,
+                variant,
+                repeat,
+            };
+            (key, body)
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+
+    fn bench_run_row(&self, columns: RunColumns) -> Result<BenchRunRow, StoreError> {
+        let (run_id, suite_id, suite_hash, target, started_at, completed_at, snapshot, summary, pass_rate) =
+            columns;
+        let parse = |text: &str, what: &str| self.parse_json(text, || format!("{what} of run {run_id}"));
+        Ok(BenchRunRow {
+            config_snapshot: parse(&snapshot, "the configuration")?,
+            summary: summary.map(|text| parse(&text, "the summary")).transpose()?,
+            run_id,
+            suite_id,
+            suite_hash,
+            target,
+            started_at,
+            completed_at,
+            pass_rate,
+        })
+    }
+}
+
+type RunColumns = (
+    String,
+    String,
+    String,
+    String,
+    i64,
+    Option<i64>,
+    String,
+    Option<String>,
+    Option<f64>,
+);
