@@ -7,5 +7,7 @@ mod dialogue;
 mod documents;
 mod frame;
 mod retrieval;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod store;
 mod support;

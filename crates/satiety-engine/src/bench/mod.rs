@@ -3,4 +3,5 @@
 pub mod ask;
 pub mod cache;
 pub mod limits;
+pub mod sandbox;
 pub mod target;
