@@ -8,6 +8,8 @@ use satiety_models::EmbedError;
 use satiety_models::chat::{ChatError, Provider};
 use satiety_store::StoreError;
 
+use crate::bench::target::OpenError;
+
 /// Whose fault it is, for exit codes and HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -151,6 +153,9 @@ pub enum EngineError {
         /// What was asked for.
         what: &'static str,
     },
+    /// A system under test that cannot be opened as it is described.
+    #[error(transparent)]
+    Target(#[from] OpenError),
     /// A value that JSON cannot hold: a bug.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -206,6 +211,7 @@ impl EngineError {
             Self::Pairs { .. } => {
                 Some("a line is {\"a\": \"…\", \"b\": \"…\", \"same\": true}; nothing was written".into())
             }
+            Self::Target(error) => error.hint().map(Into::into),
             Self::File { .. }
             | Self::Figures(_)
             | Self::Profile(_)
@@ -238,6 +244,7 @@ impl EngineError {
             | Self::WhichJudgments { .. }
             | Self::Figures(_)
             | Self::NothingToCompare
+            | Self::Target(OpenError::Description { .. })
             | Self::NoLabels { .. }
             | Self::NeedsEmbedder { .. } => Fault::Request,
             Self::Store(_)
@@ -248,6 +255,7 @@ impl EngineError {
             | Self::File { .. }
             | Self::Profile(_)
             | Self::Vectors(_)
+            | Self::Target(_)
             | Self::Json(_) => Fault::Environment,
         }
     }

@@ -29,6 +29,14 @@ pub const HELPER_COMMAND: &str = "__sandbox";
 /// The users that systemd keeps free for services of the moment; nobody else owns files or processes there.
 const TRANSIENT_USERS: std::ops::Range<u32> = 61184..65520;
 
+/// Where bubblewrap is looked for. Not in the target's `PATH`: what puts up the fence must not be what is fenced in.
+const BUBBLEWRAP: [&str; 4] = [
+    "/usr/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+];
+
 /// What this machine can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probe {
@@ -167,7 +175,8 @@ impl Sandbox {
         wrapped.push("--".into());
         wrapped.push(self.helper.clone().into());
         wrapped.extend(helped);
-        Ok(("bwrap".into(), wrapped))
+        let program = bubblewrap().ok_or("`bwrap` has gone")?;
+        Ok((program.into(), wrapped))
     }
 }
 
@@ -211,21 +220,24 @@ fn bubblewrap_args(workdir: &Path, network: bool) -> Vec<OsString> {
     args
 }
 
+fn bubblewrap() -> Option<&'static str> {
+    BUBBLEWRAP.into_iter().find(|path| Path::new(path).exists())
+}
+
 fn probe_bubblewrap() -> Result<String, String> {
+    let program = bubblewrap().ok_or("`bwrap` is not installed")?;
     let run = |args: &[OsString]| {
-        std::process::Command::new("bwrap")
+        std::process::Command::new(program)
             .args(args)
             .stdin(std::process::Stdio::null())
             .output()
+            .map_err(|error| format!("{program} does not start: {error}"))
     };
-    let version = run(&["--version".into()]).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "`bwrap` is not installed".to_owned(),
-        _ => format!("`bwrap` does not start: {error}"),
-    })?;
+    let version = run(&["--version".into()])?;
     // Containers and hardened kernels refuse namespaces; only an attempt tells.
     let mut args = bubblewrap_args(Path::new("/tmp"), false);
     args.extend(["--".into(), "true".into()]);
-    let tried = run(&args).map_err(|error| error.to_string())?;
+    let tried = run(&args)?;
     if !tried.status.success() {
         let words = String::from_utf8_lossy(&tried.stderr);
         return Err(format!("it does not work here ({})", words.trim()));
