@@ -21,6 +21,10 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    // Started again as a target's fence: becomes the target, so nothing else may come first.
+    if let Some(code) = satiety_engine::bench::sandbox::helper::run_if_asked(std::env::args_os().skip(1)) {
+        return ExitCode::from(code);
+    }
     // A panic is a bug of ours: say so, with a code of its own instead of Rust's 101.
     let exit = panic::catch_unwind(run).unwrap_or_else(|_| {
         failure::report_bug();

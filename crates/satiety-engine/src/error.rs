@@ -8,6 +8,8 @@ use satiety_models::EmbedError;
 use satiety_models::chat::{ChatError, Provider};
 use satiety_store::StoreError;
 
+use crate::bench::target::OpenError;
+
 /// Whose fault it is, for exit codes and HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -192,7 +194,7 @@ pub enum EngineError {
     },
     /// A target that cannot be opened as it is described.
     #[error(transparent)]
-    Target(#[from] crate::bench::target::OpenError),
+    Target(#[from] OpenError),
     /// Something about a run that cannot be done; the message says what.
     #[error("{message}")]
     Bench {
@@ -311,12 +313,12 @@ impl EngineError {
             | Self::NoSuite { .. }
             | Self::Suite(_)
             | Self::TargetText { .. }
-            | Self::Target(_)
             | Self::Bench { .. }
             | Self::PoolFormat { .. }
             | Self::Corpus(_)
             | Self::Figures(_)
             | Self::NothingToCompare
+            | Self::Target(OpenError::Description { .. })
             | Self::NoLabels { .. }
             | Self::NeedsEmbedder { .. } => Fault::Request,
             Self::Store(_)
@@ -327,6 +329,7 @@ impl EngineError {
             | Self::File { .. }
             | Self::Profile(_)
             | Self::Vectors(_)
+            | Self::Target(_)
             | Self::Json(_) => Fault::Environment,
         }
     }

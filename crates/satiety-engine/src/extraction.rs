@@ -68,7 +68,10 @@ impl Engine {
 }
 
 fn open(settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
-    open_chat(settings.chat.as_deref().ok_or(EngineError::NoChatModel)?, settings)
+    open_chat(
+        settings.chat.as_deref().ok_or(EngineError::NoChatModel)?,
+        settings,
+    )
 }
 
 /// Opens a chat model by its name, with the key that belongs to its provider.

@@ -8,5 +8,7 @@ mod documents;
 mod frame;
 mod retrieval;
 mod retrieval_corpus;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod store;
 mod support;

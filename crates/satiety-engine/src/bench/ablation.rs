@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use satiety::bench::{
-    self, AblationReport, AblationSettings, BenchmarkResult,
-};
+use satiety::bench::{self, AblationReport, AblationSettings, BenchmarkResult};
 use satiety::ids;
 use satiety_store::bench::{AblationRow, BenchRunRow};
 use satiety_store::now_micros;
@@ -120,7 +118,9 @@ impl Engine {
                 limits: options.limits.clone(),
                 gate: Gate::new(&options.limits),
                 judges: Judges::open(&options.judges, self.settings())?,
-                cache: options.cache.then(|| Box::new(StoredResponses(store.clone())) as _),
+                cache: options
+                    .cache
+                    .then(|| Box::new(StoredResponses(store.clone())) as _),
                 seed: options.seed,
                 timeout_ms: options.timeout_ms,
             });
@@ -142,7 +142,10 @@ impl Engine {
                 trim(&mut result);
                 // Cases of different suites may have the same id.
                 result.case_id = format!("{}/{}", row.suite_id, result.case_id);
-                by_variant.entry(result.variant.clone().unwrap_or_default()).or_default().push(result);
+                by_variant
+                    .entry(result.variant.clone().unwrap_or_default())
+                    .or_default()
+                    .push(result);
                 true
             })
             .await?;
@@ -154,14 +157,17 @@ impl Engine {
             if interrupted {
                 break;
             }
-            store.complete_bench_run(&row.run_id, now_micros(), &json!({"ablation": true}), None).await?;
+            store
+                .complete_bench_run(&row.run_id, now_micros(), &json!({"ablation": true}), None)
+                .await?;
         }
         let empty = Vec::new();
         let of = |name: &String| by_variant.get(name).unwrap_or(&empty).as_slice();
         let (control, variants) = names.split_first().ok_or_else(too_few)?;
-        let variants: Vec<(&str, &[BenchmarkResult])> = variants.iter().map(|name| (name.as_str(), of(name))).collect();
-        let report =
-            bench::ablation((control, of(control)), &variants, &request.settings).map_err(EngineError::Figures)?;
+        let variants: Vec<(&str, &[BenchmarkResult])> =
+            variants.iter().map(|name| (name.as_str(), of(name))).collect();
+        let report = bench::ablation((control, of(control)), &variants, &request.settings)
+            .map_err(EngineError::Figures)?;
         let ablated = Ablated {
             ablation_id: ids::prefixed("ablation", uuid::Uuid::now_v7()),
             tag: request.tag,
@@ -197,7 +203,10 @@ fn names(targets: &[String]) -> Result<Vec<String>, EngineError> {
     let mut names: Vec<String> = Vec::new();
     for text in targets {
         let path = std::path::Path::new(text);
-        let stem = path.file_stem().filter(|_| path.is_file()).map(|stem| stem.to_string_lossy().into_owned());
+        let stem = path
+            .file_stem()
+            .filter(|_| path.is_file())
+            .map(|stem| stem.to_string_lossy().into_owned());
         let stem = stem.unwrap_or_else(|| text.clone());
         let name = if names.contains(&stem) { text.clone() } else { stem };
         if names.contains(&name) {

@@ -65,7 +65,7 @@ pub async fn ask(
         request.attempt = u32::try_from(attempts.len()).unwrap_or(u32::MAX);
         let pass = gate.enter(expected_tokens(request)).await;
         let waited = wait_from.elapsed();
-        let attempt = target.call(request).await;
+        let mut attempt = target.call(request).await;
         let heard = match &attempt.outcome {
             Ok(response) => Ok(response.usage),
             Err(error) => Err(error),
@@ -76,7 +76,7 @@ pub async fn ask(
             .as_ref()
             .err()
             .and_then(|error| pause_before_next(error, request, limits));
-        attempts.push(record(&attempt, request.attempt, waited));
+        attempts.push(record(&mut attempt, request.attempt, waited));
         if let Some(pause) = pause {
             // The folder of a failed attempt goes before the pause.
             drop(attempt);
@@ -138,14 +138,14 @@ fn expected_tokens(request: &Request) -> f64 {
     bytes as f64 / 2.0
 }
 
-fn record(attempt: &Attempt, number: u32, waited: Duration) -> AttemptRecord {
+fn record(attempt: &mut Attempt, number: u32, waited: Duration) -> AttemptRecord {
     AttemptRecord {
         attempt: number,
         waited_ms: waited.as_secs_f64() * 1000.0,
         latency_ms: attempt.latency.as_secs_f64() * 1000.0,
         error: attempt.outcome.as_ref().err().cloned(),
         exit: attempt.exit,
-        stderr: attempt.stderr.clone(),
+        stderr: std::mem::take(&mut attempt.stderr),
     }
 }
 

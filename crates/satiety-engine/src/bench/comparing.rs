@@ -130,7 +130,10 @@ impl Engine {
                 let loaded = load(suite)?;
                 if loaded.suite.suite_id != run.suite_id {
                     return Err(EngineError::Bench {
-                        message: format!("run {} is of {}, not of {}", run.run_id, run.suite_id, loaded.suite.suite_id),
+                        message: format!(
+                            "run {} is of {}, not of {}",
+                            run.run_id, run.suite_id, loaded.suite.suite_id
+                        ),
                         hint: "name the folder of the suite that was run".into(),
                     });
                 }
@@ -173,7 +176,12 @@ pub(super) async fn baseline_of(
         return from_file(&path).map(Some);
     }
     let store = engine.store().await?;
-    let Some(row) = store.bench_baselines(&loaded.suite.suite_id, 1).await?.into_iter().next() else {
+    let Some(row) = store
+        .bench_baselines(&loaded.suite.suite_id, 1)
+        .await?
+        .into_iter()
+        .next()
+    else {
         return Ok(None);
     };
     engine.find_run(&row.run_id, Detail::Figures).await.map(Some)

@@ -28,7 +28,11 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Describ
     if let Some(text) = named {
         return named_target_in(text);
     }
-    let folders = [Some(suite.folder.as_path()), suite.file.parent(), suite.folder.parent()];
+    let folders = [
+        Some(suite.folder.as_path()),
+        suite.file.parent(),
+        suite.folder.parent(),
+    ];
     let found = folders
         .into_iter()
         .flatten()
@@ -58,18 +62,22 @@ fn named_target_in(text: &str) -> Result<Described, EngineError> {
         reason: reason.into(),
     };
     let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
-    let decode = |value: serde_json::Value| serde_json::from_value(value).map_err(|error| wrong(&error.to_string()));
+    let decode =
+        |value: serde_json::Value| serde_json::from_value(value).map_err(|error| wrong(&error.to_string()));
     let spec = match text.split_once(':') {
         None if text == "echo" => TargetSpec::Echo(EchoSpec {}),
         Some((kind @ ("exec" | "worker"), command)) => {
             let mut words = words(command).into_iter();
-            let command = words.next().ok_or_else(|| wrong("there is no command after the colon"))?;
+            let command = words
+                .next()
+                .ok_or_else(|| wrong("there is no command after the colon"))?;
             let args: Vec<String> = words.collect();
             let value = json!({"command": command, "args": args});
             if kind == "exec" {
                 TargetSpec::Exec(decode(value)?)
             } else {
-                let spec: WorkerSpec = serde_json::from_value(value).map_err(|error| wrong(&error.to_string()))?;
+                let spec: WorkerSpec =
+                    serde_json::from_value(value).map_err(|error| wrong(&error.to_string()))?;
                 TargetSpec::Worker(spec)
             }
         }
@@ -83,7 +91,11 @@ fn named_target_in(text: &str) -> Result<Described, EngineError> {
                 serde_json::from_value(json!({"url": text})).map_err(|error| wrong(&error.to_string()))?;
             TargetSpec::Http(spec)
         }
-        _ => return Err(wrong("there is no such file, and it is no short form of a target")),
+        _ => {
+            return Err(wrong(
+                "there is no such file, and it is no short form of a target",
+            ));
+        }
     };
     // Paths that are typed start from where one is.
     Ok(Described {
@@ -105,7 +117,11 @@ fn read(path: &Path) -> Result<Described, EngineError> {
         reason: error.inner().to_string(),
     })?;
     let base = path.parent().map_or_else(PathBuf::new, Into::into);
-    let base = if base.as_os_str().is_empty() { PathBuf::from(".") } else { base };
+    let base = if base.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        base
+    };
     Ok(Described { spec, base, name })
 }
 

@@ -19,7 +19,9 @@ impl ResponseCache for StoredResponses {
 
     fn put<'a>(&'a self, key: &'a str, response: &'a Response) -> CacheFuture<'a, ()> {
         Box::pin(async move {
-            let Ok(body) = serde_json::to_string(response) else { return };
+            let Ok(body) = serde_json::to_string(response) else {
+                return;
+            };
             if let Err(error) = self.0.put_bench_response(key, &body).await {
                 tracing::warn!(%error, "an answer could not be kept for next time");
             }

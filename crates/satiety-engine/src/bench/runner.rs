@@ -134,7 +134,9 @@ pub(super) async fn run(
         let (sender, stop) = (sender.clone(), stop.clone());
         tasks.spawn(async move {
             while !enough.load(Ordering::SeqCst) && !stop.is_asked() {
-                let Some(job) = jobs.get(next.fetch_add(1, Ordering::SeqCst)) else { break };
+                let Some(job) = jobs.get(next.fetch_add(1, Ordering::SeqCst)) else {
+                    break;
+                };
                 let result = tokio::select! {
                     biased;
                     result = runner.perform(*job) => result,
@@ -188,7 +190,11 @@ impl Runner {
             .cache
             .as_ref()
             .map(|_| cache_key(&variant.target_hash, &request, &self.folder));
-        let cached = self.cache.as_deref().zip(key.as_deref()).map(|(cache, key)| Cached { cache, key });
+        let cached = self
+            .cache
+            .as_deref()
+            .zip(key.as_deref())
+            .map(|(cache, key)| Cached { cache, key });
         let asked = ask(&variant.target, &mut request, &self.gate, &self.limits, cached).await;
         self.decide(case, &asked, &mut result).await;
         result
@@ -216,22 +222,34 @@ impl Runner {
     }
 
     async fn decide(&self, case: &BenchmarkCase, asked: &Asked, result: &mut BenchmarkResult) {
-        result.latency_ms = asked.latency.map_or(0.0, |latency| latency.as_secs_f64() * 1000.0);
+        result.latency_ms = asked
+            .latency
+            .map_or(0.0, |latency| latency.as_secs_f64() * 1000.0);
         result.retries = u32::try_from(asked.retries()).unwrap_or(u32::MAX);
         result.attempts = asked
             .attempts
             .iter()
             .map(|attempt| Attempt {
                 latency_ms: attempt.latency_ms,
-                error: attempt.error.as_ref().map(|error| with_stderr(error, &attempt.stderr)),
+                error: attempt
+                    .error
+                    .as_ref()
+                    .map(|error| with_stderr(error, &attempt.stderr)),
                 error_kind: attempt.error.as_ref().map(|error| word(&error.kind)),
                 waited_ms: Some(attempt.waited_ms).filter(|waited| *waited > 0.0),
             })
             .collect();
         match &asked.outcome {
             Err(error) => {
-                result.status = if error.kind == ErrorKind::Timeout { Status::Timeout } else { Status::Error };
-                let stderr = asked.attempts.last().map_or("", |attempt| attempt.stderr.as_str());
+                result.status = if error.kind == ErrorKind::Timeout {
+                    Status::Timeout
+                } else {
+                    Status::Error
+                };
+                let stderr = asked
+                    .attempts
+                    .last()
+                    .map_or("", |attempt| attempt.stderr.as_str());
                 result.error = Some(with_stderr(error, stderr));
                 result.error_kind = Some(word(&error.kind));
                 result.error_owner = Some(owner(error.kind.owner()));
@@ -258,7 +276,10 @@ impl Runner {
             let mut scores = Vec::new();
             for pending in &found.pending {
                 let Some(rubric) = &pending.rubric else { continue };
-                let secret = format!("{}/{}/{}/{}", self.run_id, case.case_id, result.repeat, pending.place);
+                let secret = format!(
+                    "{}/{}/{}/{}",
+                    self.run_id, case.case_id, result.repeat, pending.place
+                );
                 match self.judges.ask(&case.input.goal, &output, rubric, &secret).await {
                     Ok((score, opinions)) => {
                         answers.judged.insert(pending.place.clone(), score);
@@ -283,7 +304,11 @@ impl Runner {
         result.reasons = found.reasons;
         if found.status == Status::Pending {
             let judged = found.pending.iter().any(|pending| pending.rubric.is_some());
-            let waits = if judged { "waits for a judge: name one with --judge" } else { "waits for a label: satiety bench label" };
+            let waits = if judged {
+                "waits for a judge: name one with --judge"
+            } else {
+                "waits for a label: satiety bench label"
+            };
             result.reasons.push(waits.into());
         }
         result.actual_output = Some(output);
@@ -301,8 +326,16 @@ pub(super) fn figures(result: &BenchmarkResult) -> BTreeMap<String, f64> {
         figures.insert("token_cost".into(), result.token_cost as f64);
         figures.insert("tokens".into(), result.token_cost as f64);
     }
-    figures.extend(result.tokens_in.map(|tokens| ("tokens_in".to_owned(), tokens as f64)));
-    figures.extend(result.tokens_out.map(|tokens| ("tokens_out".to_owned(), tokens as f64)));
+    figures.extend(
+        result
+            .tokens_in
+            .map(|tokens| ("tokens_in".to_owned(), tokens as f64)),
+    );
+    figures.extend(
+        result
+            .tokens_out
+            .map(|tokens| ("tokens_out".to_owned(), tokens as f64)),
+    );
     figures
 }
 
@@ -317,7 +350,13 @@ fn input(input: &BenchmarkInput) -> Input {
     Input {
         goal: input.goal.clone(),
         messages: input.messages.iter().flatten().map(message).collect(),
-        context: input.context.iter().flatten().cloned().map(Value::Object).collect(),
+        context: input
+            .context
+            .iter()
+            .flatten()
+            .cloned()
+            .map(Value::Object)
+            .collect(),
         config_overrides: input.config_overrides.clone().unwrap_or_default(),
         skill_args: input.skill_args.clone().unwrap_or_default(),
         files: input.files.clone(),

@@ -9,7 +9,7 @@ use satiety::bench::{
     SequentialSettings, Status, WITH_SKILL, WITHOUT_SKILL, noise_of, statement, summarize,
 };
 use satiety::{bench, ids};
-use satiety_models::ApiKey;
+use satiety_models::http::ApiKey;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use satiety_store::{Store, now_micros};
 use serde::Serialize;
@@ -130,7 +130,10 @@ impl Engine {
         selection(&request).apply(&mut loaded.suite)?;
         let store = self.store().await?.clone();
         let baseline = baseline_of(self, &loaded).await?;
-        if (request.gate.is_some() || request.sequential) && baseline.is_none() && request.accept_regression.is_none() {
+        if (request.gate.is_some() || request.sequential)
+            && baseline.is_none()
+            && request.accept_regression.is_none()
+        {
             return Err(EngineError::Bench {
                 message: format!("{} has no baseline to be judged by", loaded.suite.suite_id),
                 hint: "run it without --gate, look at it, and accept it: satiety bench baseline RUN --reason \"…\"".into(),
@@ -196,7 +199,13 @@ impl Engine {
         };
         if let (Some(policy), Some(baseline), true) = (&request.gate, &baseline, complete) {
             let report = bench::compare(baseline, &ran.run, policy).map_err(EngineError::Figures)?;
-            ran.accepted = keep_gate(&store, &ran.run.suite_id, &report, request.accept_regression.clone()).await?;
+            ran.accepted = keep_gate(
+                &store,
+                &ran.run.suite_id,
+                &report,
+                request.accept_regression.clone(),
+            )
+            .await?;
             ran.gate = Some(report);
         }
         Ok(ran)
@@ -234,7 +243,9 @@ impl Engine {
             limits: request.limits.clone(),
             gate: Gate::new(&request.limits),
             judges: Judges::open(&request.judges, self.settings())?,
-            cache: request.cache.then(|| Box::new(StoredResponses(store.clone())) as _),
+            cache: request
+                .cache
+                .then(|| Box::new(StoredResponses(store.clone())) as _),
             seed: request.seed,
             timeout_ms: request.timeout_ms,
         };
@@ -315,7 +326,10 @@ impl Prepared {
             variant: self.runner.variants[job.variant].name.clone(),
             repeat: i64::from(job.repeat),
         };
-        let left = self.jobs.iter().filter(|job| self.done.is_empty() || !self.done.contains(&key(job)));
+        let left = self
+            .jobs
+            .iter()
+            .filter(|job| self.done.is_empty() || !self.done.contains(&key(job)));
         left.copied().collect()
     }
 }
@@ -328,7 +342,11 @@ fn selection(request: &RunBenchRequest) -> Selection {
 }
 
 fn absolute(path: &Path) -> Result<String, EngineError> {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
     let absolute = std::path::absolute(path).map_err(|cause| EngineError::file("find", path, cause))?;
     Ok(absolute.display().to_string())
 }
@@ -394,11 +412,21 @@ async fn resumable(
         hint: "run it without --resume".into(),
     })?;
     // How many at a time may change; what is asked may not.
-    for key in ["suite_hash", "target_hash", "repeats", "seed", "judges", "variants", "cases", "tags"] {
+    for key in [
+        "suite_hash",
+        "target_hash",
+        "repeats",
+        "seed",
+        "judges",
+        "variants",
+        "cases",
+        "tags",
+    ] {
         if row.config_snapshot.get(key) != snapshot.get(key) {
             return Err(EngineError::Bench {
                 message: format!("run {} cannot be taken up: its `{key}` was another", row.run_id),
-                hint: "results of different questions do not make one run; begin a new one without --resume".into(),
+                hint: "results of different questions do not make one run; begin a new one without --resume"
+                    .into(),
             });
         }
     }
@@ -432,7 +460,9 @@ async fn finish(
     let completed_at = now_micros();
     if complete {
         let value = serde_json::to_value(&summary)?;
-        store.complete_bench_run(&row.run_id, completed_at, &value, summary.pass_rate).await?;
+        store
+            .complete_bench_run(&row.run_id, completed_at, &value, summary.pass_rate)
+            .await?;
     }
     let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
     Ok(BenchmarkRun {
@@ -451,12 +481,18 @@ async fn finish(
 fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummary> {
     let mut groups: BTreeMap<String, Vec<&BenchmarkResult>> = BTreeMap::new();
     for result in &run.results {
-        groups.entry(result.variant.clone().unwrap_or_default()).or_default().push(result);
+        groups
+            .entry(result.variant.clone().unwrap_or_default())
+            .or_default()
+            .push(result);
     }
     if groups.len() < 2 {
         return BTreeMap::new();
     }
-    groups.into_iter().map(|(name, results)| (name, summarize(results))).collect()
+    groups
+        .into_iter()
+        .map(|(name, results)| (name, summarize(results)))
+        .collect()
 }
 
 struct Tally(Progress);
@@ -500,7 +536,11 @@ impl Watcher {
             .filter_map(|result| Some(((result.case_id.clone(), result.repeat), result.decided()?)))
             .collect();
         let suite = &loaded.suite;
-        let most = suite.cases.iter().map(|case| repeats.unwrap_or_else(|| suite.repeats_of(case))).max();
+        let most = suite
+            .cases
+            .iter()
+            .map(|case| repeats.unwrap_or_else(|| suite.repeats_of(case)))
+            .max();
         let settings = SequentialSettings {
             cases: suite.cases.len() as u64,
             max_repeats: u64::from(most.unwrap_or(1).max(1)),

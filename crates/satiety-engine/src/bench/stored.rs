@@ -97,7 +97,11 @@ impl Engine {
 }
 
 /// A run of the store with its results.
-pub(super) async fn load(store: &Store, row: BenchRunRow, detail: Detail) -> Result<BenchmarkRun, EngineError> {
+pub(super) async fn load(
+    store: &Store,
+    row: BenchRunRow,
+    detail: Detail,
+) -> Result<BenchmarkRun, EngineError> {
     let mut results = Vec::new();
     each_result(store, &row.run_id, |mut result| {
         if detail == Detail::Figures {
@@ -129,7 +133,9 @@ pub(super) async fn each_result(
     let mut after: Option<ResultKey> = None;
     loop {
         let page = store.bench_result_bodies(run_id, after.as_ref(), PAGE).await?;
-        let Some((last, _)) = page.last() else { return Ok(()) };
+        let Some((last, _)) = page.last() else {
+            return Ok(());
+        };
         after = Some(last.clone());
         for (_, body) in page {
             each(serde_json::from_str(&body)?);

@@ -132,7 +132,13 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
     let is_skill = |folder: &Path| folder.join("SKILL.md").is_file();
     let skill = folder
         .parent()
-        .map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+        .map(|parent| {
+            if parent.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                parent
+            }
+        })
         .filter(|parent| is_skill(parent))
         .map(Into::into);
     Ok(LoadedSuite {
@@ -245,7 +251,12 @@ fn listed(path: &Path) -> ListedSuite {
             let hard = |difficulty| matches!(difficulty, Difficulty::Hard | Difficulty::Adversarial);
             listed.hash = Some(loaded.hash());
             listed.cases = loaded.suite.cases.len();
-            listed.hard = loaded.suite.cases.iter().filter(|case| hard(case.difficulty)).count();
+            listed.hard = loaded
+                .suite
+                .cases
+                .iter()
+                .filter(|case| hard(case.difficulty))
+                .count();
             listed.suite_id = Some(loaded.suite.suite_id);
             listed.version = Some(loaded.suite.version);
             listed.target = Some(loaded.suite.target);

@@ -34,6 +34,7 @@ impl Place {
             suite: self.path().to_owned(),
             scratch: self.path().join("scratch"),
             keep_workdirs: false,
+            helper: None,
             environment: [
                 ("PATH", "/usr/bin:/bin"),
                 ("ALLOWED", "yes"),

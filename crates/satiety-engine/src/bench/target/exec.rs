@@ -41,6 +41,7 @@ impl Exec {
             args: &spec.args,
             env: &spec.env,
             set_env: &spec.set_env,
+            sandbox: spec.sandbox.as_ref(),
         };
         Ok(Self {
             program: Program::new(&described, surroundings)?,
@@ -60,7 +61,6 @@ impl Exec {
 
     async fn attempt(&self, request: &Request) -> Result<Attempt, TargetError> {
         let workdir = self.workdirs.fresh(request, None)?;
-        let mut command = self.program.command(workdir.path());
         let mut input = Vec::new();
         match self.form {
             RequestForm::Json => request
@@ -69,12 +69,12 @@ impl Exec {
                     TargetError::new(ErrorKind::Harness, format!("cannot write the request: {error}"))
                 })?,
             RequestForm::Goal => input.extend_from_slice(request.input.goal.as_bytes()),
-            RequestForm::Argument => {
-                command.arg(&request.input.goal);
-            }
+            RequestForm::Argument => {}
         }
+        let extra = (self.form == RequestForm::Argument).then_some(request.input.goal.as_str());
+        let ready = self.program.ready(workdir.path(), extra)?;
         let started = Instant::now();
-        let mut process = Process::start(command)?;
+        let mut process = Process::start(ready.command)?;
         let mut stdout = Capture::new(self.max_output);
         let mut stderr = Tail::default();
         let limit = Duration::from_millis(request.deadline_ms);
@@ -88,10 +88,15 @@ impl Exec {
                 (Err(error), process.end().await)
             }
         };
+        let stderr = stderr.take();
+        let outcome = match self.program.fence_failed(exit, &stderr) {
+            Some(error) => Err(error),
+            None => outcome,
+        };
         Ok(Attempt {
             outcome,
             latency,
-            stderr: stderr.take(),
+            stderr,
             exit,
             workdir: Some(workdir),
         })

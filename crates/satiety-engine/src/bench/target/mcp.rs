@@ -77,6 +77,7 @@ impl Mcp {
                     args: &spec.args,
                     env: &spec.env,
                     set_env: &spec.set_env,
+                    sandbox: None,
                 };
                 Way::Process {
                     program: Program::new(&described, surroundings)?,
@@ -213,7 +214,7 @@ impl Mcp {
             }
             Way::Process { program, workdirs } => {
                 let home = workdirs.shared("mcp")?;
-                let mut process = Process::start(program.command(home.path()))?;
+                let mut process = Process::start(program.ready(home.path(), None)?.command)?;
                 let pipes = (
                     process.child.stdin.take(),
                     process.child.stdout.take(),

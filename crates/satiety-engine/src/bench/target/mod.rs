@@ -37,6 +37,8 @@ pub struct Surroundings {
     pub scratch: PathBuf,
     /// Whether working folders stay for a look at them.
     pub keep_workdirs: bool,
+    /// This program's own path, where it can be started again to put a fence around a process.
+    pub helper: Option<PathBuf>,
     /// The variables that descriptions may name.
     pub environment: Environment,
     /// The key for OpenAI-compatible endpoints, of the settings.
@@ -80,9 +82,25 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A fence that cannot be put up here. The target is not run without it.
+    #[error("cannot sandbox the target: {reason}")]
+    Sandbox {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl OpenError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Sandbox { .. } => Some(
+                "install bubblewrap, or use a Linux 6.2 or newer with Landlock; without `--sandbox` the target has all your rights",
+            ),
+            Self::Description { .. } => None,
+        }
+    }
+
     fn description(key: &'static str, reason: impl Into<String>) -> Self {
         Self::Description {
             key,

@@ -1,10 +1,15 @@
 //! What is started for a target: the program, its arguments and the few variables it sees.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use satiety::bench::contract::spec::SandboxSpec;
+use satiety::bench::contract::{ErrorKind, Exit, TargetError};
 use tokio::process::Command;
 
+use super::super::sandbox::helper::{EXIT_NO_FENCE, WORDS};
+use super::super::sandbox::{self, Sandbox};
 use super::{Environment, OpenError, Surroundings};
 
 /// Where programs are looked for when the environment has no `PATH`.
@@ -17,6 +22,15 @@ pub(super) struct Program {
     args: Vec<String>,
     base: PathBuf,
     env: Vec<(String, OsString)>,
+    sandbox: Option<Sandbox>,
+}
+
+/// A program about to start.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) command: Command,
+    /// The user that it will be, where that is not us.
+    pub(super) user: Option<u32>,
 }
 
 /// The keys of a description that say what to start.
@@ -25,7 +39,8 @@ pub(super) struct Described<'a> {
     pub(super) command: &'a str,
     pub(super) args: &'a [String],
     pub(super) env: &'a [String],
-    pub(super) set_env: &'a std::collections::BTreeMap<String, String>,
+    pub(super) set_env: &'a BTreeMap<String, String>,
+    pub(super) sandbox: Option<&'a SandboxSpec>,
 }
 
 impl Program {
@@ -41,25 +56,56 @@ impl Program {
         } else {
             PathBuf::from(command)
         };
+        let sandbox = described
+            .sandbox
+            .map(|spec| Sandbox::new(spec, surroundings.helper.as_deref()))
+            .transpose()
+            .map_err(|reason| OpenError::Sandbox { reason })?;
         Ok(Self {
             path,
             args: described.args.to_vec(),
             base,
             env: variables(described, &surroundings.environment),
+            sandbox,
         })
     }
 
-    /// The program ready to start with `workdir` as its folder, home and place for temporary files.
-    pub(super) fn command(&self, workdir: &Path) -> Command {
-        let mut command = Command::new(&self.path);
-        command.args(self.args.iter().map(|arg| self.filled(arg, workdir)));
+    /// The program ready to start with `workdir` as its folder, home and place for temporary files. `extra` comes after
+    /// the arguments of the description.
+    pub(super) fn ready(&self, workdir: &Path, extra: Option<&str>) -> Result<Ready, TargetError> {
+        let mut args: Vec<OsString> = self.args.iter().map(|arg| self.filled(arg, workdir)).collect();
+        args.extend(extra.map(OsString::from));
+        let mut program = self.path.clone().into_os_string();
+        let mut user = None;
+        if let Some(sandbox) = &self.sandbox {
+            user = sandbox.next_user();
+            give(workdir, user)?;
+            (program, args) = sandbox
+                .wrap(&program, args, workdir, user)
+                .map_err(|reason| TargetError::new(ErrorKind::Harness, reason))?;
+        }
+        let mut command = Command::new(program);
         command
+            .args(args)
             .env_clear()
             .env("HOME", workdir)
             .env("TMPDIR", workdir)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(workdir);
-        command
+        Ok(Ready { command, user })
+    }
+
+    /// The helper's words in place of an outcome that is about the fence and not about the target.
+    pub(super) fn fence_failed(&self, exit: Option<Exit>, stderr: &str) -> Option<TargetError> {
+        let failed = self.sandbox.is_some() && exit == Some(Exit::Code(EXIT_NO_FENCE.into()));
+        let words = stderr
+            .lines()
+            .find_map(|line| line.strip_prefix(WORDS))
+            .filter(|_| failed)?;
+        Some(TargetError::new(
+            ErrorKind::Harness,
+            format!("the sandbox failed: {words}"),
+        ))
     }
 
     fn filled(&self, arg: &str, workdir: &Path) -> OsString {
@@ -70,6 +116,17 @@ impl Program {
             .replace("{{workdir}}", &workdir.to_string_lossy())
             .into()
     }
+}
+
+/// Hands a folder over to the user that will work in it.
+pub(super) fn give(folder: &Path, user: Option<u32>) -> Result<(), TargetError> {
+    let Some(user) = user else { return Ok(()) };
+    sandbox::give(folder, user).map_err(|error| {
+        TargetError::new(
+            ErrorKind::Harness,
+            format!("cannot give the working folder to user {user}: {error}"),
+        )
+    })
 }
 
 /// The allow-list: what is not here is not seen.

@@ -46,7 +46,9 @@ impl Workdirs {
         Self {
             base: surroundings.base.clone(),
             suite: surroundings.suite.clone(),
-            scratch: surroundings.scratch.clone(),
+            // The process has another folder of its own, from which a relative path would lead elsewhere.
+            scratch: std::path::absolute(&surroundings.scratch)
+                .unwrap_or_else(|_| surroundings.scratch.clone()),
             keep: surroundings.keep_workdirs,
             files: files.to_vec(),
         }

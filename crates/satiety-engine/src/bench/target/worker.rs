@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::exec::{too_long, too_much, unanswered};
 use super::pipes::{Tail, keep_tail};
 use super::process::{Process, exit};
-use super::program::{Described, Program};
+use super::program::{Described, Program, give};
 use super::workdir::{Workdir, Workdirs};
 use super::{Attempt, OpenError, Surroundings};
 
@@ -45,6 +45,8 @@ struct Worker {
     stderr: Arc<Mutex<Tail>>,
     /// Reads stderr until it is closed.
     listener: JoinHandle<()>,
+    /// Who it is, where it is not us.
+    user: Option<u32>,
     /// The process's own folder; those of cases are inside.
     home: Workdir,
     /// Used again for each request and each answer.
@@ -67,6 +69,7 @@ impl Pool {
             args: &spec.args,
             env: &spec.env,
             set_env: &spec.set_env,
+            sandbox: spec.sandbox.as_ref(),
         };
         Ok(Self {
             program: Program::new(&described, surroundings)?,
@@ -116,7 +119,9 @@ impl Pool {
 
     fn start(&self) -> Result<Worker, TargetError> {
         let home = self.workdirs.shared("worker")?;
-        let mut process = Process::start(self.program.command(home.path()))?;
+        let ready = self.program.ready(home.path(), None)?;
+        let user = ready.user;
+        let mut process = Process::start(ready.command)?;
         let pipes = (
             process.child.stdin.take(),
             process.child.stdout.take(),
@@ -133,6 +138,7 @@ impl Pool {
             from: BufReader::new(from),
             stderr,
             listener,
+            user,
             home,
             line: Vec::new(),
         })
@@ -141,6 +147,8 @@ impl Pool {
     async fn ask(&self, mut worker: Worker, request: &Request, started: Instant) -> Attempt {
         let needs_folder = self.fresh_workdir || self.workdirs.are_needed(request);
         let workdir = needs_folder.then(|| self.workdirs.fresh(request, Some(worker.home.path())));
+        let workdir =
+            workdir.map(|made| made.and_then(|folder| give(folder.path(), worker.user).map(|()| folder)));
         let workdir = match workdir.transpose() {
             Ok(workdir) => workdir,
             Err(error) => {
@@ -185,10 +193,15 @@ impl Pool {
         };
         // The process has ended, so its last words are on their way, if not here.
         let _ = timeout(LAST_WORDS, &mut worker.listener).await;
+        let stderr = worker.take_stderr();
+        let outcome = match self.program.fence_failed(exit, &stderr) {
+            Some(error) => Err(error),
+            None => outcome,
+        };
         Attempt {
             outcome,
             latency,
-            stderr: worker.take_stderr(),
+            stderr,
             exit,
             workdir,
         }
