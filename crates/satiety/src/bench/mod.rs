@@ -6,11 +6,12 @@
 //! | question | module |
 //! |---|---|
 //! | what is asked, what is right? | [`suite`], [`expected`], [`reader`], [`check`], [`schema`] |
+//! | ... from real sessions and failures | [`scrub`], [`from_failure`] |
 //! | is it still the same case? | [`hash`] |
 //! | what does the system under test see? | [`contract`] |
-//! | ... where other tools keep it | [`skill`] |
+//! | ... where other tools keep it | [`skill`], [`promptfoo`] |
 //! | is an answer right? | [`matching`], [`judge`] |
-//! | what did a run find? | [`run`], [`summary`] |
+//! | what did a run find? | [`run`], [`summary`], [`inspect_log`] |
 //! | is it worse than before? | [`gate`] |
 //! | could the design show it, may I stop now? | [`power`], [`sequential`] |
 //! | does a change ship? | [`ablation`] |
@@ -27,19 +28,23 @@ pub mod check;
 mod compare_values;
 pub mod contract;
 pub mod expected;
+pub mod from_failure;
 pub mod gate;
 pub mod hash;
+pub mod inspect_log;
 pub mod judge;
 mod markdown;
 pub mod matching;
 #[cfg(test)]
 mod matching_tests;
 pub mod power;
+pub mod promptfoo;
 pub mod reader;
 pub mod report;
 pub mod rubric;
 pub mod run;
 pub mod schema;
+pub mod scrub;
 pub mod sequential;
 pub mod skill;
 pub mod suite;
@@ -54,14 +59,18 @@ pub use ablation::{
 pub use ablation_table::ablation_markdown;
 pub use check::{Problem, check_case, check_suite};
 pub use expected::{BenchmarkExpected, Direction, Mode};
+pub use from_failure::{FailureError, case_from_failure};
 pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash};
+pub use inspect_log::{InspectOptions, read_inspect_log, read_inspect_members};
 pub use matching::{Answers, Assessment, Observed, Pending, assess, default_direction};
 pub use power::{Design, PowerStatement, cases_needed, noise_of, repeats_needed, statement};
+pub use promptfoo::{ImportReport, PromptfooImport, import_promptfoo};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, rubric_of};
 pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
 pub use schema::{case_schema, suite_schema};
+pub use scrub::{ScrubReport, Scrubber};
 pub use sequential::{Progress, Sequential, SequentialError, SequentialSettings, Side};
 pub use skill::{SkillEvals, WITH_SKILL, WITHOUT_SKILL, read_skill_evals};
 pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Source};

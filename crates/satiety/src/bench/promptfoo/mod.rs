@@ -1,0 +1,408 @@
+//! promptfoo configurations as suites: every prompt with every test is a case, its assertions become expectations. What
+//! cannot be carried out here (code, embeddings, transforms) makes its case *skipped* with the reason; nothing passes
+//! because it was not understood. Which providers run the cases is up to whoever runs the suite.
+//!
+//! Files that a configuration refers to come from a lookup by name. The report says which were missing.
+
+mod assertions;
+mod test_files;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::{Environment, Value as Template};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::expected::{BenchmarkExpected, Mode};
+use super::reader::{Named, SuiteError, parse};
+use super::suite::{BenchmarkCase, BenchmarkSuite};
+use assertions::expectations;
+use test_files::ending_of;
+
+/// The text of a file that a configuration refers to (relative to the configuration), if there is one.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What an import made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PromptfooImport {
+    /// The suite.
+    pub suite: BenchmarkSuite,
+    /// What became of the file.
+    pub report: ImportReport,
+}
+
+/// What became of a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportReport {
+    /// Cases that can be run and checked.
+    pub imported: usize,
+    /// Case → why it is skipped.
+    pub skipped: BTreeMap<String, String>,
+    /// Assertion type → how many of it.
+    pub assertions: BTreeMap<String, u64>,
+    /// Files that are referred to and were not found.
+    pub needs: BTreeSet<String>,
+    /// What was left out or taken differently.
+    pub warnings: Vec<String>,
+}
+
+/// Imports a `promptfooconfig.yaml` (or `.json`).
+pub fn import_promptfoo(
+    file: Named<'_>,
+    suite_id: &str,
+    lookup: Lookup<'_>,
+) -> Result<PromptfooImport, SuiteError> {
+    let Value::Object(config) = parse(file)? else {
+        return Err(SuiteError::Field {
+            file: file.file.to_owned(),
+            field: "the file".to_owned(),
+            reason: "must be an object with `prompts` and `tests`".to_owned(),
+        });
+    };
+    let mut import = Importer {
+        lookup,
+        report: ImportReport::default(),
+    };
+    for key in ["scenarios", "redteam"] {
+        if config.contains_key(key) {
+            import.report.warnings.push(format!("`{key}` is not imported"));
+        }
+    }
+    let prompts = import.prompts(config.get("prompts"));
+    let default_test = match import.resolved(config.get("defaultTest")) {
+        Some(Value::Object(test)) => test,
+        _ => Map::new(),
+    };
+    let tests = import.tests(config.get("tests"));
+    let mut suite = BenchmarkSuite::new(suite_id);
+    if let Some(Value::String(description)) = config.get("description") {
+        suite.description.clone_from(description);
+    }
+    if let Some(providers) = config.get("providers").or(config.get("targets")) {
+        suite.metadata.insert("providers".to_owned(), providers.clone());
+    }
+    let mut taken = BTreeSet::new();
+    for (index, test) in tests.iter().enumerate() {
+        let test = merged(&default_test, test);
+        for vars in import.expanded_vars(&test) {
+            for (number, prompt) in prompts.iter().enumerate() {
+                let mut case = import.case(index, &test, &vars, prompt);
+                if prompts.len() > 1 {
+                    case.case_id = format!("{} / prompt {}", case.case_id, number + 1);
+                }
+                let wanted = case.case_id.clone();
+                let mut copy = 2;
+                while !taken.insert(case.case_id.clone()) {
+                    case.case_id = format!("{wanted} ({copy})");
+                    copy += 1;
+                }
+                match case.skip.clone().or_else(|| case.expected.unsupported_because()) {
+                    Some(reason) => {
+                        import.report.skipped.insert(case.case_id.clone(), reason);
+                    }
+                    None => import.report.imported += 1,
+                }
+                suite.cases.push(case);
+            }
+        }
+    }
+    Ok(PromptfooImport {
+        suite,
+        report: import.report,
+    })
+}
+
+/// A prompt's template, or why there is none.
+enum Prompt {
+    Text(String),
+    Missing(String),
+}
+
+struct Importer<'a> {
+    lookup: Lookup<'a>,
+    report: ImportReport,
+}
+
+impl Importer<'_> {
+    /// The text behind `file://name`.
+    fn file(&mut self, reference: &str) -> Option<(String, String)> {
+        let name = reference.strip_prefix("file://")?;
+        let found = (self.lookup)(name);
+        if found.is_none() {
+            self.report.needs.insert(name.to_owned());
+        }
+        found.map(|text| (name.to_owned(), text))
+    }
+
+    /// A value, or the parsed file that it refers to.
+    fn resolved(&mut self, value: Option<&Value>) -> Option<Value> {
+        match value? {
+            Value::String(reference) if reference.starts_with("file://") => {
+                let (name, text) = self.file(reference)?;
+                parse(Named {
+                    file: &name,
+                    text: &text,
+                })
+                .ok()
+            }
+            value => Some(value.clone()),
+        }
+    }
+
+    fn prompts(&mut self, value: Option<&Value>) -> Vec<Prompt> {
+        let list = match value {
+            None => {
+                self.report
+                    .warnings
+                    .push("no prompts; each test's `prompt` variable is used".to_owned());
+                return vec![Prompt::Text("{{prompt}}".to_owned())];
+            }
+            Some(Value::Array(items)) => items.clone(),
+            Some(one) => vec![one.clone()],
+        };
+        list.iter().flat_map(|item| self.prompt(item)).collect()
+    }
+
+    fn prompt(&mut self, item: &Value) -> Vec<Prompt> {
+        let raw = match item {
+            Value::String(text) => text.clone(),
+            Value::Object(fields) => match fields.get("raw").or(fields.get("id")).and_then(Value::as_str) {
+                Some(text) => text.to_owned(),
+                None => return vec![Prompt::Missing("a prompt without `raw`".to_owned())],
+            },
+            other => return vec![Prompt::Missing(format!("a prompt that is no text: {other}"))],
+        };
+        if !raw.starts_with("file://") {
+            return vec![Prompt::Text(raw)];
+        }
+        if is_code(&raw) {
+            return vec![Prompt::Missing(format!("the prompt {raw} is code"))];
+        }
+        match self.file(&raw) {
+            None => vec![Prompt::Missing(format!("the prompt {raw} was not found"))],
+            // A text file may hold several prompts between lines of three hyphens.
+            Some((name, text)) if !matches!(ending_of(&name).as_str(), "json" | "yaml" | "yml") => text
+                .split("\n---\n")
+                .map(|part| Prompt::Text(part.trim().to_owned()))
+                .collect(),
+            Some((name, text)) if ending_of(&name) != "json" => {
+                // Chat prompts are JSON to everybody else.
+                let parsed = parse(Named {
+                    file: &name,
+                    text: &text,
+                });
+                vec![parsed.map_or(Prompt::Text(text), |value| Prompt::Text(value.to_string()))]
+            }
+            Some((_, text)) => vec![Prompt::Text(text)],
+        }
+    }
+
+    fn tests(&mut self, value: Option<&Value>) -> Vec<Map<String, Value>> {
+        let list = match value {
+            None => return vec![Map::new()],
+            Some(Value::Array(items)) => items.clone(),
+            Some(one) => vec![one.clone()],
+        };
+        let mut tests = Vec::new();
+        for item in list {
+            match item {
+                Value::Object(test) => tests.push(test),
+                Value::String(reference) => match self.file(&reference) {
+                    Some((name, text)) => match test_files::read(&name, &text) {
+                        Ok(found) => tests.extend(found),
+                        Err(reason) => self.report.warnings.push(format!("{name}: {reason}")),
+                    },
+                    None => self
+                        .report
+                        .warnings
+                        .push(format!("the tests in {reference} were not found")),
+                },
+                other => self
+                    .report
+                    .warnings
+                    .push(format!("a test that is no object: {other}")),
+            }
+        }
+        tests
+    }
+
+    /// Lists become several tests, as promptfoo does it, unless switched off.
+    fn expanded_vars(&mut self, test: &Map<String, Value>) -> Vec<Map<String, Value>> {
+        let mut vars = match self.resolved(test.get("vars")) {
+            Some(Value::Object(vars)) => vars,
+            _ => Map::new(),
+        };
+        for value in vars.values_mut() {
+            if let Value::String(reference) = value
+                && reference.starts_with("file://")
+                && let Some((_, text)) = self.file(&reference.clone())
+            {
+                *value = Value::String(text);
+            }
+        }
+        let keep_lists = test
+            .get("options")
+            .and_then(|options| options.get("disableVarExpansion"))
+            == Some(&Value::Bool(true));
+        let mut all = vec![Map::new()];
+        for (name, value) in vars {
+            let choices = match value {
+                Value::Array(items) if !keep_lists => items,
+                value => vec![value],
+            };
+            all = all
+                .iter()
+                .flat_map(|before: &Map<String, Value>| {
+                    choices.iter().map(|choice| {
+                        let mut vars = before.clone();
+                        vars.insert(name.clone(), choice.clone());
+                        vars
+                    })
+                })
+                .collect();
+        }
+        all
+    }
+
+    fn case(
+        &mut self,
+        index: usize,
+        test: &Map<String, Value>,
+        vars: &Map<String, Value>,
+        prompt: &Prompt,
+    ) -> BenchmarkCase {
+        let vars = nested(vars);
+        let description = test.get("description").and_then(Value::as_str);
+        let case_id = description.map_or_else(|| format!("test {}", index + 1), str::to_owned);
+        let expected = self.expected(test, &vars);
+        let mut case = BenchmarkCase::new(case_id, "", expected);
+        match prompt {
+            Prompt::Missing(reason) => case.skip = Some(reason.clone()),
+            Prompt::Text(template) => match render(template, &vars) {
+                Ok(text) => {
+                    case.input.messages = messages(&text);
+                    case.input.goal = case
+                        .input
+                        .messages
+                        .as_ref()
+                        .and_then(|messages| messages.last()?.get("content")?.as_str().map(str::to_owned))
+                        .unwrap_or(text);
+                }
+                Err(reason) => case.skip = Some(format!("the prompt is no template: {reason}")),
+            },
+        }
+        // What was found has been put in; a reference that is left could not be.
+        let missing = vars
+            .values()
+            .filter_map(Value::as_str)
+            .find(|text| text.starts_with("file://"));
+        if let Some(reference) = missing {
+            case.skip
+                .get_or_insert(format!("the variable in {reference} was not found"));
+        }
+        case.metadata.insert("vars".to_owned(), Value::Object(vars));
+        if let Some(Value::Object(notes)) = test.get("metadata") {
+            case.metadata.extend(notes.clone());
+        }
+        case
+    }
+
+    fn expected(&mut self, test: &Map<String, Value>, vars: &Map<String, Value>) -> BenchmarkExpected {
+        let transforms = test
+            .get("options")
+            .and_then(Value::as_object)
+            .is_some_and(|options| options.contains_key("transform") || options.contains_key("postprocess"));
+        if transforms {
+            return BenchmarkExpected::unsupported("the answer is transformed by code first");
+        }
+        let list: &[Value] = test
+            .get("assert")
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice);
+        if list.is_empty() {
+            return BenchmarkExpected::unsupported("the test asserts nothing");
+        }
+        let parts = expectations(list, vars, self);
+        let threshold = test.get("threshold").and_then(Value::as_f64);
+        match threshold {
+            None => BenchmarkExpected::all(parts),
+            Some(_) => BenchmarkExpected {
+                threshold,
+                parts,
+                ..BenchmarkExpected::of(Mode::All)
+            },
+        }
+    }
+}
+
+/// Whether a reference names a program, with or without the function in it (`file://grade.py:check`).
+fn is_code(reference: &str) -> bool {
+    let name = reference.strip_prefix("file://").unwrap_or(reference);
+    let name = name.split(':').next().unwrap_or(name);
+    matches!(ending_of(name).as_str(), "py" | "js" | "ts" | "mjs" | "cjs")
+}
+
+/// A test with what the default test adds.
+fn merged(default: &Map<String, Value>, test: &Map<String, Value>) -> Map<String, Value> {
+    let mut out = default.clone();
+    for (key, value) in test {
+        match (key.as_str(), out.get_mut(key), value) {
+            ("vars" | "options" | "metadata", Some(Value::Object(before)), Value::Object(own)) => {
+                before.extend(own.clone());
+            }
+            ("assert", Some(Value::Array(before)), Value::Array(own)) => before.extend(own.clone()),
+            _ => {
+                out.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    out
+}
+
+/// Variables may use variables.
+fn nested(vars: &Map<String, Value>) -> Map<String, Value> {
+    vars.iter()
+        .map(|(name, value)| {
+            let value = match value {
+                Value::String(text) if text.contains("{{") => {
+                    render(text, vars).map_or_else(|_| value.clone(), Value::String)
+                }
+                value => value.clone(),
+            };
+            (name.clone(), value)
+        })
+        .collect()
+}
+
+/// A template with its variables; what is not defined is empty, as in Nunjucks.
+fn render(template: &str, vars: &Map<String, Value>) -> Result<String, String> {
+    let mut environment = Environment::new();
+    environment.add_filter("dump", |value: Template| {
+        serde_json::to_string(&value).unwrap_or_default()
+    });
+    environment
+        .render_str(template, minijinja::value::Serde(vars))
+        .map_err(|error| error.to_string())
+}
+
+/// A prompt that is a conversation in JSON.
+fn messages(text: &str) -> Option<Vec<Value>> {
+    let Ok(Value::Array(items)) = serde_json::from_str(text.trim()) else {
+        return None;
+    };
+    let is_message =
+        |item: &Value| item.get("role").is_some_and(Value::is_string) && item.get("content").is_some();
+    (!items.is_empty() && items.iter().all(is_message)).then_some(items)
+}
+
+/// A value with the variables put into its texts.
+fn rendered(value: &Value, vars: &Map<String, Value>) -> Value {
+    match value {
+        Value::String(text) => Value::String(render(text, vars).unwrap_or_else(|_| text.clone())),
+        Value::Array(items) => items.iter().map(|item| rendered(item, vars)).collect(),
+        other => json!(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Tests in files of their own: CSV with `__expected` columns, JSON Lines, JSON and YAML.
+
+use serde_json::{Map, Value, json};
+
+use crate::bench::reader::{Named, parse};
+
+/// What a name ends in, in small letters.
+pub(super) fn ending_of(name: &str) -> String {
+    name.rsplit_once('.')
+        .map_or(String::new(), |(_, ending)| ending.to_ascii_lowercase())
+}
+
+/// The tests of a file.
+pub(super) fn read(name: &str, text: &str) -> Result<Vec<Map<String, Value>>, String> {
+    let ending = ending_of(name);
+    if ending == "csv" {
+        return read_csv(text);
+    }
+    if ending == "jsonl" {
+        return text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty())
+            .map(|(index, line)| {
+                serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))
+            })
+            .collect();
+    }
+    match parse(Named { file: name, text }).map_err(|error| error.to_string())? {
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::Object(test) => Ok(test),
+                other => Err(format!("a test that is no object: {other}")),
+            })
+            .collect(),
+        Value::Object(test) => Ok(vec![test]),
+        _ => Err("holds no tests".to_owned()),
+    }
+}
+
+fn read_csv(text: &str) -> Result<Vec<Map<String, Value>>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let headers = reader.headers().map_err(|error| error.to_string())?.clone();
+    let mut tests = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| error.to_string())?;
+        let (mut vars, mut asserts, mut notes) = (Map::new(), Vec::new(), Map::new());
+        let mut test = Map::new();
+        for (header, field) in headers.iter().map(str::trim).zip(&record) {
+            if header.starts_with("__expected") {
+                asserts.extend(assertion(field));
+            } else if header == "__description" && !field.is_empty() {
+                test.insert("description".to_owned(), json!(field));
+            } else if header == "__threshold" {
+                if let Ok(threshold) = field.trim().parse::<f64>() {
+                    test.insert("threshold".to_owned(), json!(threshold));
+                }
+            } else if let Some(key) = header.strip_prefix("__metadata:") {
+                notes.insert(key.to_owned(), json!(field));
+            } else if !header.starts_with("__") {
+                vars.insert(header.to_owned(), json!(field));
+            }
+        }
+        test.insert("vars".to_owned(), Value::Object(vars));
+        test.insert("assert".to_owned(), Value::Array(asserts));
+        test.insert("metadata".to_owned(), Value::Object(notes));
+        tests.push(test);
+    }
+    Ok(tests)
+}
+
+/// Types that a cell may begin with.
+const KNOWN: [&str; 20] = [
+    "equals",
+    "contains",
+    "icontains",
+    "contains-any",
+    "contains-all",
+    "icontains-any",
+    "icontains-all",
+    "starts-with",
+    "regex",
+    "is-json",
+    "contains-json",
+    "latency",
+    "cost",
+    "llm-rubric",
+    "model-graded-closedqa",
+    "similar",
+    "javascript",
+    "python",
+    "levenshtein",
+    "rouge-n",
+];
+
+/// `contains: x`, `similar(0.8): x`, `is-json`; anything else is compared as it is.
+fn assertion(field: &str) -> Option<Value> {
+    let field = field.trim();
+    if field.is_empty() {
+        return None;
+    }
+    let (head, value) = field
+        .split_once(':')
+        .map_or((field, None), |(head, value)| (head, Some(value.trim())));
+    let (kind, threshold) = match head.split_once('(') {
+        Some((kind, rest)) => (
+            kind,
+            rest.strip_suffix(')')
+                .and_then(|number| number.trim().parse::<f64>().ok()),
+        ),
+        None => (head, None),
+    };
+    let kind = match kind {
+        "grade" => "llm-rubric",
+        "fn" | "eval" => "javascript",
+        kind => kind,
+    };
+    if !KNOWN.contains(&kind.strip_prefix("not-").unwrap_or(kind)) {
+        return Some(json!({"type": "equals", "value": field}));
+    }
+    let mut item = Map::from_iter([("type".to_owned(), json!(kind))]);
+    item.extend(
+        value
+            .filter(|value| !value.is_empty())
+            .map(|value| ("value".to_owned(), json!(value))),
+    );
+    item.extend(threshold.map(|threshold| ("threshold".to_owned(), json!(threshold))));
+    Some(Value::Object(item))
+}
