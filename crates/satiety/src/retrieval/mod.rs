@@ -18,16 +18,19 @@
 //! # Ok::<(), satiety::retrieval::RetrievalError>(())
 //! ```
 
+mod builder;
 mod comparison;
 mod difference;
 mod error;
 mod evaluation;
+mod index;
 mod lists;
 mod measure;
 mod memory;
 mod reader;
 mod score;
 mod tables;
+mod words;
 
 pub use comparison::{
     Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, MeasureComparison, QueryChange,
@@ -44,4 +47,4 @@ pub use memory::{
     Surfacing, Tier, causal_chain_completeness, constitutional_surfacing, importance_weighted_recall,
     intra_list_similarity, tier_precision,
 };
-pub use reader::{FileFormat, QrelsReader, RunReader};
+pub use reader::{FileFormat, QrelsPart, QrelsReader, RunPart, RunReader};
