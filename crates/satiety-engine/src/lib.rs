@@ -10,6 +10,7 @@ mod error;
 mod extraction;
 mod meaning;
 pub mod models;
+mod ranking_files;
 pub mod retrieval;
 pub mod sweep;
 pub mod watch;

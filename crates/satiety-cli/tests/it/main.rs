@@ -7,5 +7,6 @@ mod dialogue;
 mod documents;
 mod frame;
 mod retrieval;
+mod retrieval_peer;
 mod store;
 mod support;
