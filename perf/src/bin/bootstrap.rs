@@ -1,4 +1,4 @@
-//! What does an interval cost? The paired bootstrap of 10,000 pairs with 1,000 resamples, percentile and BCa, in a process
+//! What does an interval cost? The paired bootstrap of 10,000 pairs with 1,000 resamples, percentile and `BCa`, in a process
 //! of its own, beside (with `--python PATH`) `scipy.stats.bootstrap` of the same pairs. Only the call is timed on both
 //! sides, in CPU seconds; sides take turns and the median of five counts. Intervals come from different resamples, so
 //! they must agree within a tenth of their width.
