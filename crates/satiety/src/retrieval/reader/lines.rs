@@ -75,17 +75,18 @@ impl Lines {
         block: &[u8],
         take: &mut impl FnMut(&mut Count, &[u8]) -> RetrievalResult<()>,
     ) -> RetrievalResult<()> {
-        if let Err(error) = std::str::from_utf8(block) {
-            let before = memchr::memchr_iter(b'\n', &block[..error.valid_up_to()]).count();
-            return Err(RetrievalError::at(
-                self.count.done + before as u64 + 1,
-                "not UTF-8 text",
-            ));
-        }
         let mut block = block;
         if std::mem::take(&mut self.marked) {
             // Some editors mark UTF-8 with three bytes that belong to no id.
             block = block.strip_prefix(b"\xef\xbb\xbf").unwrap_or(block);
+        }
+        if let Err(error) = std::str::from_utf8(block) {
+            // What is wrong before it is told first, however the bytes came.
+            let valid = &block[..error.valid_up_to()];
+            if let Some(end) = memchr::memrchr(b'\n', valid) {
+                take(&mut self.count, &valid[..end])?;
+            }
+            return Err(RetrievalError::at(self.count.done + 1, "not UTF-8 text"));
         }
         take(&mut self.count, block)
     }

@@ -140,6 +140,9 @@ fn bytes_that_are_no_text_and_endless_lines_are_refused() {
         .unwrap_err();
     assert_eq!(error.to_string(), "line 2: not UTF-8 text");
     let mut reader = RunReader::trec();
+    let error = reader.push(b"q Q0 a 1 1 t\nq Q0\nq Q0 \xff 1 1 t\n").unwrap_err();
+    assert!(error.to_string().starts_with("line 2: 2 fields"), "{error}");
+    let mut reader = RunReader::trec();
     reader.push(b"q Q0 a 1 1 t\n").unwrap();
     let error = (0..100).find_map(|_| reader.push(&[b'x'; 1000]).err()).unwrap();
     assert_eq!(error.to_string(), "line 2 is longer than 65535 bytes");
