@@ -1,19 +1,19 @@
 //! Measuring and comparing rankings that are in files: judgments and runs, plain or compressed.
 
 mod corpus;
+mod files;
 mod known;
 mod pooling;
 mod stored;
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use satiety::retrieval::{
     Aggregate, ColdStart, Comparison, ComparisonError, ComparisonSettings, Evaluation, EvaluationOptions,
-    FileFormat, Gate, GroupComparison, Kind, Measure, OrderOptions, Pipeline, Qrels, QrelsReader,
-    QueryChange, RetrievalError, Run, RunReader, Trace, TraceReader, cold_start, compare, compare_groups,
-    evaluate, evaluate_with, personalization_lift, pipeline, query_changes,
+    Gate, GroupComparison, Kind, Measure, OrderOptions, Pipeline, Qrels, QueryChange, RetrievalError, Run,
+    Trace, cold_start, compare, compare_groups, evaluate, evaluate_with, personalization_lift, pipeline,
+    query_changes,
 };
 use satiety::stats::BootstrapSettings;
 use serde::Serialize;
@@ -25,10 +25,8 @@ pub use pooling::{PoolRequest, Pooled};
 pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};
 
 use crate::{Engine, EngineError};
+use files::{Answers, format, name, pieces, read, read_qrels, read_run, wrong};
 use known::Known;
-
-/// How much of a file is in memory at once.
-const PIECE: usize = 1 << 18;
 
 /// Judgments, runs, and how to read and count them.
 #[derive(Debug, Clone)]
@@ -481,131 +479,6 @@ fn judged_share(
         .mean)
 }
 
-/// What a run's file says.
-struct Answers {
-    run: Run,
-    /// How the searches came to their results, where the file tells.
-    traces: Vec<Trace>,
-}
-
-/// Reads the judgments and all runs, each on a thread of its own.
-fn read(rankings: &Rankings) -> Result<(Qrels, Vec<Answers>), EngineError> {
-    let order = rankings.order;
-    std::thread::scope(|scope| {
-        let runs: Vec<_> = rankings
-            .runs
-            .iter()
-            .map(|path| scope.spawn(move || read_run(path, order)))
-            .collect();
-        let qrels = read_qrels(&rankings.qrels, order);
-        let runs: Vec<_> = runs
-            .into_iter()
-            .map(|run| {
-                run.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect();
-        Ok((qrels?, runs.into_iter().collect::<Result<_, _>>()?))
-    })
-}
-
-fn read_qrels(path: &Path, order: OrderOptions) -> Result<Qrels, EngineError> {
-    let path = &judgments_of_folder(path)?;
-    let mut reader = QrelsReader::new(format(path));
-    pieces(path, |piece| reader.push(piece))?;
-    reader.finish(order).map_err(|problem| wrong(path, problem))
-}
-
-fn read_run(path: &Path, order: OrderOptions) -> Result<Answers, EngineError> {
-    let mut reader = RunReader::new(format(path));
-    let mut traces = TraceReader::default();
-    let tells_more = format(path) == FileFormat::JsonLines;
-    pieces(path, |piece| {
-        if tells_more {
-            traces.push(piece)?;
-        }
-        reader.push(piece)
-    })?;
-    Ok(Answers {
-        run: reader.finish(order).map_err(|problem| wrong(path, problem))?,
-        traces: traces.finish().map_err(|problem| wrong(path, problem))?,
-    })
-}
-
-/// The judgments of a folder: BEIR's `qrels/test.tsv`, `qrels.tsv`, or the only table in `qrels`. A file is itself.
-fn judgments_of_folder(path: &Path) -> Result<PathBuf, EngineError> {
-    if !path.is_dir() {
-        return Ok(path.into());
-    }
-    let folder = path.join("qrels");
-    for known in [folder.join("test.tsv"), path.join("qrels.tsv")] {
-        if known.exists() {
-            return Ok(known);
-        }
-    }
-    let failed = |cause| EngineError::file("read", &folder, cause);
-    let mut tables = Vec::new();
-    for entry in fs_err::read_dir(&folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|ending| ending == "tsv") {
-            tables.push(path);
-        }
-    }
-    match <[PathBuf; 1]>::try_from(tables) {
-        Ok([only]) => Ok(only),
-        Err(tables) => Err(EngineError::WhichJudgments {
-            folder: name(&folder),
-            count: tables.len(),
-        }),
-    }
-}
-
-/// What the name says about the content, compressed or not.
-fn format(path: &Path) -> FileFormat {
-    let plain = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("gz" | "zst") => path.with_extension(""),
-        _ => path.into(),
-    };
-    match plain.extension().and_then(|ending| ending.to_str()) {
-        Some("csv") => FileFormat::Csv,
-        Some("tsv") => FileFormat::Tsv,
-        Some("jsonl") => FileFormat::JsonLines,
-        _ => FileFormat::Trec,
-    }
-}
-
-/// Reads a file piece by piece, decompressing it when its name says so; `-` is standard input.
-fn pieces(path: &Path, mut take: impl FnMut(&[u8]) -> Result<(), RetrievalError>) -> Result<(), EngineError> {
-    let failed = |cause| EngineError::file("read", path, cause);
-    let plain: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(fs_err::File::open(path).map_err(failed)?)
-    };
-    let (mut source, packed): (Box<dyn Read>, bool) =
-        match path.extension().and_then(|ending| ending.to_str()) {
-            Some("gz") => (Box::new(flate2::read::MultiGzDecoder::new(plain)), true),
-            Some("zst") => (Box::new(zstd::Decoder::new(plain).map_err(failed)?), true),
-            _ => (plain, false),
-        };
-    let mut buffer = vec![0; PIECE];
-    loop {
-        let count = match source.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) => count,
-            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(cause) if packed => {
-                return Err(EngineError::Packed {
-                    path: name(path),
-                    cause,
-                });
-            }
-            Err(cause) => return Err(failed(cause)),
-        };
-        take(&buffer[..count]).map_err(|problem| wrong(path, problem))?;
-    }
-}
-
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {
@@ -613,15 +486,4 @@ async fn blocking<T: Send + 'static>(
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
-}
-
-fn wrong(path: &Path, problem: RetrievalError) -> EngineError {
-    EngineError::Ranking {
-        name: name(path),
-        problem,
-    }
-}
-
-fn name(path: &Path) -> String {
-    path.display().to_string()
 }

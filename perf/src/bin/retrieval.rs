@@ -1,6 +1,6 @@
 //! How much CPU and memory does it take from files on disk to the means of eight measures? The engine's use case in a
-//! process of its own, beside (with `--python PATH`) whatever of `pytrec_eval`, `ir_measures` and ranx that interpreter has, and beside
-//! merely reading and splitting the same bytes, which is the limit.
+//! process of its own, beside (with `--python PATH`) whatever of `pytrec_eval`, `ir_measures` and ranx that interpreter
+//! has, `trec_eval` when it is on the path, and merely reading and splitting the same bytes, which is the limit.
 //!
 //! 10,000 queries of 100 results and some 30 judgments, seeded; `--large` adds 100,000. Programs take turns, and the
 //! median of five (of one, when large) counts. Means must agree to 1e-9 with those of `pytrec_eval`.
@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use satiety::retrieval::{EvaluationOptions, OrderOptions};
 use satiety::stats::BootstrapSettings;
-use satiety_engine::retrieval::{EvaluateRequest, Rankings};
+use satiety_engine::retrieval::{EvaluateRequest, KnownFiles, Rankings};
 use satiety_engine::{Engine, Settings, StoreUrl};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,9 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Our own programs come first: the limit, without and with intervals.
+const OWN: usize = 3;
+
 fn measure(queries: usize, rounds: usize, python: Option<&String>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (qrels, run) = (folder.path().join("qrels.txt"), folder.path().join("run.txt"));
@@ -95,6 +98,13 @@ fn measure(queries: usize, rounds: usize, python: Option<&String>) -> Result<()>
     } else {
         println!("  no --python PATH: peers left out");
     }
+    if Command::new("trec_eval").arg("--version").output().is_err() {
+        println!("  trec_eval is not on the path, left out");
+    } else if queries > 10_000 {
+        println!("  trec_eval looks queries up one by one and takes minutes here, left out");
+    } else {
+        programs.push(("trec_eval".into(), vec![own.clone(), "child-trec_eval".into()]));
+    }
     let mut outcomes: Vec<Vec<Outcome>> = programs.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for ((name, words), found) in programs.iter().zip(&mut outcomes) {
@@ -126,6 +136,13 @@ fn measure(queries: usize, rounds: usize, python: Option<&String>) -> Result<()>
             seconds / ours
         );
     }
+    let peers = programs.iter().zip(&outcomes).skip(OWN);
+    let seconds: Vec<(f64, &str)> = peers
+        .map(|((name, _), found)| Ok((median(found)?, name.as_str())))
+        .collect::<Result<_>>()?;
+    if let Some((fastest, name)) = seconds.iter().min_by(|a, b| a.0.total_cmp(&b.0)) {
+        println!("  {:.1} times the fastest peer, {name}", fastest / ours);
+    }
     agree(&programs, &outcomes)
 }
 
@@ -151,6 +168,9 @@ fn median(outcomes: &[Outcome]) -> Result<f64> {
 
 /// What a process of its own does.
 fn child(mode: &str, qrels: &Path, run: &Path) -> Result<Outcome> {
+    if mode == "child-trec_eval" {
+        return trec_eval(qrels, run);
+    }
     let means = if mode == "child-read" {
         let fields = read_and_split(qrels)? + read_and_split(run)?;
         ensure!(fields > 0, "nothing was read");
@@ -164,6 +184,34 @@ fn child(mode: &str, qrels: &Path, run: &Path) -> Result<Outcome> {
         megabytes: peak_megabytes().unwrap_or(f64::NAN),
         means,
     })
+}
+
+/// One pass of `trec_eval`, which has no reciprocal rank with a cutoff.
+fn trec_eval(qrels: &Path, run: &Path) -> Result<Outcome> {
+    let output = Command::new("trec_eval")
+        .args(["-m", "ndcg_cut.5,10,20", "-m", "recall.5,10", "-m", "map"])
+        .args([qrels, run])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // Four digits are printed, so there is nothing to compare to 1e-9.
+    let [user, system] = children_seconds().context("no /proc/self/stat")?;
+    Ok(Outcome {
+        cpu_seconds: user + system,
+        megabytes: f64::NAN,
+        means: BTreeMap::new(),
+    })
+}
+
+/// CPU seconds of child processes that have ended, at a hundred ticks a second.
+fn children_seconds() -> Option<[f64; 2]> {
+    let stat = fs_err::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
+    let mut next = || Some(fields.next()?.parse::<f64>().ok()? / 100.0);
+    Some([next()?, next()?])
 }
 
 fn evaluate(qrels: &Path, run: &Path, resamples: u64) -> Result<BTreeMap<String, f64>> {
@@ -185,12 +233,16 @@ fn evaluate(qrels: &Path, run: &Path, resamples: u64) -> Result<BTreeMap<String,
                 .iter()
                 .map(|name| name.parse())
                 .collect::<Result<_, _>>()?,
+            known: KnownFiles::default(),
+            by: Vec::new(),
         },
         bootstrap: BootstrapSettings {
             resamples,
             ..BootstrapSettings::default()
         },
         per_query: false,
+        depth: 10,
+        record: false,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
     let found = runtime.block_on(engine.evaluate_retrieval(request))?;

@@ -8,6 +8,7 @@ mod documents;
 mod frame;
 mod retrieval;
 mod retrieval_corpus;
+mod retrieval_peer;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod store;

@@ -177,7 +177,10 @@ fn what_is_wrong_is_told_with_file_and_line() {
     place.write("empty.txt", "");
     for (run, told) in [
         ("short.txt", "short.txt: line 2: 3 fields instead of 6"),
-        ("twice.txt", "twice.txt: query `q1` has document `b` twice"),
+        (
+            "twice.txt",
+            "twice.txt: line 2: query `q1` has document `b` twice",
+        ),
         (
             "other.txt",
             "other.txt: no query of the judgments can be evaluated",
@@ -201,6 +204,67 @@ fn what_is_wrong_is_told_with_file_and_line() {
         text.starts_with("exit 2") && text.contains("a comparison needs two runs"),
         "{text}"
     );
+}
+
+#[test]
+fn files_that_are_no_rankings_are_refused() {
+    let place = Place::new();
+    place.write("qrels.txt", QRELS);
+    place.write("run.txt", RUN);
+    place.write("nan.txt", "q1 Q0 b 1 9 t\nq1 Q0 a 2 nan t\n");
+    place.write("empty.txt", "");
+    fs_err::write(place.path("latin.txt"), b"q1 Q0 b 1 9 t\nq1 Q0 caf\xe9 2 8 t\n").unwrap();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    for _ in 0..64 {
+        packed.write_all(&vec![b'x'; 1 << 20]).unwrap();
+    }
+    fs_err::write(place.path("line.gz"), packed.finish().unwrap()).unwrap();
+    for (qrels, run, told) in [
+        (
+            "qrels.txt",
+            "nan.txt",
+            "nan.txt: line 2: the score `nan` is no number",
+        ),
+        ("qrels.txt", "latin.txt", "latin.txt: line 2: not UTF-8 text"),
+        (
+            "qrels.txt",
+            "line.gz",
+            "line.gz: line 1 is longer than 65535 bytes",
+        ),
+        ("empty.txt", "run.txt", "empty.txt: there is nothing in it"),
+    ] {
+        let text = place.run(&["retrieval", "eval", "--qrels", qrels, "--run", run]);
+        assert!(text.starts_with("exit 2") && text.contains(told), "{text}");
+    }
+}
+
+/// Two gigabytes without a line end, in a process that may not even have one.
+#[test]
+fn an_endless_line_is_refused_before_it_fills_the_memory() {
+    let place = Place::new();
+    place.write("qrels.txt", QRELS);
+    for (name, told) in [
+        ("run.txt", "run.txt: line 1 is longer than 65535 bytes"),
+        ("run.csv", "run.csv: line 1 is longer than 65535 bytes"),
+        ("run.jsonl", "run.jsonl: line 1 is longer than 16777216 bytes"),
+    ] {
+        // Holes take no room on the disk and read as zeros.
+        fs_err::File::create(place.path(name))
+            .unwrap()
+            .set_len(2 << 30)
+            .unwrap();
+        let limited = format!(
+            "ulimit -v 1000000 && exec {} retrieval eval --qrels qrels.txt --run {name}",
+            env!("CARGO_BIN_EXE_satiety")
+        );
+        let output = std::process::Command::new("sh")
+            .args(["-c", &limited])
+            .current_dir(place.folder.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(told), "{text}");
+    }
 }
 
 #[test]

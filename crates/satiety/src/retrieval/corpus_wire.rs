@@ -209,7 +209,7 @@ impl<T: for<'a> Deserialize<'a>> CorpusReader<T> {
         };
         Self {
             format,
-            lines: FileFormat::JsonLines.lines(),
+            lines: Lines::new(FileFormat::JsonLines.longest_line(), true),
             header: None,
             each: std::marker::PhantomData,
         }
@@ -217,16 +217,19 @@ impl<T: for<'a> Deserialize<'a>> CorpusReader<T> {
 
     /// Takes the next piece of the file, cut anywhere, and gives out what is complete.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(T)) -> RetrievalResult<()> {
-        let (format, header) = (self.format, &mut self.header);
-        self.lines
-            .push(bytes, |number, line| one(format, header, number, line, &mut each))
+        self.take(Some(bytes), &mut each)
     }
 
     /// Gives out a last line without an end.
     pub fn finish(mut self, mut each: impl FnMut(T)) -> RetrievalResult<()> {
+        self.take(None, &mut each)
+    }
+
+    fn take(&mut self, bytes: Option<&[u8]>, each: &mut impl FnMut(T)) -> RetrievalResult<()> {
         let (format, header) = (self.format, &mut self.header);
-        self.lines
-            .finish(|number, line| one(format, header, number, line, &mut each))
+        self.lines.push(bytes, |lines, block| {
+            lines.each(block, |number, line| one(format, header, number, line, each))
+        })
     }
 }
 
@@ -247,7 +250,7 @@ fn one<T: for<'a> Deserialize<'a>>(
     let cells = cells(
         number,
         std::str::from_utf8(line).unwrap_or_default(),
-        format.separator(),
+        if format == FileFormat::Tsv { '\t' } else { ',' },
     )?;
     let Some(names) = header else {
         *header = Some(cells.iter().map(|cell| cell.trim().to_owned()).collect());

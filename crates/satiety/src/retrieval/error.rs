@@ -24,12 +24,14 @@ pub enum RetrievalError {
         limit: usize,
     },
     /// The same document twice for one query.
-    #[error("query `{query}` has document `{document}` twice")]
+    #[error("{}query `{query}` has document `{document}` twice", place(*.line))]
     Duplicate {
         /// The query.
         query: String,
         /// The document.
         document: String,
+        /// The line where it comes for the second time, when it came from lines.
+        line: Option<u64>,
     },
     /// Nothing but white space and comments.
     #[error("there is nothing in it")]
@@ -58,7 +60,22 @@ pub enum RetrievalError {
     NoSharedQueries,
 }
 
+fn place(line: Option<u64>) -> String {
+    line.map(|line| format!("line {line}: ")).unwrap_or_default()
+}
+
 impl RetrievalError {
+    /// The same, when so many lines come before the part of the file that was read.
+    pub fn after(mut self, lines: u64) -> Self {
+        if let Self::Line { line, .. }
+        | Self::LongLine { line, .. }
+        | Self::Duplicate { line: Some(line), .. } = &mut self
+        {
+            *line += lines;
+        }
+        self
+    }
+
     pub(super) fn at(line: u64, reason: impl Into<String>) -> Self {
         Self::Line {
             line,

@@ -18,6 +18,7 @@
 //! # Ok::<(), satiety::retrieval::RetrievalError>(())
 //! ```
 
+mod builder;
 mod comparison;
 mod corpus;
 mod corpus_wire;
@@ -25,6 +26,7 @@ mod difference;
 mod error;
 mod evaluation;
 mod facts;
+mod index;
 mod lists;
 mod measure;
 mod memory;
@@ -33,6 +35,7 @@ mod pool;
 mod reader;
 mod score;
 mod tables;
+mod words;
 
 pub use comparison::{
     Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, GroupComparison,
@@ -63,4 +66,4 @@ pub use pipeline::{
     personalization_lift, pipeline,
 };
 pub use pool::{PooledDocument, PooledQuery, pool};
-pub use reader::{FileFormat, QrelsReader, RunReader};
+pub use reader::{FileFormat, QrelsPart, QrelsReader, RunPart, RunReader};

@@ -127,7 +127,7 @@ pub struct TraceReader {
 impl Default for TraceReader {
     fn default() -> Self {
         Self {
-            lines: FileFormat::JsonLines.lines(),
+            lines: Lines::new(FileFormat::JsonLines.longest_line(), true),
             traces: Vec::new(),
         }
     }
@@ -136,15 +136,20 @@ impl Default for TraceReader {
 impl TraceReader {
     /// Takes the next piece of the file, cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
-        let traces = &mut self.traces;
-        self.lines.push(bytes, |number, line| keep(traces, number, line))
+        self.take(Some(bytes))
     }
 
     /// The traces, once the file has ended; none when it tells no more than results.
     pub fn finish(mut self) -> RetrievalResult<Vec<Trace>> {
-        let traces = &mut self.traces;
-        self.lines.finish(|number, line| keep(traces, number, line))?;
+        self.take(None)?;
         Ok(self.traces)
+    }
+
+    fn take(&mut self, bytes: Option<&[u8]>) -> RetrievalResult<()> {
+        let traces = &mut self.traces;
+        self.lines.push(bytes, |lines, block| {
+            lines.each(block, |number, line| keep(traces, number, line))
+        })
     }
 }
 

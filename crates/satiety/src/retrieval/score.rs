@@ -1,36 +1,112 @@
 //! Numbers of a run file, read as `atof` reads them: correctly rounded, most of them without the general algorithm.
 
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
-    1e19, 1e20, 1e21, 1e22,
+use std::ops::Range;
+
+use super::words;
+
+/// As many as sixteen digits can need.
+const POWERS: [f64; 16] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+];
+
+const WHOLE_POWERS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
 ];
 
 /// A decimal number. A mantissa below 2^53 divided by a power of ten up to 10^22 is correctly rounded, because both are
 /// exact (Clinger 1990); everything else goes the long way.
 pub(super) fn parse(text: &[u8]) -> Option<f64> {
-    let (negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        _ => (false, text),
-    };
-    let (mut mantissa, mut decimals, mut point) = (0_u64, 0_usize, false);
-    if digits.len() > 17 || digits.len() < 1 + usize::from(digits.contains(&b'.')) {
-        return general(text);
-    }
-    for &byte in digits {
-        match byte {
-            b'0'..=b'9' => {
-                mantissa = mantissa * 10 + u64::from(byte - b'0');
-                decimals += usize::from(point);
-            }
-            b'.' if !point => point = true,
-            _ => return general(text),
+    let mut wide = [0; 16];
+    match wide.get_mut(..text.len()) {
+        Some(part) => {
+            part.copy_from_slice(text);
+            short(wide, text.len()).or_else(|| general(text))
         }
+        None => general(text),
     }
+}
+
+/// The decimal number between two positions of a block. Up to eight digits before the point and up to eight behind it are
+/// read eight at a time.
+#[inline]
+pub(super) fn parse_within(block: &[u8], range: Range<usize>) -> Option<f64> {
+    match plain(block, range.start, range.end) {
+        Some(value) => Some(value),
+        None => parse(block.get(range)?),
+    }
+}
+
+#[inline]
+fn plain(block: &[u8], start: usize, end: usize) -> Option<f64> {
+    let head = words::word(block, start);
+    let other = head ^ 0x2e2e_2e2e_2e2e_2e2e;
+    let points = !(((other & words::LOW) + words::LOW) | other) & words::HIGH;
+    if points == 0 {
+        return None;
+    }
+    let whole = (points.trailing_zeros() / 8) as usize;
+    let decimals = end.checked_sub(start + whole + 1)?;
+    let mantissa = words::digits(head, whole)? * WHOLE_POWERS.get(decimals)?
+        + words::digits(words::word(block, start + whole + 1), decimals)?;
+    (mantissa < 1 << 53).then(|| mantissa as f64 / POWERS[decimals])
+}
+
+/// A number of up to sixteen bytes, all at once: the point is taken out, leading zeros fill up, and pairs of digits
+/// become numbers together.
+#[inline]
+fn short(wide: [u8; 16], length: usize) -> Option<f64> {
+    const HIGH: u128 = 0x8080_8080_8080_8080_8080_8080_8080_8080;
+    let mut text = u128::from_le_bytes(wide);
+    let negative = wide[0] == b'-';
+    let length = length.checked_sub(usize::from(negative))?;
+    if length == 0 || length > 16 {
+        return None;
+    }
+    text >>= 8 * u32::from(negative);
+    text &= first(length);
+    let other = text ^ 0x2e2e_2e2e_2e2e_2e2e_2e2e_2e2e_2e2e_2e2e;
+    let points = !(((other & !HIGH) + !HIGH) | other) & HIGH;
+    let (count, decimals) = if points == 0 {
+        (length, 0)
+    } else {
+        let point = (points.trailing_zeros() / 8) as usize;
+        let before = first(point);
+        text = (text & before) | ((text >> 8) & !before);
+        (length - 1, length - 1 - point)
+    };
+    if count == 0 {
+        return None;
+    }
+    let digits = ((text ^ 0x3030_3030_3030_3030_3030_3030_3030_3030) & first(count)) << (8 * (16 - count));
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves are wanted")]
+    let (upper, lower) = (digits as u64, (digits >> 64) as u64);
+    if !words::is_digits(upper) || !words::is_digits(lower) {
+        return None;
+    }
+    let mantissa = words::eight(upper) * 100_000_000 + words::eight(lower);
     if mantissa >= 1 << 53 {
-        return general(text);
+        return None;
     }
-    let value = mantissa as f64 / POWERS[decimals];
+    let value = mantissa as f64 / POWERS.get(decimals)?;
     Some(if negative { -value } else { value })
+}
+
+/// A mask of the first bytes.
+#[inline]
+fn first(count: usize) -> u128 {
+    if count >= 16 {
+        u128::MAX
+    } else {
+        (1 << (8 * count)) - 1
+    }
 }
 
 fn general(text: &[u8]) -> Option<f64> {
@@ -60,6 +136,8 @@ mod tests {
         #[test]
         fn it_reads_what_the_standard_library_reads(text in "-?[0-9]{0,12}\\.?[0-9]{0,12}") {
             prop_assert_eq!(parse(text.as_bytes()), text.parse().ok());
+            let within = format!("q {text} 17.5 tag and more");
+            prop_assert_eq!(parse_within(within.as_bytes(), 2..2 + text.len()), text.parse().ok());
         }
     }
 }

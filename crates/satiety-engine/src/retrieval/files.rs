@@ -1,0 +1,413 @@
+//! Judgments and runs from files, plain or compressed. A big plain file is cut at line ends and its parts are read by as
+//! many threads as there are cores; the result is that of one thread, to the bit and to the line of an error. Nothing
+//! here knows what is measured.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use satiety::retrieval::{
+    FileFormat, OrderOptions, Qrels, QrelsPart, QrelsReader, RetrievalError, Run, RunPart, RunReader, Trace,
+    TraceReader,
+};
+
+use super::Rankings;
+use crate::EngineError;
+
+/// How much of a file is in memory at once, for each thread.
+const PIECE: usize = 1 << 18;
+/// Below so many bytes a part, another thread costs more than it saves.
+const SMALLEST_PART: u64 = if cfg!(test) { 1 << 14 } else { 2 << 20 };
+/// More threads than this find nothing to do while pages of the file are copied.
+const MOST_PARTS: usize = 64;
+
+/// What a run's file says.
+#[derive(Debug)]
+pub(super) struct Answers {
+    pub(super) run: Run,
+    /// How the searches came to their results, where the file tells.
+    pub(super) traces: Vec<Trace>,
+}
+
+/// Reads the judgments and all runs at the same time.
+pub(super) fn read(rankings: &Rankings) -> Result<(Qrels, Vec<Answers>), EngineError> {
+    let order = rankings.order;
+    let threads = threads();
+    let (qrels, runs) = std::thread::scope(|scope| {
+        let runs: Vec<_> = rankings
+            .runs
+            .iter()
+            .map(|path| scope.spawn(move || run_with(path, order, threads)))
+            .collect();
+        let qrels = qrels_with(&rankings.qrels, order, threads);
+        (qrels, runs.into_iter().map(joined).collect::<Vec<_>>())
+    });
+    Ok((qrels?, runs.into_iter().collect::<Result<_, _>>()?))
+}
+
+/// Reads judgments.
+pub(super) fn read_qrels(path: &Path, order: OrderOptions) -> Result<Qrels, EngineError> {
+    qrels_with(path, order, threads())
+}
+
+/// Reads a run.
+pub(super) fn read_run(path: &Path, order: OrderOptions) -> Result<Answers, EngineError> {
+    run_with(path, order, threads())
+}
+
+fn threads() -> usize {
+    let cores = available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    cores.min(MOST_PARTS)
+}
+
+fn qrels_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Qrels, EngineError> {
+    let path = &judgments_of_folder(path)?;
+    let format = format(path);
+    let parts = read_parts(path, threads, QrelsPart::lines, |number, range| {
+        let mut reader = QrelsReader::part(format, number);
+        pieces_of(path, range, |piece| reader.push(piece))?;
+        Ok(reader.end(order)?)
+    })?;
+    QrelsPart::join(parts).map_err(|problem| wrong(path, problem))
+}
+
+fn run_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Answers, EngineError> {
+    let format = format(path);
+    let tells_more = format == FileFormat::JsonLines;
+    let lines = |(part, _): &(RunPart, Vec<Trace>)| part.lines();
+    let parts = read_parts(path, threads, lines, |number, range| {
+        let mut reader = RunReader::part(format, number);
+        let mut traces = TraceReader::default();
+        pieces_of(path, range, |piece| {
+            reader.push(piece)?;
+            if tells_more { traces.push(piece) } else { Ok(()) }
+        })?;
+        Ok((reader.end(order)?, traces.finish()?))
+    })?;
+    let (parts, traces): (Vec<RunPart>, Vec<Vec<Trace>>) = parts.into_iter().unzip();
+    Ok(Answers {
+        run: RunPart::join(parts).map_err(|problem| wrong(path, problem))?,
+        traces: traces.into_iter().flatten().collect(),
+    })
+}
+
+/// Why a part could not be read.
+#[derive(Debug)]
+enum Failure {
+    File(EngineError),
+    /// Lines are counted from the beginning of the part.
+    Content(RetrievalError),
+}
+
+impl From<RetrievalError> for Failure {
+    fn from(problem: RetrievalError) -> Self {
+        Self::Content(problem)
+    }
+}
+
+/// Reads the parts of a file, each on a thread of its own; the first one in the file that fails tells why.
+fn read_parts<T: Send>(
+    path: &Path,
+    threads: usize,
+    lines: impl Fn(&T) -> u64,
+    read: impl Fn(u16, Option<Range<u64>>) -> Result<T, Failure> + Sync,
+) -> Result<Vec<T>, EngineError> {
+    let ranges = cut(path, threads).map_err(|cause| EngineError::file("read", path, cause))?;
+    let found: Vec<Result<T, Failure>> = if ranges.is_empty() {
+        vec![read(0, None)]
+    } else {
+        let read = &read;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..)
+                .zip(ranges)
+                .map(|(number, range)| scope.spawn(move || read(number, Some(range))))
+                .collect();
+            threads.into_iter().map(joined).collect()
+        })
+    };
+    let (mut parts, mut before) = (Vec::with_capacity(found.len()), 0);
+    for part in found {
+        let part = part.map_err(|failure| match failure {
+            Failure::File(error) => error,
+            Failure::Content(problem) => wrong(path, problem.after(before)),
+        })?;
+        before += lines(&part);
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+/// Parts of a big plain file that end where lines end; nothing when it is read in one go.
+fn cut(path: &Path, threads: usize) -> std::io::Result<Vec<Range<u64>>> {
+    let format = format(path);
+    let is_packed = packing(path).is_some();
+    if threads < 2 || is_packed || path == Path::new("-") || !format.has_parts() {
+        return Ok(Vec::new());
+    }
+    let mut file = fs_err::File::open(path)?;
+    let about = file.metadata()?;
+    let parts = (about.len() / SMALLEST_PART).min(threads as u64);
+    if !about.is_file() || parts < 2 {
+        return Ok(Vec::new());
+    }
+    let mut ends = Vec::new();
+    for part in 1..parts {
+        let wanted = about.len() / parts * part;
+        file.seek(SeekFrom::Start(wanted))?;
+        if let Some(rest) = until_line_end(&mut file, format.longest_line())? {
+            ends.push(wanted + rest);
+        }
+    }
+    ends.push(about.len());
+    ends.dedup();
+    let starts: Vec<u64> = std::iter::once(0).chain(ends.iter().copied()).collect();
+    Ok(starts.iter().zip(ends).map(|(&start, end)| start..end).collect())
+}
+
+/// How many bytes there are up to the next line end and with it; nothing when the line is too long to be one, of which
+/// whoever reads it will say more.
+fn until_line_end(file: &mut impl Read, longest: usize) -> std::io::Result<Option<u64>> {
+    let mut buffer = [0; 4096];
+    let mut passed = 0;
+    while passed <= longest {
+        let count = match file.read(&mut buffer) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        if count == 0 {
+            return Ok(None);
+        }
+        if let Some(end) = buffer[..count].iter().position(|byte| *byte == b'\n') {
+            return Ok(Some((passed + end + 1) as u64));
+        }
+        passed += count;
+    }
+    Ok(None)
+}
+
+/// The judgments of a folder: BEIR's `qrels/test.tsv`, `qrels.tsv`, or the only table in `qrels`. A file is itself.
+fn judgments_of_folder(path: &Path) -> Result<PathBuf, EngineError> {
+    if !path.is_dir() {
+        return Ok(path.into());
+    }
+    let folder = path.join("qrels");
+    for known in [folder.join("test.tsv"), path.join("qrels.tsv")] {
+        if known.exists() {
+            return Ok(known);
+        }
+    }
+    let failed = |cause| EngineError::file("read", &folder, cause);
+    let mut tables = Vec::new();
+    for entry in fs_err::read_dir(&folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|ending| ending == "tsv") {
+            tables.push(path);
+        }
+    }
+    match <[PathBuf; 1]>::try_from(tables) {
+        Ok([only]) => Ok(only),
+        Err(tables) => Err(EngineError::WhichJudgments {
+            folder: name(&folder),
+            count: tables.len(),
+        }),
+    }
+}
+
+/// How a file is compressed, by its name.
+#[derive(Debug, Clone, Copy)]
+enum Packing {
+    Gzip,
+    Zstd,
+}
+
+fn packing(path: &Path) -> Option<Packing> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("gz") => Some(Packing::Gzip),
+        Some("zst") => Some(Packing::Zstd),
+        _ => None,
+    }
+}
+
+/// What the name says about the content, compressed or not.
+pub(super) fn format(path: &Path) -> FileFormat {
+    let plain = match packing(path) {
+        Some(_) => path.with_extension(""),
+        None => path.into(),
+    };
+    match plain.extension().and_then(|ending| ending.to_str()) {
+        Some("csv") => FileFormat::Csv,
+        Some("tsv") => FileFormat::Tsv,
+        Some("jsonl") => FileFormat::JsonLines,
+        _ => FileFormat::Trec,
+    }
+}
+
+/// Reads a file piece by piece, decompressing it when its name says so; `-` is standard input.
+pub(super) fn pieces(
+    path: &Path,
+    take: impl FnMut(&[u8]) -> Result<(), RetrievalError>,
+) -> Result<(), EngineError> {
+    pieces_of(path, None, take).map_err(|failure| match failure {
+        Failure::File(error) => error,
+        Failure::Content(problem) => wrong(path, problem),
+    })
+}
+
+/// Reads a file or a part of it.
+fn pieces_of(
+    path: &Path,
+    range: Option<Range<u64>>,
+    mut take: impl FnMut(&[u8]) -> Result<(), RetrievalError>,
+) -> Result<(), Failure> {
+    let failed = |cause| Failure::File(EngineError::file("read", path, cause));
+    let plain: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        let mut file = fs_err::File::open(path).map_err(failed)?;
+        match range {
+            Some(range) => {
+                file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
+                Box::new(file.take(range.end - range.start))
+            }
+            None => Box::new(file),
+        }
+    };
+    let packing = packing(path);
+    let mut source: Box<dyn Read> = match packing {
+        Some(Packing::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(plain)),
+        Some(Packing::Zstd) => Box::new(zstd::Decoder::new(plain).map_err(failed)?),
+        None => plain,
+    };
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let count = match source.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(cause) if packing.is_some() => {
+                return Err(Failure::File(EngineError::Packed {
+                    path: name(path),
+                    cause,
+                }));
+            }
+            Err(cause) => return Err(failed(cause)),
+        };
+        take(&buffer[..count])?;
+    }
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+pub(super) fn wrong(path: &Path, problem: RetrievalError) -> EngineError {
+    EngineError::Ranking {
+        name: name(path),
+        problem,
+    }
+}
+
+pub(super) fn name(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use satiety::retrieval::{EvaluationOptions, evaluate};
+
+    use super::*;
+
+    /// Queries whose lines partly stand apart, with ties, comments and empty lines.
+    fn run_of(lines: usize) -> String {
+        let mut text = String::new();
+        for line in 0..lines {
+            let query = if line % 997 == 0 { 7 } else { line / 90 };
+            let _ = writeln!(
+                text,
+                "query-{query} Q0 document-{line} {} {} a-long-tag-to-fill-the-file",
+                line % 90,
+                line % 13
+            );
+            if line % 1000 == 0 {
+                text.push_str("\n# note\n");
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn one_thread_and_many_agree() {
+        let folder = tempfile::tempdir().unwrap();
+        let (qrels_path, run_path) = (folder.path().join("qrels"), folder.path().join("run"));
+        let text = run_of(4_000);
+        fs_err::write(&run_path, &text).unwrap();
+        let mut qrels = String::new();
+        for line in (0..4_000).step_by(3) {
+            let _ = writeln!(qrels, "query-{} 0 document-{line} {}", line / 90, line % 4);
+        }
+        fs_err::write(&qrels_path, &qrels).unwrap();
+        let order = OrderOptions::default();
+        let measures = ["map", "ndcg@10", "bpref"].map(|name| name.parse().unwrap());
+        let values = |threads| {
+            let qrels = qrels_with(&qrels_path, order, threads).unwrap();
+            let run = run_with(&run_path, order, threads).unwrap().run;
+            evaluate(&qrels, &run, &measures, &EvaluationOptions::default())
+        };
+        let one = values(1);
+        assert!(cut(&run_path, 5).unwrap().len() >= 3, "{} bytes", text.len());
+        for threads in [2, 3, 5] {
+            assert!(values(threads) == one, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn errors_have_the_same_line_for_any_number_of_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let good = run_of(4_000);
+        let long = "x".repeat(1 << 20);
+        for (wrong, told) in [
+            ("query-5 Q0 document-1 x", "line 4010: 4 fields instead of 6"),
+            ("query-5 Q0 a 1 NaN t", "line 4010: the score `NaN` is no number"),
+            (
+                "query-43 Q0 document-3900 1 1 t",
+                "line 4010: query `query-43` has document `document-3900` twice",
+            ),
+            (long.as_str(), "line 4010 is longer than 65535 bytes"),
+        ] {
+            fs_err::write(&path, format!("{good}\n{wrong}\n")).unwrap();
+            let one = run_with(&path, OrderOptions::default(), 1)
+                .unwrap_err()
+                .to_string();
+            for threads in [2, 3, 5] {
+                let found = run_with(&path, OrderOptions::default(), threads).unwrap_err();
+                assert_eq!(found.to_string(), one);
+            }
+            assert!(one.contains(told), "{one}");
+        }
+    }
+
+    #[test]
+    fn parts_are_the_whole_file_and_end_with_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let text = run_of(4_000);
+        fs_err::write(&path, &text).unwrap();
+        let ranges = cut(&path, 4).unwrap();
+        let mut next = 0;
+        for range in &ranges {
+            assert_eq!(range.start, next);
+            next = range.end;
+            assert_eq!(text.as_bytes()[usize::try_from(range.end).unwrap() - 1], b'\n');
+        }
+        assert_eq!(next, text.len() as u64);
+        assert!(cut(&path, 1).unwrap().is_empty());
+        fs_err::write(folder.path().join("run.csv"), &text).unwrap();
+        assert!(cut(&folder.path().join("run.csv"), 4).unwrap().is_empty());
+    }
+}
