@@ -51,6 +51,10 @@ impl Printer {
         self.format
     }
 
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Prints an answer.
     pub(crate) fn answer(&self, answer: &impl Render) -> Result<(), Failure> {
         let text = match self.format {

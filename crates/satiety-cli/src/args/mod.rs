@@ -1,5 +1,6 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
+mod bench;
 mod retrieval;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench::*;
 pub(crate) use retrieval::*;
 
 const STYLES: Styles = Styles::styled()
@@ -92,6 +94,9 @@ pub(crate) enum Command {
     /// Measure search results against judgments, and say whether one system is really better than another
     #[command(subcommand)]
     Retrieval(Retrieval),
+    /// Benchmark suites for agents and skills: run, compare, gate, ablate
+    #[command(subcommand)]
+    Bench(Bench),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

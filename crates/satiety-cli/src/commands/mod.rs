@@ -1,5 +1,6 @@
 //! The commands: each reads like a story — ask the engine, print what it says, choose the exit code.
 
+mod bench;
 mod completions;
 mod config;
 mod db;
@@ -37,6 +38,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Retrieval(command) => with_engine(settings, async |engine| {
             retrieval::run(command, engine, printer).await
+        }),
+        Command::Bench(command) => with_engine(settings, async |engine| {
+            bench::run(command, engine, printer).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

@@ -95,6 +95,9 @@ pub struct BenchRan {
     /// What was unusual about the suite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The run it was judged by, for reports that show both.
+    #[serde(skip)]
+    pub baseline: Option<BenchmarkRun>,
 }
 
 /// What stopping early came to.
@@ -195,6 +198,7 @@ impl Engine {
             sequential: watcher.as_ref().map(Watcher::outcome),
             variants: by_variant(&run),
             warnings: loaded.warnings.clone(),
+            baseline: None,
             run,
         };
         if let (Some(policy), Some(baseline), true) = (&request.gate, &baseline, complete) {
@@ -208,6 +212,7 @@ impl Engine {
             .await?;
             ran.gate = Some(report);
         }
+        ran.baseline = baseline;
         Ok(ran)
     }
 

@@ -1,0 +1,277 @@
+//! What can be typed after `satiety bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Commands about benchmarks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Run suites against a target; every result is kept as it happens
+    Run(BenchRunArgs),
+    /// Compare two runs: pass, regression or inconclusive
+    Compare(BenchCompareArgs),
+    /// Accept a run as the baseline of its suite
+    Baseline(BenchBaselineArgs),
+    /// Compare variants of a target with a control, case by case
+    Ablation(BenchAblationArgs),
+    /// Show a run: figures, failures, and reports for other programs
+    Report(BenchReportArgs),
+    /// Check suites: every problem, with file and field
+    Check(BenchCheckArgs),
+    /// List suites below a folder, or runs in the store
+    List(BenchListArgs),
+    /// Write a small suite that works
+    Init(BenchInitArgs),
+}
+
+/// Options of `bench run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench run suites/planner
+  satiety bench run suites/planner --target exec:./agent --repeats 5 --gate --markdown pr.md --junit junit.xml
+  satiety bench run --all suites --target target.toml --resume
+  satiety bench run skills/shell --without-skill --judge ollama:llama3.2
+
+A suite is a folder with suite.json, .yaml or .toml and cases/, or a skill with benchmarks/ or evals/evals.json. A target
+is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…; without --target,
+target.toml beside the suite.
+
+With --gate: exit 0 pass, 1 regression, 3 inconclusive. Ctrl-C keeps what is done; --resume goes on from there.")]
+pub(crate) struct BenchRunArgs {
+    /// Suites: files or folders
+    #[arg(required_unless_present = "all")]
+    pub(crate) suites: Vec<PathBuf>,
+    /// Run every suite below a folder
+    #[arg(long, value_name = "FOLDER", conflicts_with = "suites")]
+    pub(crate) all: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) how: BenchHowArgs,
+    /// What to run: a file, or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…
+    #[arg(long, short, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Run each case so often [default: what the suite says, or 1]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeats: Option<u32>,
+    /// Only cases with this tag; may be repeated
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+    /// Go on with the last run of the suite that was not finished, or with the one named
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
+    pub(crate) resume: Option<String>,
+    /// Judge the run by the baseline of the suite
+    #[arg(long)]
+    pub(crate) gate: bool,
+    #[command(flatten)]
+    pub(crate) policy: GatePolicyArgs,
+    /// Stop as soon as a test that may be looked at any time has decided against the baseline
+    #[arg(long)]
+    pub(crate) sequential: bool,
+    /// Also run a skill's cases without the skill
+    #[arg(long)]
+    pub(crate) without_skill: bool,
+    /// Exit with 1 when fewer pass
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) fail_under: Option<f64>,
+    /// Only say what the run could show
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) files: ReportFiles,
+}
+
+/// How targets are asked.
+#[derive(Debug, Args)]
+pub(crate) struct BenchHowArgs {
+    /// Only this case; may be repeated
+    #[arg(long = "case", value_name = "ID")]
+    pub(crate) cases: Vec<String>,
+    /// A chat model that judges; may be repeated, and their agreement is told
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) judge: Vec<String>,
+    /// Calls at a time
+    #[arg(long, short = 'j', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: u32,
+    /// Requests a minute at most
+    #[arg(long, value_name = "N")]
+    pub(crate) rpm: Option<u32>,
+    /// Tokens a minute at most
+    #[arg(long, value_name = "N")]
+    pub(crate) tpm: Option<u64>,
+    /// Further attempts when a service is busy or unreachable
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) retries: u32,
+    /// How long an answer may take, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// Fence processes in: no network, nothing written outside the working folder, limits
+    #[arg(long)]
+    pub(crate) sandbox: bool,
+    /// Answers that were paid for may be used again; a repeat never gets another repeat's
+    #[arg(long)]
+    pub(crate) cache: bool,
+    /// Seed that targets are given, by case and repeat
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Keep the working folders
+    #[arg(long)]
+    pub(crate) keep_workdirs: bool,
+}
+
+/// What a gate lets through.
+#[derive(Debug, Args)]
+pub(crate) struct GatePolicyArgs {
+    /// The error rate: how often an unchanged system may be called worse
+    #[arg(long, value_name = "RATE", default_value_t = 0.05)]
+    pub(crate) alpha: f64,
+    /// The largest drop of the pass rate that may stay unnoticed
+    #[arg(long, value_name = "SHARE", default_value_t = 0.10)]
+    pub(crate) margin: f64,
+    /// Let a regression through, with the reason, which is kept
+    #[arg(long, value_name = "REASON")]
+    pub(crate) accept_regression: Option<String>,
+    /// Who says so [default: $USER]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+}
+
+/// Reports for other programs and people.
+#[derive(Debug, Args)]
+pub(crate) struct ReportFiles {
+    /// Write JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write metrics as Prometheus reads them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prometheus: Option<PathBuf>,
+    /// Write Markdown for a pull request
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write the benchmark.json of the Agent Skills viewer
+    #[arg(long, value_name = "FILE")]
+    pub(crate) skill_json: Option<PathBuf>,
+}
+
+/// Options of `bench compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench compare suites/planner/baseline.json latest:planner
+  satiety bench compare RUN1 RUN2 --format markdown
+
+A run is an id, `latest`, `latest:SUITE`, or a file. Exit 0 pass, 1 regression, 3 inconclusive.")]
+pub(crate) struct BenchCompareArgs {
+    /// The run that was accepted
+    pub(crate) baseline: String,
+    /// The run that is judged
+    pub(crate) candidate: String,
+    #[command(flatten)]
+    pub(crate) policy: GatePolicyArgs,
+}
+
+/// Options of `bench baseline`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench baseline latest:planner --suite suites/planner --reason \"first accepted run\"
+  satiety bench baseline RUN --reason \"new model, see #12\"
+
+With --suite, baseline.json is written beside the suite, to be committed with its cases.")]
+pub(crate) struct BenchBaselineArgs {
+    /// The run: an id, `latest`, `latest:SUITE`, or a file
+    pub(crate) run: String,
+    /// The suite's folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) suite: Option<PathBuf>,
+    /// Why it is accepted
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Who accepts it [default: $USER]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+}
+
+/// Options of `bench ablation`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench ablation control.toml treatment.toml --suite suites/scorer --runs 5
+  satiety bench ablation control.toml a.toml b.toml --all suites --tag eviction
+
+All variants are run side by side. A variant ships when being worse by the margin is excluded for every metric, after
+Holm over all of them. Exit 0 when all ship, 1 when one is harmful, 3 otherwise.")]
+pub(crate) struct BenchAblationArgs {
+    /// Targets: the control first
+    #[arg(required = true, num_args = 2..)]
+    pub(crate) targets: Vec<String>,
+    /// A suite; may be repeated
+    #[arg(long, value_name = "SUITE", required_unless_present = "all")]
+    pub(crate) suite: Vec<PathBuf>,
+    /// Every suite below a folder
+    #[arg(long, value_name = "FOLDER", conflicts_with = "suite")]
+    pub(crate) all: Option<PathBuf>,
+    /// The component: only cases with this tag
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Option<String>,
+    /// Run each case so often with each variant
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// What may get how much worse: pass=0.05, latency_ms=20%; may be repeated
+    #[arg(long, value_name = "METRIC=MARGIN")]
+    pub(crate) metric: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: BenchHowArgs,
+}
+
+/// Options of `bench report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench report latest
+  satiety bench report RUN --junit junit.xml --prometheus satiety.prom
+  satiety bench report RUN --format json > run.json")]
+pub(crate) struct BenchReportArgs {
+    /// The run: an id, `latest`, `latest:SUITE`, or a file
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) files: ReportFiles,
+}
+
+/// Options of `bench check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench check suites
+  satiety bench check --schema > suite.schema.json")]
+pub(crate) struct BenchCheckArgs {
+    /// A suite, or a folder with suites below
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Print the JSON Schema of suite files instead
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
+
+/// Options of `bench list`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench list suites
+  satiety bench list --runs")]
+pub(crate) struct BenchListArgs {
+    /// A folder
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// List runs in the store instead
+    #[arg(long)]
+    pub(crate) runs: bool,
+    /// Only runs of this suite
+    #[arg(long, value_name = "SUITE", requires = "runs")]
+    pub(crate) suite: Option<String>,
+    /// How many runs at most
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "runs")]
+    pub(crate) limit: u32,
+}
+
+/// Options of `bench init`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  satiety bench init suites/greeter && satiety bench run suites/greeter")]
+pub(crate) struct BenchInitArgs {
+    /// The folder to write; it must not have a suite yet
+    pub(crate) folder: PathBuf,
+}

@@ -1,0 +1,277 @@
+//! `satiety bench`: suites of cases against agents, models, commands and tools; is the change an improvement?
+
+mod init;
+mod run;
+mod show;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use satiety::bench::report::{gate_markdown, junit_xml, prometheus_text, run_markdown, skill_benchmark};
+use satiety::bench::{
+    AblationSettings, AblationVerdict, BenchmarkRun, GatePolicy, GateReport, GateVerdict, Margin,
+    suite_schema,
+};
+use satiety_engine::Engine;
+use satiety_engine::bench::limits::Limits;
+use satiety_engine::bench::{AblationRequest, AcceptRequest, CompareRunsRequest, Override, RunBenchRequest};
+
+use crate::args::{
+    Bench, BenchAblationArgs, BenchBaselineArgs, BenchCheckArgs, BenchCompareArgs, BenchHowArgs,
+    BenchListArgs, BenchReportArgs, GatePolicyArgs, ReportFiles,
+};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+pub(super) async fn run(command: Bench, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    match command {
+        Bench::Run(arguments) => run::run(arguments, engine, printer).await,
+        Bench::Compare(arguments) => compare(arguments, engine, printer).await,
+        Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
+        Bench::Ablation(arguments) => ablation(arguments, engine, printer).await,
+        Bench::Report(arguments) => report(arguments, engine, printer).await,
+        Bench::Check(arguments) => check(&arguments, engine, printer),
+        Bench::List(arguments) => list(arguments, engine, printer).await,
+        Bench::Init(arguments) => init::run(&arguments.folder, printer),
+    }
+}
+
+async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let (policy, accept_regression) = policy(arguments.policy)?;
+    let compared = engine
+        .bench_compare(CompareRunsRequest {
+            baseline: arguments.baseline,
+            candidate: arguments.candidate,
+            policy,
+            record: true,
+            accept_regression,
+        })
+        .await?;
+    printer.answer(&compared)?;
+    Ok(gate_exit(&compared.report, compared.accepted.is_some()))
+}
+
+async fn baseline(arguments: BenchBaselineArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let accepted = engine
+        .bench_accept(AcceptRequest {
+            run: arguments.run,
+            suite: arguments.suite,
+            accepted: Override {
+                by: who(arguments.by)?,
+                reason: arguments.reason,
+            },
+        })
+        .await?;
+    printer.answer(&accepted)?;
+    Ok(Exit::Done)
+}
+
+async fn ablation(arguments: BenchAblationArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let suites = match &arguments.all {
+        Some(folder) => suites_below(engine, folder)?,
+        None => arguments.suite,
+    };
+    let mut settings = AblationSettings::default();
+    if !arguments.metric.is_empty() {
+        settings.metrics = margins(&arguments.metric)?;
+    }
+    let request = AblationRequest {
+        targets: arguments.targets,
+        suites,
+        tag: arguments.tag,
+        runs: arguments.runs,
+        settings,
+        options: options(arguments.how),
+    };
+    let (stop, bar) = (run::stop_on_interrupt(), run::Bar::new(printer));
+    let ablated = engine
+        .bench_ablation(request, &stop, |seen| bar.show(seen))
+        .await?;
+    bar.finish();
+    printer.answer(&ablated)?;
+    if ablated.interrupted {
+        return Ok(Exit::Interrupted);
+    }
+    let verdicts = || ablated.report.variants.iter().map(|variant| variant.verdict);
+    Ok(if verdicts().any(|verdict| verdict == AblationVerdict::Harmful) {
+        Exit::GateSaysNo
+    } else if verdicts().any(|verdict| verdict == AblationVerdict::Inconclusive) {
+        Exit::Inconclusive
+    } else {
+        Exit::Done
+    })
+}
+
+async fn report(arguments: BenchReportArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let run = engine.bench_run(&arguments.run).await?;
+    write_reports(&arguments.files, &run, None)?;
+    printer.answer(&show::Shown(run))?;
+    Ok(Exit::Done)
+}
+
+fn check(arguments: &BenchCheckArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    if arguments.schema {
+        let text = serde_json::to_string_pretty(&suite_schema())
+            .map_err(|error| Failure::environment(format!("cannot write JSON: {error}"), None))?;
+        printer.text(&text)?;
+        return Ok(Exit::Done);
+    }
+    let found = engine.bench_list(&arguments.path)?;
+    let bad = found.suites.iter().any(|suite| !suite.problems.is_empty());
+    let none = found.suites.is_empty();
+    printer.answer(&show::Checked(found))?;
+    if none {
+        return Err(Failure::bad_input(
+            format!("there is no suite at or below {}", arguments.path.display()),
+            "`satiety bench init FOLDER` writes one",
+        ));
+    }
+    Ok(if bad { Exit::BadInput } else { Exit::Done })
+}
+
+async fn list(arguments: BenchListArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    if arguments.runs {
+        let runs = engine
+            .bench_runs(arguments.suite.as_deref(), arguments.limit)
+            .await?;
+        printer.answer(&show::Runs { runs })?;
+    } else {
+        printer.answer(&show::Checked(engine.bench_list(&arguments.path)?))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The exit code of a gate; a regression that somebody let through passes.
+fn gate_exit(report: &GateReport, accepted: bool) -> Exit {
+    match report.verdict {
+        GateVerdict::Pass => Exit::Done,
+        GateVerdict::Regression if accepted => Exit::Done,
+        GateVerdict::Regression => Exit::GateSaysNo,
+        GateVerdict::Inconclusive => Exit::Inconclusive,
+    }
+}
+
+fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<Override>), Failure> {
+    let accepted = match arguments.accept_regression {
+        Some(reason) => Some(Override {
+            by: who(arguments.by)?,
+            reason,
+        }),
+        None => None,
+    };
+    let policy = GatePolicy {
+        alpha: arguments.alpha,
+        margin: arguments.margin,
+        ..GatePolicy::default()
+    };
+    Ok((policy, accepted))
+}
+
+/// Who does something that is kept with a name.
+fn who(named: Option<String>) -> Result<String, Failure> {
+    named
+        .or_else(|| std::env::var("USER").ok())
+        .filter(|name| !name.trim().is_empty())
+        .ok_or_else(|| {
+            Failure::bad_input(
+                "it is kept who does this, and no name is known",
+                "give one with --by",
+            )
+        })
+}
+
+fn options(how: BenchHowArgs) -> RunBenchRequest {
+    RunBenchRequest {
+        cases: how.cases,
+        judges: how.judge,
+        limits: Limits {
+            concurrency: how.concurrency,
+            requests_per_minute: how.rpm,
+            tokens_per_minute: how.tpm,
+            max_retries: how.retries,
+            ..Limits::default()
+        },
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float becomes the nearest number there is"
+        )]
+        timeout_ms: how.timeout.map(|seconds| (seconds * 1000.0).max(1.0) as u64),
+        seed: how.seed,
+        sandbox: how.sandbox,
+        cache: how.cache,
+        keep_workdirs: how.keep_workdirs,
+        environment: std::env::vars().collect(),
+        ..RunBenchRequest::default()
+    }
+}
+
+/// Every suite below a folder that can be run.
+fn suites_below(engine: &Engine, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let found = engine.bench_list(folder)?;
+    if found.suites.is_empty() {
+        return Err(Failure::bad_input(
+            format!("there is no suite below {}", folder.display()),
+            "`satiety bench init FOLDER` writes one",
+        ));
+    }
+    Ok(found.suites.into_iter().map(|suite| suite.file.into()).collect())
+}
+
+/// `pass=0.05`, `latency_ms=20%`.
+fn margins(texts: &[String]) -> Result<BTreeMap<String, Margin>, Failure> {
+    let mut margins = BTreeMap::new();
+    for text in texts {
+        let wrong = || {
+            Failure::bad_input(
+                format!("`{text}` is no metric with a margin"),
+                "write pass=0.05, or latency_ms=20% for a share of the control",
+            )
+        };
+        let (name, margin) = text.split_once('=').ok_or_else(wrong)?;
+        let (number, share) = match margin.strip_suffix('%') {
+            Some(number) => (number, true),
+            None => (margin, false),
+        };
+        let number: f64 = number
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number| *number > 0.0)
+            .ok_or_else(wrong)?;
+        let margin = if share {
+            Margin::Relative(number / 100.0)
+        } else {
+            Margin::Absolute(number)
+        };
+        margins.insert(name.trim().to_owned(), margin);
+    }
+    Ok(margins)
+}
+
+/// Writes the reports that were asked for.
+fn write_reports(
+    files: &ReportFiles,
+    run: &BenchmarkRun,
+    gated: Option<(&GateReport, Option<&BenchmarkRun>)>,
+) -> Result<(), Failure> {
+    if let Some(path) = &files.junit {
+        fs_err::write(path, junit_xml(run))?;
+    }
+    if let Some(path) = &files.prometheus {
+        fs_err::write(path, prometheus_text(&[(run, gated.map(|(report, _)| report))]))?;
+    }
+    if let Some(path) = &files.markdown {
+        let text = match gated {
+            Some((report, Some(baseline))) => gate_markdown(report, baseline, run),
+            _ => run_markdown(run),
+        };
+        fs_err::write(path, text)?;
+    }
+    if let Some(path) = &files.skill_json {
+        let value = skill_benchmark(run, &run.target, None);
+        fs_err::write(path, format!("{value:#}\n"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,417 @@
+//! How runs, comparisons and lists are shown.
+
+use std::fmt::Write;
+
+use owo_colors::OwoColorize;
+use satiety::bench::report::{gate_markdown, run_markdown};
+use satiety::bench::{
+    AblationVerdict, BenchmarkRun, BenchmarkSummary, GateReport, GateVerdict, PowerStatement, Status,
+    ablation_markdown, summarize,
+};
+use satiety_engine::bench::suites::SuiteList;
+use satiety_engine::bench::{Ablated, Accepted, BenchRan, ComparedRuns, ListedRun};
+use serde::Serialize;
+
+use crate::printer::Render;
+use crate::table::table;
+
+/// How many failed cases are shown to a person.
+const FAILURES: usize = 10;
+
+/// A run with everything.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Shown(pub(super) BenchmarkRun);
+
+impl Render for Shown {
+    fn human(&self) -> String {
+        let summary = summarize(&self.0.results);
+        let mut text = heading(&self.0);
+        let _ = write!(text, "\n{}", figures(&summary));
+        failures(&mut text, &self.0);
+        text
+    }
+
+    fn markdown(&self) -> String {
+        run_markdown(&self.0)
+    }
+}
+
+impl Render for BenchRan {
+    fn human(&self) -> String {
+        let mut text = heading(&self.run);
+        if let Some(summary) = &self.run.summary {
+            let _ = write!(text, "\n{}", figures(summary));
+        }
+        if !self.variants.is_empty() {
+            let rows = self.variants.iter().map(|(name, summary)| {
+                vec![
+                    name.clone(),
+                    share(summary.pass_rate),
+                    summary
+                        .mean_latency_ms
+                        .map_or_else(|| "-".into(), |ms| format!("{ms:.0} ms")),
+                    summary.total_token_cost.to_string(),
+                ]
+            });
+            let header = ["variant", "passed", "latency", "tokens"];
+            let _ = write!(text, "\n\n{}", table(&header, &[1, 2, 3], rows));
+        }
+        failures(&mut text, &self.run);
+        for warning in &self.warnings {
+            let _ = write!(text, "\n{} {warning}", "note:".yellow());
+        }
+        if let Some(found) = &self.sequential {
+            let _ = write!(
+                text,
+                "\n\nstopped looking after {} pairs (evidence {:.1}); {} calls were not needed",
+                found.pairs, found.e_value, found.calls_saved
+            );
+        }
+        if let Some(report) = &self.gate {
+            let _ = write!(text, "\n\n{}", verdict(report));
+        }
+        if let Some(accepted) = &self.accepted {
+            let _ = write!(text, "\nlet through by {}: {}", accepted.by, accepted.reason);
+        }
+        if self.interrupted {
+            let _ = write!(
+                text,
+                "\n\n{} {} results are kept; go on with --resume {}",
+                "interrupted:".yellow().bold(),
+                self.run.results.len(),
+                self.run.run_id
+            );
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        match (&self.gate, &self.baseline) {
+            (Some(report), Some(baseline)) => gate_markdown(report, baseline, &self.run),
+            _ => run_markdown(&self.run),
+        }
+    }
+}
+
+/// Runs of several suites.
+#[derive(Serialize)]
+pub(super) struct Several {
+    pub(super) runs: Vec<BenchRan>,
+}
+
+impl Render for Several {
+    fn human(&self) -> String {
+        let parts: Vec<String> = self.runs.iter().map(Render::human).collect();
+        parts.join("\n\n")
+    }
+
+    fn markdown(&self) -> String {
+        let parts: Vec<String> = self.runs.iter().map(Render::markdown).collect();
+        parts.join("\n\n")
+    }
+}
+
+/// What a run could show.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Power(pub(super) PowerStatement);
+
+impl Render for Power {
+    fn human(&self) -> String {
+        self.0.text.clone()
+    }
+}
+
+impl Render for ComparedRuns {
+    fn human(&self) -> String {
+        let mut text = format!(
+            "{} beside {}",
+            self.report.candidate_run, self.report.baseline_run
+        );
+        if let Some(pass) = &self.report.pass {
+            let _ = write!(
+                text,
+                "\n{} cases: passed {} before, {} now ({:+.1} points)",
+                pass.cases,
+                share(Some(pass.baseline)),
+                share(Some(pass.candidate)),
+                100.0 * pass.difference
+            );
+        }
+        let rows: Vec<Vec<String>> = self
+            .report
+            .changes
+            .iter()
+            .take(20)
+            .map(|change| {
+                let p = change
+                    .adjusted_p_value
+                    .map_or_else(|| "-".into(), |p| format!("{p:.4}"));
+                vec![change.case_id.clone(), p, change.reason.clone()]
+            })
+            .collect();
+        if !rows.is_empty() {
+            let _ = write!(text, "\n\n{}", table(&["case", "p", "what"], &[1], rows));
+        }
+        let _ = write!(text, "\n\n{}", verdict(&self.report));
+        if let Some(accepted) = &self.accepted {
+            let _ = write!(text, "\nlet through by {}: {}", accepted.by, accepted.reason);
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        gate_markdown(&self.report, &self.runs.0, &self.runs.1)
+    }
+}
+
+impl Render for Accepted {
+    fn human(&self) -> String {
+        let mut text = format!(
+            "{} is the baseline of {} ({} passed), accepted by {}: {}",
+            self.run_id,
+            self.suite_id,
+            share(self.pass_rate),
+            self.accepted.by,
+            self.accepted.reason
+        );
+        if let Some(file) = &self.file {
+            let _ = write!(text, "\nwritten to {file}; commit it with the suite");
+        }
+        if let Some(before) = &self.replaces {
+            let _ = write!(text, "\nbefore it was {before}");
+        }
+        text
+    }
+}
+
+impl Render for Ablated {
+    fn human(&self) -> String {
+        let mut text = String::new();
+        for variant in &self.report.variants {
+            let word = match variant.verdict {
+                AblationVerdict::Ships => "SHIPS".green().bold().to_string(),
+                AblationVerdict::Harmful => "HARMFUL".red().bold().to_string(),
+                AblationVerdict::Inconclusive => "INCONCLUSIVE".yellow().bold().to_string(),
+            };
+            let _ = write!(
+                text,
+                "{word} {} beside {}",
+                variant.variant.bold(),
+                self.report.control
+            );
+            let rows = variant.metrics.iter().map(|metric| {
+                let sd = metric.summary.standard_deviation;
+                vec![
+                    metric.metric.clone(),
+                    format!(
+                        "{:.4}{}",
+                        metric.summary.mean,
+                        sd.map_or_else(String::new, |sd| format!(" ± {sd:.4}"))
+                    ),
+                    format!("{:+.4}", metric.difference),
+                    metric
+                        .interval
+                        .map_or_else(|| "-".into(), |ci| format!("{:+.4} to {:+.4}", ci.low, ci.high)),
+                    format!("{:.4}", metric.p_holm),
+                    format!("{:.4}", metric.margin),
+                    metric.cases.to_string(),
+                ]
+            });
+            let header = [
+                "metric",
+                "mean",
+                "difference",
+                "interval",
+                "p (Holm)",
+                "may lose",
+                "cases",
+            ];
+            let _ = write!(text, "\n{}", table(&header, &[1, 2, 4, 5, 6], rows));
+            for reason in &variant.reasons {
+                let _ = write!(text, "\n- {reason}");
+            }
+            text.push_str("\n\n");
+        }
+        let _ = write!(text, "kept as {}", self.ablation_id);
+        text
+    }
+
+    fn markdown(&self) -> String {
+        ablation_markdown(&self.report)
+    }
+}
+
+/// Suites that were looked at.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Checked(pub(super) SuiteList);
+
+impl Render for Checked {
+    fn human(&self) -> String {
+        let rows = self.0.suites.iter().map(|suite| {
+            let state = if suite.problems.is_empty() {
+                "ok".green().to_string()
+            } else {
+                format!("{} problems", suite.problems.len()).red().to_string()
+            };
+            vec![
+                suite.suite_id.clone().unwrap_or_else(|| "-".into()),
+                suite.version.clone().unwrap_or_else(|| "-".into()),
+                suite.cases.to_string(),
+                suite.hard.to_string(),
+                state,
+                suite.file.clone(),
+            ]
+        });
+        let header = ["suite", "version", "cases", "hard", "state", "file"];
+        let mut text = table(&header, &[2, 3], rows);
+        for problem in self.0.suites.iter().flat_map(|suite| &suite.problems) {
+            let _ = write!(text, "\n{} {problem}", "error:".red());
+        }
+        for warning in self.0.suites.iter().flat_map(|suite| &suite.warnings) {
+            let _ = write!(text, "\n{} {warning}", "note:".yellow());
+        }
+        for skill in &self.0.skills_without_benchmarks {
+            let _ = write!(text, "\n{} skill {skill} has no benchmarks", "note:".yellow());
+        }
+        text
+    }
+}
+
+/// Runs of the store.
+#[derive(Serialize)]
+pub(super) struct Runs {
+    pub(super) runs: Vec<ListedRun>,
+}
+
+impl Render for Runs {
+    fn human(&self) -> String {
+        let rows = self.runs.iter().map(|run| {
+            vec![
+                run.run_id.clone(),
+                run.suite_id.clone(),
+                run.target.clone(),
+                run.started_at.strftime("%Y-%m-%d %H:%M").to_string(),
+                if run.completed_at.is_some() {
+                    share(run.pass_rate)
+                } else {
+                    "not finished".into()
+                },
+            ]
+        });
+        table(&["run", "suite", "target", "began (UTC)", "passed"], &[4], rows)
+    }
+}
+
+fn heading(run: &BenchmarkRun) -> String {
+    format!("{} {} ({})", run.suite_id.bold(), run.run_id, run.target)
+}
+
+fn figures(summary: &BenchmarkSummary) -> String {
+    let counts = &summary.counts;
+    let range = summary.pass_rate_interval.map_or_else(String::new, |ci| {
+        format!(" ({:.1} to {:.1})", 100.0 * ci.low, 100.0 * ci.high)
+    });
+    let mut text = format!(
+        "{}{range} passed: {} of {} results, {} cases",
+        share(summary.pass_rate).bold(),
+        counts.pass,
+        counts.pass + counts.fail + counts.timeout,
+        summary.cases
+    );
+    for (count, what) in [
+        (counts.error, "errors"),
+        (counts.skipped, "skipped"),
+        (counts.pending, "waiting for a judge or a person"),
+    ] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    for (owner, count) in &summary.errors_by_owner {
+        let owner = serde_json::to_value(owner)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned));
+        let _ = write!(text, "\n{count} errors of the {}", owner.unwrap_or_default());
+    }
+    for entry in summary.reliability.iter().filter(|entry| entry.k > 1) {
+        let _ = write!(
+            text,
+            "\npass@{k} {}, pass^{k} {}",
+            share(Some(entry.pass_at_k)),
+            share(Some(entry.pass_hat_k)),
+            k = entry.k
+        );
+    }
+    if let (Some(mean), Some(p95)) = (summary.mean_latency_ms, summary.p95_latency_ms) {
+        let _ = write!(
+            text,
+            "\nlatency {mean:.1} ms, p95 {p95:.1} ms; {} tokens",
+            summary.total_token_cost
+        );
+    }
+    if !summary.flaky.is_empty() {
+        let _ = write!(text, "\nflaky: {}", summary.flaky.join(", "));
+    }
+    text
+}
+
+fn failures(text: &mut String, run: &BenchmarkRun) {
+    let failed: Vec<_> = run
+        .results
+        .iter()
+        .filter(|result| !matches!(result.status, Status::Pass | Status::Skipped))
+        .collect();
+    if failed.is_empty() {
+        return;
+    }
+    let rows = failed.iter().take(FAILURES).map(|result| {
+        let status = serde_json::to_value(result.status)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned));
+        let reason = result
+            .error
+            .clone()
+            .or_else(|| result.reasons.first().cloned())
+            .unwrap_or_default();
+        let first = reason.lines().next().unwrap_or_default().to_owned();
+        vec![
+            result.case_id.clone(),
+            result.repeat.to_string(),
+            status.unwrap_or_default(),
+            first,
+        ]
+    });
+    let _ = write!(
+        text,
+        "\n\n{}",
+        table(&["case", "repeat", "status", "why"], &[1], rows)
+    );
+    if failed.len() > FAILURES {
+        let _ = write!(
+            text,
+            "\n… and {} more: satiety bench report {}",
+            failed.len() - FAILURES,
+            run.run_id
+        );
+    }
+}
+
+fn verdict(report: &GateReport) -> String {
+    let word = match report.verdict {
+        GateVerdict::Pass => "PASS".green().bold().to_string(),
+        GateVerdict::Regression => "REGRESSION".red().bold().to_string(),
+        GateVerdict::Inconclusive => "INCONCLUSIVE".yellow().bold().to_string(),
+    };
+    let mut text = word;
+    for reason in &report.reasons {
+        let _ = write!(text, "\n- {reason}");
+    }
+    text
+}
+
+fn share(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".into(), |rate| format!("{:.1} %", 100.0 * rate))
+}
