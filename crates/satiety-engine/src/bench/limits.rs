@@ -1,7 +1,7 @@
 //! How fast a target may be asked: calls at a time, requests and tokens a minute, all of it less when it says "too much".
 //!
 //! Nobody polls: a call waits for a permit, then sleeps until the slot that was reserved for it. The arithmetic is in
-//! [`Lane`] and [`Window`], which get the time as an argument.
+//! `Lane` and `Window`, which get the time as an argument.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

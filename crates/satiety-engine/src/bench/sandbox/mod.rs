@@ -47,13 +47,9 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// What `auto` would use.
-    pub fn chosen(&self) -> Option<SandboxBackend> {
-        match (&self.bubblewrap, &self.landlock) {
-            (Ok(_), _) => Some(SandboxBackend::Bubblewrap),
-            (_, Ok(_)) => Some(SandboxBackend::Landlock),
-            _ => None,
-        }
+    /// What `auto` would use, or why it would refuse.
+    pub fn chosen(&self) -> Result<SandboxBackend, String> {
+        choose(SandboxBackend::Auto, self)
     }
 }
 
@@ -64,6 +60,20 @@ pub fn probe() -> &'static Probe {
         bubblewrap: probe_bubblewrap(),
         landlock: probe_landlock(),
     })
+}
+
+/// The means to use, or why none can be.
+fn choose(wanted: SandboxBackend, probe: &Probe) -> Result<SandboxBackend, String> {
+    let (bubblewrap, landlock) = (&probe.bubblewrap, &probe.landlock);
+    match (wanted, bubblewrap, landlock) {
+        (SandboxBackend::Bubblewrap | SandboxBackend::Auto, Ok(_), _) => Ok(SandboxBackend::Bubblewrap),
+        (SandboxBackend::Landlock | SandboxBackend::Auto, _, Ok(_)) => Ok(SandboxBackend::Landlock),
+        (SandboxBackend::Bubblewrap, Err(reason), _) => Err(format!("bubblewrap: {reason}")),
+        (SandboxBackend::Landlock, _, Err(reason)) => Err(format!("Landlock: {reason}")),
+        (SandboxBackend::Auto, Err(bubblewrap), Err(landlock)) => Err(format!(
+            "neither means works here: bubblewrap: {bubblewrap}; Landlock: {landlock}"
+        )),
+    }
 }
 
 /// What the helper is told.
@@ -96,32 +106,7 @@ impl Sandbox {
         let Some(helper) = helper else {
             return Err("a sandbox needs the program's own path, and this surface gives none".to_owned());
         };
-        let probe = probe();
-        let bubblewrap = match spec.backend {
-            SandboxBackend::Bubblewrap => {
-                probe
-                    .bubblewrap
-                    .clone()
-                    .map_err(|reason| format!("bubblewrap: {reason}"))?;
-                true
-            }
-            SandboxBackend::Landlock => {
-                probe
-                    .landlock
-                    .clone()
-                    .map_err(|reason| format!("Landlock: {reason}"))?;
-                false
-            }
-            SandboxBackend::Auto => match (&probe.bubblewrap, &probe.landlock) {
-                (Ok(_), _) => true,
-                (_, Ok(_)) => false,
-                (Err(bubblewrap), Err(landlock)) => {
-                    return Err(format!(
-                        "neither means works here: bubblewrap: {bubblewrap}; Landlock: {landlock}"
-                    ));
-                }
-            },
-        };
+        let bubblewrap = choose(spec.backend, probe())? == SandboxBackend::Bubblewrap;
         Ok(Self {
             helper: helper.to_owned(),
             bubblewrap,
@@ -267,4 +252,52 @@ fn own_tasks() -> u64 {
         .filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.uid() == own))
         .filter_map(|entry| Some(fs_err::read_dir(entry.path().join("task")).ok()?.count() as u64))
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_means_is_chosen_or_refused_with_every_reason() {
+        use SandboxBackend::{Auto, Bubblewrap, Landlock};
+        let probe = |bubblewrap: bool, landlock: bool| Probe {
+            bubblewrap: bubblewrap.then(String::new).ok_or("not installed".to_owned()),
+            landlock: landlock.then(String::new).ok_or("old kernel".to_owned()),
+        };
+        for (wanted, bubblewrap, landlock, expected) in [
+            (Auto, true, true, Ok(Bubblewrap)),
+            (Auto, false, true, Ok(Landlock)),
+            (Auto, true, false, Ok(Bubblewrap)),
+            (
+                Auto,
+                false,
+                false,
+                Err("neither means works here: bubblewrap: not installed; Landlock: old kernel"),
+            ),
+            (Landlock, true, true, Ok(Landlock)),
+            (Landlock, true, false, Err("Landlock: old kernel")),
+            (Bubblewrap, false, true, Err("bubblewrap: not installed")),
+        ] {
+            let chosen = choose(wanted, &probe(bubblewrap, landlock));
+            assert_eq!(
+                chosen,
+                expected.map_err(str::to_owned),
+                "{wanted:?} {bubblewrap} {landlock}"
+            );
+        }
+    }
+
+    #[test]
+    fn users_are_of_the_free_range_and_follow_each_other() {
+        let sandbox = Sandbox {
+            helper: PathBuf::new(),
+            bubblewrap: false,
+            spec: SandboxSpec::default(),
+            is_root: true,
+        };
+        let users: Vec<u32> = (0..5000).filter_map(|_| sandbox.next_user()).collect();
+        assert!(users.iter().all(|user| TRANSIENT_USERS.contains(user)));
+        assert_ne!(users.first(), users.get(1));
+    }
 }
