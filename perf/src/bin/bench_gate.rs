@@ -17,8 +17,8 @@ use satiety::stats::{Alternative, paired_t};
 enum World {
     /// Uniform from the first figure to 1; all fall by the second.
     Flaky(f64, f64),
-    /// All 1; this share of the cases falls to 0.
-    Stable(f64),
+    /// All 1; so many cases fall to 0.
+    Stable(usize),
 }
 
 impl World {
@@ -29,8 +29,7 @@ impl World {
                 let now = before.iter().map(|rate| rate - drop).collect();
                 (before, now)
             }
-            Self::Stable(share) => {
-                let broken = (share * cases as f64).round() as usize;
+            Self::Stable(broken) => {
                 let now = (0..cases)
                     .map(|case| if case < broken { 0.0 } else { 1.0 })
                     .collect();
@@ -94,7 +93,7 @@ fn main() -> anyhow::Result<()> {
         ("unchanged, rates .7 to 1", World::Flaky(0.7, 0.0), 100, 1),
         ("unchanged, rates .7 to 1", World::Flaky(0.7, 0.0), 100, 5),
         ("unchanged, rates .8 to 1", World::Flaky(0.8, 0.0), 50, 5),
-        ("unchanged, stable", World::Stable(0.0), 50, 5),
+        ("unchanged, stable", World::Stable(0), 50, 5),
         (
             "90 % to 80 %, every case 10 points",
             World::Flaky(0.8, 0.1),
@@ -137,10 +136,10 @@ fn main() -> anyhow::Result<()> {
             50,
             5,
         ),
-        ("stable, one of 50 cases broken", World::Stable(0.02), 50, 1),
-        ("stable, one of 50 cases broken", World::Stable(0.02), 50, 5),
-        ("stable, 5 of 50 cases broken", World::Stable(0.1), 50, 1),
-        ("stable, 5 of 50 cases broken", World::Stable(0.1), 50, 5),
+        ("stable, one of 50 cases broken", World::Stable(1), 50, 1),
+        ("stable, one of 50 cases broken", World::Stable(1), 50, 5),
+        ("stable, 5 of 50 cases broken", World::Stable(5), 50, 1),
+        ("stable, 5 of 50 cases broken", World::Stable(5), 50, 5),
     ] {
         let mut verdicts = [0_u64; 3];
         let (mut literal, mut t_test) = (0_u64, 0_u64);

@@ -1,5 +1,7 @@
 //! Answers as text, as JSON and as numbers, the lenient way: models wrap JSON in fences and numbers in sentences.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 /// The answer as text: a text is itself, anything else its JSON.
@@ -42,6 +44,11 @@ pub(super) fn same_json(left: &Value, right: &Value) -> bool {
     }
 }
 
+/// The pattern is part of the program, and tests use it.
+static NUMBER: LazyLock<Option<regex::Regex>> = LazyLock::new(|| {
+    regex::Regex::new(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?").ok()
+});
+
 /// The number of an answer: JSON numbers are themselves; in a text the last number counts, since answers come at the
 /// end ("3 apples and 4 pears make 7"). Commas between groups of three digits are read over.
 pub(super) fn number_in(output: &Value) -> Option<f64> {
@@ -52,9 +59,7 @@ pub(super) fn number_in(output: &Value) -> Option<f64> {
     if let Ok(number) = text.trim().parse::<f64>() {
         return number.is_finite().then_some(number);
     }
-    let regex =
-        regex::Regex::new(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
-            .ok()?;
+    let regex = NUMBER.as_ref()?;
     regex
         .find_iter(&text)
         .filter_map(|found| {

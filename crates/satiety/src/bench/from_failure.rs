@@ -93,8 +93,11 @@ pub fn case_from_failure(record: &Value) -> Result<(BenchmarkCase, ScrubReport),
 
 /// An expectation as suites write it, or a value to be matched.
 fn right_answer(value: &Value) -> BenchmarkExpected {
-    serde_json::from_value(value.clone())
-        .unwrap_or_else(|_| BenchmarkExpected::with_value(Mode::Exact, value.clone()))
+    serde_json::from_value::<BenchmarkExpected>(value.clone())
+        .ok()
+        // An empty list is the answer itself, not a demand for nothing.
+        .filter(|expected| expected.mode != Mode::All || !expected.parts.is_empty())
+        .unwrap_or_else(|| BenchmarkExpected::with_value(Mode::Exact, value.clone()))
 }
 
 fn goal_in(value: &Value) -> Option<String> {
@@ -174,6 +177,11 @@ mod tests {
         assert_eq!(
             (text.expected.mode, text.expected.value),
             (Mode::Exact, Some(json!("4")))
+        );
+        let empty = of(json!({"goal": "list them", "expected": []})).unwrap();
+        assert_eq!(
+            (empty.expected.mode, empty.expected.value),
+            (Mode::Exact, Some(json!([])))
         );
         let full = of(json!({"goal": "2+2", "expected": {"mode": "numeric", "value": 4}})).unwrap();
         assert_eq!(

@@ -14,7 +14,7 @@
 //! | what did a run find? | [`run`], [`summary`], [`inspect_log`] |
 //! | is it worse than before? | [`gate`] |
 //! | could the design show it, may I stop now? | [`power`], [`sequential`] |
-//! | does a change ship? | [`ablation`] |
+//! | does a change ship? | [`mod@ablation`] |
 //! | how do others read it? | [`report`] |
 
 #![expect(

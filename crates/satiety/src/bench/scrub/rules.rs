@@ -1,6 +1,7 @@
 //! The rules: patterns, and checks that a pattern alone cannot make. Earlier rules win where two find the same stretch.
 
 use std::net::Ipv6Addr;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -68,6 +69,19 @@ const RULES: [Rule; 11] = [
 /// Words that may be random enough to be a key.
 const WORDS: &str = r"[A-Za-z0-9_+/=-]{24,}";
 
+/// A rule with its pattern compiled.
+type Compiled = (Kind, Regex, fn(&str) -> bool);
+
+/// The rules, compiled once: that takes longer than scrubbing a page. The patterns are part of the program, and a test
+/// compiles them all.
+static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
+    RULES
+        .iter()
+        .filter_map(|(kind, pattern, holds)| Some((*kind, Regex::new(pattern).ok()?, *holds)))
+        .collect()
+});
+static RANDOM_WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(WORDS).ok());
+
 /// Everything the rules find, in order and without overlaps.
 pub(super) fn find_all(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
@@ -79,9 +93,8 @@ pub(super) fn find_all(text: &str) -> Vec<Found> {
             found.push(Found { kind, start, end });
         }
     };
-    for (kind, pattern, holds) in RULES {
-        // The patterns are part of the program; a test compiles them all.
-        let Ok(regex) = Regex::new(pattern) else { continue };
+    for (kind, regex, holds) in COMPILED.iter() {
+        let kind = *kind;
         for captures in regex.captures_iter(text) {
             let Some(stretch) = captures.get(1).or_else(|| captures.get(0)) else {
                 continue;
@@ -101,7 +114,7 @@ pub(super) fn find_all(text: &str) -> Vec<Found> {
             }
         }
     }
-    if let Ok(regex) = Regex::new(WORDS) {
+    if let Some(regex) = RANDOM_WORDS.as_ref() {
         for word in regex.find_iter(text).filter(|word| is_random(word.as_str())) {
             add(Kind::HighEntropy, word.start(), word.end());
         }
