@@ -1,7 +1,10 @@
 //! Benchmarks: what comes in from other tools, from people and from life, who is told, and pages and tables.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zip::CompressionMethod;
@@ -383,4 +386,382 @@ fn labels_from_a_file_are_all_kept_or_none() {
         shown.starts_with("exit 2") && shown.contains("is a file"),
         "{shown}"
     );
+}
+
+/// A server on loopback that answers every request with what `answer` makes of its path and body, for as long as the
+/// test lives. Returns its address.
+fn serve(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
+            let length = head
+                .lines()
+                .find_map(|line| {
+                    line.to_lowercase()
+                        .strip_prefix("content-length:")?
+                        .trim()
+                        .parse()
+                        .ok()
+                })
+                .unwrap_or(0);
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let (status, answer) = answer(&path, &serde_json::from_slice(&body).unwrap_or_default());
+            let answer = answer.to_string();
+            let head = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                answer.len()
+            );
+            stream.get_mut().write_all((head + &answer).as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+/// A judge that is strict passes what says `good`; a kind one also what says `fair`.
+fn judges() -> String {
+    serve(|_, body| {
+        let text = body["messages"].to_string();
+        let good = text.contains("good") || body["model"] == "kind" && text.contains("fair");
+        let judgement = json!({"score": u8::from(good), "reason": "because"}).to_string();
+        (
+            200,
+            json!({"message": {"content": judgement}, "done_reason": "stop"}),
+        )
+    })
+}
+
+#[test]
+fn judges_are_held_against_each_other_and_against_people() {
+    let place = Place::new();
+    let case = |id: &str, goal: &str| {
+        format!(
+            "- {{case_id: {id}, input: {{goal: {goal}}}, expected: {{mode: llm_judge, value: is it right, threshold: 0.5}}}}\n"
+        )
+    };
+    suite(
+        &place,
+        &[
+            case("a", "good"),
+            case("b", "fair"),
+            case("c", "bad"),
+            case("d", "good"),
+        ]
+        .concat(),
+    );
+    let url = judges();
+    let (kind, strict) = (format!("ollama:kind@{url}"), format!("ollama:strict@{url}"));
+    place.run(&["bench", "run", "greeter", "--judge", &kind]);
+    let alone = place.run(&["bench", "report", "latest"]);
+    assert!(
+        !alone.contains("Krippendorff"),
+        "one judge agrees with nobody: {alone}"
+    );
+    let labels = "{\"case_id\": \"a\", \"pass\": true}\n{\"case_id\": \"b\", \"pass\": false}\n{\"case_id\": \"c\", \"pass\": false}\n";
+    place.write("labels.jsonl", labels);
+    let shown = place.run(&["bench", "label", "latest", "--file", "labels.jsonl"]);
+    assert!(
+        shown.contains("agrees with people on 2 of 3 answers: 66.7 %"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("it passes 1 that people fail, and fails 0 that people pass"),
+        "{shown}"
+    );
+    // The judge's verdict stays: a label is kept beside it.
+    let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);
+    assert_eq!(
+        (&result(&run, "b")["status"], &result(&run, "b")["human_label"]),
+        (&json!("pass"), &json!("fail"))
+    );
+    let found = json_of(
+        &place,
+        &["bench", "label", "latest", "--calibrate", "--format", "json"],
+    );
+    assert_eq!(
+        (&found["calibration"]["both_pass"], &found["labelled"]),
+        (&json!(1), &json!(0))
+    );
+
+    // Scores 11, 10, 00, 11: observed disagreement 1/4, expected 30/56, so alpha is 1 - 14/30.
+    place.run(&["bench", "run", "greeter", "--judge", &kind, "--judge", &strict]);
+    let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);
+    let alpha = run["summary"]["judge_agreement"].as_f64().unwrap();
+    assert!((alpha - (1.0 - 14.0 / 30.0)).abs() < 1e-9, "{alpha}");
+    for format in ["human", "markdown", "html"] {
+        let shown = place.run(&["bench", "report", "latest", "--format", format]);
+        assert!(
+            shown.contains("Krippendorff") && shown.contains("0.533"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_failure_becomes_a_case_once() {
+    let place = Place::new();
+    suite(
+        &place,
+        "- {case_id: a, input: {goal: x}, expected: {mode: exact, value: x}}\n",
+    );
+    place.write(
+        "record.json",
+        r#"{"id": "req-7", "prompt": "Mail alice@example.org", "error": {"kind": "Tool Timeout"}, "expected": "sent"}"#,
+    );
+    let make = ["bench", "from-failure", "record.json", "--suite", "greeter"];
+    let made = json_of(&place, &[&make[..], &["--format", "json"]].concat());
+    assert_eq!(made["tags"], json!(["regression", "tool-timeout"]));
+    assert_eq!(
+        (&made["scrubbed"]["replaced"]["email"], &made["needs_expectation"]),
+        (&json!(1), &json!(false))
+    );
+    let text = fs_err::read_to_string(place.path(made["file"].as_str().unwrap())).unwrap();
+    assert!(
+        text.contains("Mail [EMAIL-1]") && !text.contains("alice"),
+        "{text}"
+    );
+    assert!(place.run(&["bench", "check", "greeter"]).starts_with("exit 0"));
+
+    let again = place.run(&make);
+    assert!(
+        again.starts_with("exit 2") && again.contains("is in greeter already"),
+        "{again}"
+    );
+    for (record, expected) in [
+        ("{", "record.json: EOF"),
+        ("[]", "must be a JSON object"),
+        ("{}", "does not say what was asked"),
+    ] {
+        place.write("record.json", record);
+        let shown = place.run(&make);
+        assert!(shown.starts_with("exit 2") && shown.contains(expected), "{shown}");
+    }
+    let shown = place.run(&["bench", "from-failure", "record.json", "--suite", "nowhere"]);
+    assert!(
+        shown.starts_with("exit 2") && shown.contains("no suite at nowhere"),
+        "{shown}"
+    );
+    assert_eq!(fs_err::read_dir(place.path("greeter/cases")).unwrap().count(), 2);
+}
+
+#[test]
+fn real_sessions_are_scrubbed_with_consent_only() {
+    let place = Place::new();
+    place.write(
+        "one.jsonl",
+        "{\"goal\": \"write to bob@example.org\", \"outcome\": \"sent to bob@example.org\"}\n",
+    );
+    place.write("two.jsonl", "\n{\"goal\": \"open /home/carol/x\", \"outcome\": {\"ok\": true}}\n{\"goal\": \"add\", \"outcome\": 4}\n");
+    let scrub = [
+        "bench",
+        "scrub",
+        "one.jsonl",
+        "two.jsonl",
+        "--output",
+        "organic.jsonl",
+    ];
+    let refused = place.run(&scrub);
+    assert!(
+        refused.starts_with("exit 2") && refused.contains("--i-have-consent"),
+        "{refused}"
+    );
+    assert!(!place.path("organic.jsonl").exists());
+
+    let agreed = [&scrub[..], &["--i-have-consent"]].concat();
+    let shown = place.run(&agreed);
+    assert!(
+        shown
+            .contains("3 records are in organic.jsonl; 2 of them changed: taken out: 2 email, 1 home folder"),
+        "{shown}"
+    );
+    assert!(shown.contains("let a person look"), "{shown}");
+    let text = fs_err::read_to_string(place.path("organic.jsonl")).unwrap();
+    assert_eq!(text.lines().count(), 3);
+    assert!(!text.contains("bob") && !text.contains("carol"), "{text}");
+    assert!(place.run(&agreed).contains("organic.jsonl is there already"));
+
+    for (line, expected) in [
+        ("{\"outcome\": 1}", "two.jsonl:1: goal: must be a text"),
+        ("{\"goal\": \"x\"}", "two.jsonl:1: outcome: is missing"),
+        ("nothing", "two.jsonl:1: expected"),
+    ] {
+        place.write("two.jsonl", line);
+        let shown = place.run(&[
+            "bench",
+            "scrub",
+            "one.jsonl",
+            "two.jsonl",
+            "--output",
+            "new.jsonl",
+            "--i-have-consent",
+        ]);
+        assert!(shown.starts_with("exit 2") && shown.contains(expected), "{shown}");
+        assert!(!place.path("new.jsonl").exists());
+    }
+}
+
+const STEADY: &str = r#"
+- {case_id: a, deterministic: true, input: {goal: "one"}, expected: {mode: contains, value: one}}
+- {case_id: b, deterministic: true, input: {goal: "two"}, expected: {mode: contains, value: two}}
+"#;
+
+/// A target that answered everything, and one that has forgotten how to count to two.
+fn regressed(place: &Place) {
+    suite(place, STEADY);
+    let worse = "type = \"exec\"\ncommand = \"sh\"\nargs = [\"-c\", \"cat > /dev/null; echo one\"]\nenv = [\"PATH\"]\n";
+    place.write("worse.toml", worse);
+    place.run(&["bench", "run", "greeter"]);
+    place.run(&[
+        "bench", "baseline", "latest", "--suite", "greeter", "--reason", "first", "--by", "me",
+    ]);
+}
+
+#[test]
+fn a_regression_is_told_to_whom_the_settings_name() {
+    let place = Place::new();
+    regressed(&place);
+    let (sender, told) = mpsc::channel();
+    let url = serve(move |_, body| {
+        sender.send(body.clone()).unwrap();
+        (200, json!({}))
+    });
+    let gate = ["bench", "run", "greeter", "--gate", "--target", "worse.toml"];
+    let show = |arguments: &[&str], command: &str, url: &str| {
+        let mut run = place.command(arguments);
+        run.env("PATH", "/usr/bin:/bin")
+            .env("SATIETY_BENCH_ALERT_COMMAND", command)
+            .env("SATIETY_BENCH_ALERT_WEBHOOK", url);
+        place.show(&mut run)
+    };
+    let shown = show(&gate, "cat > told.json", &url);
+    assert!(
+        shown.starts_with("exit 1") && !shown.contains("warning"),
+        "{shown}"
+    );
+    let on_stdin: Value =
+        serde_json::from_str(&fs_err::read_to_string(place.path("told.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&on_stdin["verdict"], &on_stdin["suite_id"]),
+        (&json!("regression"), &json!("greeter"))
+    );
+    assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), on_stdin);
+
+    // A hook that fails is a warning; the verdict stays.
+    let compare = ["bench", "compare", "greeter/baseline.json", "latest"];
+    let shown = show(
+        &compare,
+        "echo the pager is off >&2; exit 7",
+        "http://127.0.0.1:9/",
+    );
+    assert!(shown.starts_with("exit 1"), "{shown}");
+    assert!(
+        shown.contains("warning: bench.alert_command: exit status: 7: the pager is off"),
+        "{shown}"
+    );
+    assert!(shown.contains("warning: bench.alert_webhook: "), "{shown}");
+
+    // Nobody is woken for what passes, or for what somebody let through.
+    fs_err::remove_file(place.path("told.json")).unwrap();
+    let passes = show(&["bench", "run", "greeter", "--gate"], "cat > told.json", &url);
+    assert!(passes.starts_with("exit 0"), "{passes}");
+    let accepted = [&gate[..], &["--accept-regression", "known", "--by", "me"]].concat();
+    let shown = show(&accepted, "cat > told.json", &url);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert!(!place.path("told.json").exists() && told.try_recv().is_err());
+}
+
+#[test]
+fn runs_comparisons_and_ablations_are_pages_and_tables() {
+    let place = Place::new();
+    regressed(&place);
+    let mut worse = place.command(&[
+        "bench",
+        "run",
+        "greeter",
+        "--target",
+        "worse.toml",
+        "--gate",
+        "--format",
+        "html",
+    ]);
+    let page = place.show(worse.env("PATH", "/usr/bin:/bin"));
+    for part in [
+        "exit 1",
+        "<strong>Regression:</strong>",
+        "Change of the pass rate by case",
+        "Pass rate by case, lowest first",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    let page = place.run(&["bench", "report", "latest", "--format", "html"]);
+    assert!(
+        page.contains("b: 0 of 1 passed") && page.contains("What was answered"),
+        "{page}"
+    );
+    let page = place.run(&[
+        "bench",
+        "compare",
+        "greeter/baseline.json",
+        "latest",
+        "--format",
+        "html",
+    ]);
+    assert!(
+        page.contains("exit 1") && page.contains("Regression:") && !page.contains("<script"),
+        "{page}"
+    );
+    let mut ablation = place.command(&[
+        "bench",
+        "ablation",
+        "greeter/target.toml",
+        "worse.toml",
+        "--suite",
+        "greeter",
+        "--runs",
+        "2",
+        "--format",
+        "html",
+    ]);
+    let page = place.show(ablation.env("PATH", "/usr/bin:/bin"));
+    assert!(
+        page.contains("worse beside target") && page.contains("in units of what each metric may lose"),
+        "{page}"
+    );
+
+    let table = place.run(&["bench", "report", "greeter/baseline.json", "--format", "csv"]);
+    assert!(
+        table.contains("run_id,suite_id,case_id,variant,repeat,status,score,latency_ms"),
+        "{table}"
+    );
+    assert_eq!(table.matches(",greeter,").count(), 2, "{table}");
+    let latest = ["bench", "list", "--runs", "--format", "json"];
+    let runs = json_of(&place, &latest);
+    let candidate = runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|run| run["pass_rate"] == 0.5)
+        .unwrap();
+    let id = candidate["run_id"].as_str().unwrap();
+    let table = place.run(&["bench", "compare", "greeter/baseline.json", id, "--format", "csv"]);
+    assert!(table.contains("a,1,1,1,1,1,1,0,"), "{table}");
+    assert!(table.contains("b,1,1,1,0,1,0,-1,"), "{table}");
+}
+
+#[test]
+fn the_doctor_looks_for_means_to_fence_targets_in() {
+    let place = Place::new();
+    let found = place.command(&["doctor", "--format", "json"]).output().unwrap();
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let findings = found["findings"].as_array().unwrap();
+    let sandbox = findings
+        .iter()
+        .find(|finding| finding["part"] == "sandbox")
+        .unwrap();
+    assert_ne!(sandbox["health"], "bad", "{sandbox}");
 }
