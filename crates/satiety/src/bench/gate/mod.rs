@@ -375,7 +375,7 @@ fn compare_passes(
              more repeats or cases are needed",
             100.0 * comparison.difference,
             100.0 * policy.margin,
-            100.0 * interval.low
+            100.0 * interval.low.max(-1.0)
         ));
     }
     Ok(Some(comparison))
