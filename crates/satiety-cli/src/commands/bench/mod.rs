@@ -26,7 +26,7 @@ use crate::printer::Printer;
 
 pub(super) async fn run(command: Bench, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     match command {
-        Bench::Run(arguments) => run::run(arguments, engine, printer).await,
+        Bench::Run(arguments) => run::run(*arguments, engine, printer).await,
         Bench::Compare(arguments) => compare(arguments, engine, printer).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
         Bench::Ablation(arguments) => ablation(arguments, engine, printer).await,
