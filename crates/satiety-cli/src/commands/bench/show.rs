@@ -251,10 +251,10 @@ pub(super) struct Checked(pub(super) SuiteList);
 impl Render for Checked {
     fn human(&self) -> String {
         let rows = self.0.suites.iter().map(|suite| {
-            let state = if suite.problems.is_empty() {
-                "ok".green().to_string()
-            } else {
-                format!("{} problems", suite.problems.len()).red().to_string()
+            let state = match suite.problems.len() {
+                0 => "ok".to_owned(),
+                1 => "1 problem".to_owned(),
+                count => format!("{count} problems"),
             };
             vec![
                 suite.suite_id.clone().unwrap_or_else(|| "-".into()),
