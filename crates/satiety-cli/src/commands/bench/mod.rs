@@ -1,6 +1,6 @@
 //! `satiety bench`: suites of cases against agents, models, commands and tools; is the change an improvement?
 
-mod init;
+pub(super) mod init;
 mod run;
 mod show;
 
