@@ -5,6 +5,7 @@ use std::time::Duration;
 use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
+use crate::bench::sandbox::{Probe, probe};
 use crate::{Engine, EngineError};
 
 /// How a part is doing.
@@ -99,6 +100,19 @@ fn address_of(url: &str) -> Option<String> {
     }
 }
 
+/// What fences targets in when `--sandbox` asks for it. None is a warning: everything else works without.
+fn sandbox_finding(probe: &Probe) -> Finding {
+    match (&probe.bubblewrap, &probe.landlock) {
+        (Ok(version), _) => Finding::good("sandbox", format!("{version} fences targets in")),
+        (Err(_), Ok(version)) => Finding::good("sandbox", format!("Landlock {version} fences targets in")),
+        (Err(bubblewrap), Err(landlock)) => Finding::warning(
+            "sandbox",
+            format!("no means to fence targets in: bubblewrap: {bubblewrap}; Landlock: {landlock}"),
+            "install bubblewrap (bwrap) to use `satiety bench run --sandbox`; without the flag nothing needs it",
+        ),
+    }
+}
+
 impl Engine {
     /// Examines the store and the models. Changes nothing: a store that is not there yet is fine, and stays away.
     pub async fn doctor(&self) -> Examination {
@@ -106,6 +120,7 @@ impl Engine {
         findings.push(self.examine_archive());
         findings.push(self.examine_embedder().await);
         findings.extend(self.examine_chat().await);
+        findings.push(sandbox_finding(probe()));
         Examination { findings }
     }
 
@@ -227,7 +242,32 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::address_of;
+    use super::{Health, Probe, address_of, sandbox_finding};
+
+    #[test]
+    fn either_means_of_fencing_is_enough() {
+        let probe = |bubblewrap: Result<&str, &str>, landlock: Result<&str, &str>| Probe {
+            bubblewrap: bubblewrap.map(Into::into).map_err(Into::into),
+            landlock: landlock.map(Into::into).map_err(Into::into),
+        };
+        for (probe, health, word) in [
+            (
+                probe(Ok("bubblewrap 0.11"), Ok("6")),
+                Health::Good,
+                "bubblewrap 0.11",
+            ),
+            (probe(Err("gone"), Ok("6")), Health::Good, "Landlock 6"),
+            (
+                probe(Err("gone"), Err("old")),
+                Health::Warning,
+                "bubblewrap: gone; Landlock: old",
+            ),
+        ] {
+            let finding = sandbox_finding(&probe);
+            assert_eq!(finding.health, health);
+            assert!(finding.detail.contains(word), "{}", finding.detail);
+        }
+    }
 
     #[test]
     fn addresses_are_found_in_urls() {

@@ -134,6 +134,141 @@ pub fn intervals(title: &str, rows: &[Ranged]) -> Html {
     figure(title, height, &inside)
 }
 
+/// Shares between 0 and 1 with their intervals, one a row.
+pub fn shares(title: &str, rows: &[Ranged]) -> Html {
+    let (left, right, row_height) = (230.0, 70.0, 22.0);
+    let height = row_height * rows.len() as f64 + 30.0;
+    let x = |value: f64| left + finite(value).clamp(0.0, 1.0) * (WIDTH - left - right);
+    let mut inside = String::new();
+    for percent in [0.0, 25.0, 50.0, 75.0, 100.0] {
+        let _ = write!(
+            inside,
+            "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"4\" y2=\"{b:.1}\"/><text x=\"{x:.1}\" y=\"{t:.1}\" text-anchor=\"middle\">{percent:.0} %</text>",
+            x = x(percent / 100.0),
+            b = height - 22.0,
+            t = height - 6.0
+        );
+    }
+    for (index, row) in rows.iter().enumerate() {
+        let place = Place {
+            label_end: left - 10.0,
+            y: 14.0 + index as f64 * row_height,
+            value_start: WIDTH - right + 14.0,
+        };
+        let interval = row.interval.map(|(low, high)| (x(low), x(high)));
+        let value = format!("{:.0} %", 100.0 * finite(row.value));
+        mark_row(&mut inside, &place, row, x(row.value), interval, &value);
+    }
+    figure(title, height, &inside)
+}
+
+/// A difference beside what may be lost, in its own unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Margined {
+    /// What differs, its interval in the same unit, and a hint. Positive is better.
+    pub difference: Ranged,
+    /// How much it may lose.
+    pub margin: f64,
+    /// The difference as a person reads it.
+    pub shown: String,
+}
+
+/// Differences in units of their margins, one a row: right of zero is better, and what reaches the line at the left may
+/// be worse by more than was agreed.
+pub fn margins(title: &str, rows: &[Margined]) -> Html {
+    let (left, right, row_height, most) = (150.0, 130.0, 26.0, 4.0);
+    let height = row_height * rows.len() as f64 + 32.0;
+    let unit = |row: &Margined, value: f64| {
+        let size = if row.margin > 0.0 { row.margin } else { 1.0 };
+        finite(value / size).clamp(-most, most)
+    };
+    let ends = rows.iter().flat_map(|row| {
+        let (low, high) = row
+            .difference
+            .interval
+            .unwrap_or((row.difference.value, row.difference.value));
+        [unit(row, low), unit(row, high)]
+    });
+    // Room on both sides, so that the lines at the margin and at zero are never at the edge.
+    let (low, high) = ends.fold((-1.4_f64, 1.4_f64), |(low, high), end| {
+        (low.min(end), high.max(end))
+    });
+    let x = |value: f64| left + (value - low) / (high - low) * (WIDTH - left - right);
+    let mut inside = String::new();
+    for (value, class, name) in [(-1.0, "margin", "margin"), (0.0, "zero", "no difference")] {
+        let _ = write!(
+            inside,
+            "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"4\" y2=\"{b:.1}\"/><text x=\"{x:.1}\" y=\"{t:.1}\" text-anchor=\"middle\">{name}</text>",
+            x = x(value),
+            b = height - 22.0,
+            t = height - 6.0
+        );
+    }
+    let _ = write!(
+        inside,
+        "<text x=\"{left}\" y=\"{t:.1}\">← worse</text><text x=\"{e}\" y=\"{t:.1}\" text-anchor=\"end\">better →</text>",
+        e = WIDTH - right,
+        t = height - 6.0
+    );
+    for (index, row) in rows.iter().enumerate() {
+        let place = Place {
+            label_end: left - 10.0,
+            y: 16.0 + index as f64 * row_height,
+            value_start: WIDTH - right + 14.0,
+        };
+        let interval = row
+            .difference
+            .interval
+            .map(|(low, high)| (x(unit(row, low)), x(unit(row, high))));
+        let at = x(unit(row, row.difference.value));
+        mark_row(&mut inside, &place, &row.difference, at, interval, &row.shown);
+    }
+    figure(title, height, &inside)
+}
+
+/// Where a row's texts stand.
+struct Place {
+    label_end: f64,
+    y: f64,
+    value_start: f64,
+}
+
+fn mark_row(
+    inside: &mut String,
+    place: &Place,
+    row: &Ranged,
+    at: f64,
+    interval: Option<(f64, f64)>,
+    value: &str,
+) {
+    let y = place.y;
+    let _ = write!(
+        inside,
+        "<g><title>{hint}</title><text x=\"{tx}\" y=\"{ty:.1}\" text-anchor=\"end\">{label}</text>",
+        hint = escape(&row.hint),
+        tx = place.label_end,
+        ty = y + 4.0,
+        label = escape(&shortened(&row.label, 32))
+    );
+    if let Some((low, high)) = interval {
+        let _ = write!(
+            inside,
+            "<line class=\"band\" stroke-width=\"2\" x1=\"{low:.1}\" x2=\"{high:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+        );
+    }
+    let _ = write!(
+        inside,
+        "<circle class=\"mark\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"4\"/><text x=\"{vx:.1}\" y=\"{vy:.1}\">{value}</text></g>",
+        vx = place.value_start,
+        vy = y + 4.0,
+        value = escape(value)
+    );
+}
+
+fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
 fn figure(title: &str, height: f64, inside: &str) -> Html {
     let title = escape(title);
     Html(format!(
@@ -189,6 +324,52 @@ mod tests {
             text.contains("y=\"64.0\" width=\"303.45\" height=\"50.0\""),
             "{text}"
         );
+    }
+
+    #[test]
+    fn shares_and_margins_stay_inside_whatever_they_are_given() {
+        let ranged = |value: f64, interval| Ranged {
+            label: "<a>".into(),
+            value,
+            interval,
+            hint: "h".into(),
+        };
+        for value in [0.0, 0.5, 1.0, 7.0, -7.0, f64::NAN, f64::INFINITY] {
+            let row = ranged(value, Some((value - 100.0, value + 100.0)));
+            let shown = shares("t", std::slice::from_ref(&row)).to_string();
+            let margined = Margined {
+                difference: row,
+                margin: 0.05,
+                shown: "<x>".into(),
+            };
+            let against = margins("t", &[margined]).to_string();
+            for text in [shown, against] {
+                assert!(!text.contains("NaN") && !text.contains("inf\""), "{text}");
+                assert!(!text.contains("<a>") && !text.contains("<x>"), "{text}");
+                for part in text.split("x1=\"").skip(1) {
+                    let x: f64 = part.split('"').next().unwrap().parse().unwrap();
+                    assert!((0.0..=WIDTH).contains(&x), "{x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_margin_is_one_unit_whatever_it_is() {
+        let row = |value: f64, margin: f64| Margined {
+            difference: Ranged {
+                label: "m".into(),
+                value,
+                interval: None,
+                hint: "h".into(),
+            },
+            margin,
+            shown: String::new(),
+        };
+        let text = margins("t", &[row(-0.05, 0.05), row(-20.0, 20.0)]).to_string();
+        let line = text.split("class=\"margin\" x1=\"").nth(1).unwrap();
+        let line = line.split('"').next().unwrap();
+        assert_eq!(text.matches(&format!("cx=\"{line}\"")).count(), 2, "{text}");
     }
 
     #[test]

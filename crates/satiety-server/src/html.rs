@@ -103,6 +103,20 @@ pub fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = 
     ))
 }
 
+/// A list of sentences.
+pub fn list(items: &[String]) -> Html {
+    let items: Vec<String> = items
+        .iter()
+        .map(|item| format!("<li>{}</li>", escape(item)))
+        .collect();
+    Html(format!("<ul>\n{}\n</ul>", items.join("\n")))
+}
+
+/// Text as it was written, line by line.
+pub fn verbatim(text: &str) -> Html {
+    Html(format!("<pre>{}</pre>", escape(text)))
+}
+
 /// Something that is shown when asked for.
 pub fn details(summary: &str, parts: &[Html]) -> Html {
     let parts: String = parts
@@ -124,6 +138,7 @@ body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,s
 main{max-width:64rem;margin:0 auto;padding:1.5rem 1rem 4rem}
 h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2.2rem}
 p,details{max-width:48rem}
+p,ul{overflow-wrap:anywhere}
 .verdict{border-left:.35rem solid var(--line);padding:.4rem .8rem;font-size:1.05rem}
 .verdict.good{border-color:var(--good)}.verdict.good strong{color:var(--good)}
 .verdict.bad{border-color:var(--bad)}.verdict.bad strong{color:var(--bad)}
@@ -133,9 +148,10 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .9rem .25rem 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
 th,.number{white-space:nowrap}th{color:var(--soft);font-weight:600}.number{text-align:right}
 summary{cursor:pointer;color:var(--mark)}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;border-left:.2rem solid var(--line);padding-left:.8rem;max-height:24rem;overflow-y:auto}
 figure{margin:1rem 0;overflow-x:auto}figcaption{color:var(--soft);font-size:.9rem}
 svg{max-width:100%;min-width:34rem;height:auto;font:12px system-ui,sans-serif}
-svg text{fill:var(--soft)}svg .axis{stroke:var(--line)}svg .zero{stroke:var(--soft)}
+svg text{fill:var(--soft)}svg .axis{stroke:var(--line)}svg .zero{stroke:var(--soft)}svg .margin{stroke:var(--bad);stroke-dasharray:4 3}
 svg .up{fill:var(--good)}svg .down{fill:var(--bad)}svg .same{fill:var(--soft)}
 svg .mark{fill:var(--mark)}svg .line{stroke:var(--mark);fill:none}svg .band{stroke:var(--mark)}
 @media print{details{display:none}}
@@ -153,7 +169,7 @@ mod tests {
             &[
                 section(evil, &[paragraph(evil), verdict(evil, evil, evil)]),
                 table(&[evil], &[], [vec![evil.into()]]),
-                details(evil, &[]),
+                details(evil, &[list(&[evil.into()]), verbatim(evil)]),
             ],
         );
         assert!(!text.contains("<script"), "{text}");

@@ -23,6 +23,14 @@ pub(crate) enum Bench {
     List(BenchListArgs),
     /// Write a small suite that works
     Init(BenchInitArgs),
+    /// Bring what you have: a promptfoo configuration as a suite, a log of Inspect as a run
+    Import(BenchImportArgs),
+    /// Say whether answers are right, where a person decides
+    Label(BenchLabelArgs),
+    /// Make a regression case of a failed record of production
+    FromFailure(BenchFromFailureArgs),
+    /// Take personal data out of records of real sessions
+    Scrub(BenchScrubArgs),
 }
 
 /// Options of `bench run`.
@@ -278,4 +286,91 @@ pub(crate) struct BenchListArgs {
 pub(crate) struct BenchInitArgs {
     /// The folder to write; it must not have a suite yet
     pub(crate) folder: PathBuf,
+}
+
+/// Options of `bench import`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench import promptfooconfig.yaml --output suites/support
+  satiety bench import logs/2026-08-01_arithmetic.eval
+  satiety bench import log.json --scorer match --threshold 0.5
+
+A promptfoo configuration becomes a suite. An assertion that cannot be carried out here makes its case skipped, with the
+reason; nothing passes because it was not understood. A log of Inspect becomes a run in the store, for compare and report.")]
+pub(crate) struct BenchImportArgs {
+    /// promptfooconfig.yaml or .json, or a log of Inspect: .eval or .json
+    pub(crate) file: PathBuf,
+    /// The folder to write a suite to; it must not have one yet
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) output: Option<PathBuf>,
+    /// The suite's id [default: the folder's name]
+    #[arg(long, value_name = "ID")]
+    pub(crate) suite_id: Option<String>,
+    /// The scorer of a log that decides [default: the first by name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scorer: Option<String>,
+    /// From which value of the scorer on a sample passes
+    #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
+    pub(crate) threshold: f64,
+}
+
+/// Options of `bench label`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench label latest
+  satiety bench label latest:planner --all --calibrate
+  satiety bench label RUN --file labels.jsonl
+
+For each answer: p for pass, f for fail, s to skip, q to end. Every label is kept at once. A line of --file is
+{\"case_id\": \"…\", \"repeat\": 0, \"variant\": \"…\", \"pass\": true}. A label settles what waits for a person, stands in for a
+judge that was not asked, and overrules neither a check nor a judge: it is kept beside them.")]
+pub(crate) struct BenchLabelArgs {
+    /// The run: an id, `latest`, or `latest:SUITE`
+    pub(crate) run: String,
+    /// Also what is decided already, to hold judges against people
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Labels from a file instead
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    pub(crate) file: Option<PathBuf>,
+    /// The suite, where the run does not know it [default: as it was run]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) suite: Option<PathBuf>,
+    /// Say how far the judge agrees with people; without --all and --file, only that
+    #[arg(long)]
+    pub(crate) calibrate: bool,
+}
+
+/// Options of `bench from-failure`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  satiety bench from-failure failed-request.json --suite suites/planner
+
+The record is a JSON object with what was asked (`goal`, `prompt`, `input`, `query` or `messages`). Where it has `expected`,
+that is what counts; otherwise a person decides until somebody writes it down. Personal data is taken out.")]
+pub(crate) struct BenchFromFailureArgs {
+    /// The failed record
+    pub(crate) record: PathBuf,
+    /// The suite that gets the case
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) suite: PathBuf,
+}
+
+/// Options of `bench scrub`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  satiety bench scrub sessions/*.jsonl --output organic.jsonl --i-have-consent
+
+Lines are {\"goal\": \"…\", \"outcome\": …}. E-mail addresses, phone numbers, keys and tokens, names of home folders, internet
+addresses and card numbers become placeholders. Rules find shapes, not names: let a person look before you share it.")]
+pub(crate) struct BenchScrubArgs {
+    /// Records of real sessions, one JSON object a line
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Where the scrubbed records go
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The people whose sessions these are have agreed
+    #[arg(long)]
+    pub(crate) i_have_consent: bool,
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             retrieval::run(command, engine, printer).await
         }),
         Command::Bench(command) => with_engine(settings, async |engine| {
-            bench::run(command, engine, printer).await
+            bench::run(command, engine, settings, printer).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

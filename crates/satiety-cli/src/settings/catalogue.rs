@@ -77,6 +77,22 @@ pub(crate) const KEYS: &[Key] = &[
         about: "Whether `satiety score` keeps conversations and verdicts in the store.",
     },
     Key {
+        name: "bench.alert_command",
+        takes: Takes::Text,
+        default: "none",
+        flag: None,
+        about: "A shell command that is run when `bench run --gate` or `bench compare` finds a regression, with the \
+                gate's report as JSON on its standard input; or `none`. It may take ten seconds.",
+    },
+    Key {
+        name: "bench.alert_webhook",
+        takes: Takes::Text,
+        default: "none",
+        flag: None,
+        about: "An address that the same report is posted to; or `none`. A hook that fails is a warning: the verdict \
+                stays what it was.",
+    },
+    Key {
         name: "output.format",
         takes: Takes::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",

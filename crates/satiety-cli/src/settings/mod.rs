@@ -13,6 +13,7 @@ use anstream::ColorChoice;
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use satiety_engine::StoreUrl;
+use satiety_engine::bench::Alert;
 use serde::Serialize;
 
 use crate::args::{Cli, ColorWhen, Command, Global};
@@ -84,6 +85,7 @@ pub(crate) struct Settings {
     pub(crate) keys: Keys,
     pub(crate) profile: String,
     pub(crate) record: bool,
+    pub(crate) alert: Alert,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -160,6 +162,7 @@ fn understand(
     keys: Keys,
 ) -> Result<Settings, Failure> {
     let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
+    let unless_none = |name: &str| Some(text(name)).filter(|value| *value != "none").map(Into::into);
     let store = text("store.url").parse::<StoreUrl>().map_err(|error| {
         let origin = values
             .get("store.url")
@@ -173,12 +176,15 @@ fn understand(
         store,
         archive_folder: text("store.archive_folder").into(),
         embedder: text("models.embedder").into(),
-        chat: Some(text("models.chat"))
-            .filter(|chat| *chat != "none")
-            .map(Into::into),
+        chat: unless_none("models.chat"),
         keys,
         profile: text("dialogue.profile").into(),
         record: text("dialogue.record") == "true",
+        alert: Alert {
+            command: unless_none("bench.alert_command"),
+            webhook: unless_none("bench.alert_webhook"),
+            limit: None,
+        },
         format: match text("output.format") {
             "json" => Format::Json,
             "markdown" => Format::Markdown,

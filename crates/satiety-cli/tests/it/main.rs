@@ -4,6 +4,7 @@
 
 mod architecture;
 mod bench;
+mod bench_more;
 mod dialogue;
 mod documents;
 mod frame;

@@ -1,11 +1,15 @@
 //! Benchmarks: suites, asking the systems under test, what came of it, and what is said about that.
 
 mod ablation;
+mod alerts;
 pub mod ask;
 pub mod cache;
 mod comparing;
+mod import;
 mod judging;
+mod labelling;
 pub mod limits;
+mod organic;
 mod plan;
 mod response_cache;
 mod runner;
@@ -16,7 +20,11 @@ pub mod suites;
 pub mod target;
 
 pub use ablation::{Ablated, AblationRequest};
+pub use alerts::Alert;
 pub use comparing::{AcceptRequest, Accepted, CompareRunsRequest, ComparedRuns, Override};
+pub use import::{ImportRequest, Imported, ImportedRun, ImportedSuite};
+pub use labelling::{Label, Labelled, Labelling, ToLabel, read_labels};
+pub use organic::{FailureCase, FromFailureRequest, ScrubFilesRequest, Scrubbed};
 pub use plan::named_target;
 pub use runner::{Progress, Stop};
 pub use running::{BenchRan, RunBenchRequest, SequentialOutcome};

@@ -372,6 +372,8 @@ fn snapshot(
         "satiety_version": env!("CARGO_PKG_VERSION"),
         "suite_version": loaded.suite.version,
         "suite_hash": loaded.hash(),
+        // As it was named, so that labels can be asked for with the questions beside them.
+        "suite_file": loaded.file,
         "target": described.spec,
         "target_hash": target_hash(&described.spec, &described.base),
         "repeats": request.repeats,

@@ -275,7 +275,7 @@ fn listed(path: &Path) -> ListedSuite {
     listed
 }
 
-fn read(path: &Path) -> Result<String, EngineError> {
+pub(super) fn read(path: &Path) -> Result<String, EngineError> {
     fs_err::read_to_string(path).map_err(|cause| {
         if cause.kind() == std::io::ErrorKind::InvalidData {
             return EngineError::Suite(SuiteError::Syntax {
@@ -287,6 +287,6 @@ fn read(path: &Path) -> Result<String, EngineError> {
     })
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
 }

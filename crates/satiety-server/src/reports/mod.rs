@@ -1,5 +1,7 @@
 //! Reports as pages: one file a capability, each a function from the use case's answer to a page.
 
+mod bench;
 mod retrieval;
 
+pub use bench::{RunPage, bench_ablation, bench_comparison, bench_run};
 pub use retrieval::{retrieval_comparison, retrieval_evaluation};

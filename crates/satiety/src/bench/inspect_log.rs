@@ -61,7 +61,7 @@ pub fn read_inspect_members(
     let log = object(file, header)?;
     let mut all = Vec::new();
     for text in samples {
-        match serde_json::from_str(text).map_err(|error| syntax(file, &error))? {
+        match json(file, text)? {
             Value::Array(items) => all.extend(items),
             sample => all.push(sample),
         }
@@ -241,7 +241,45 @@ fn message(error: &Value) -> String {
 }
 
 fn object(file: &str, text: &str) -> Result<Map<String, Value>, SuiteError> {
-    serde_json::from_str(text).map_err(|error| syntax(file, &error))
+    match json(file, text)? {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(wrong(file, "the file", "must be an object")),
+    }
+}
+
+/// JSON as Python writes it: numbers that are none become null.
+fn json(file: &str, text: &str) -> Result<Value, SuiteError> {
+    serde_json::from_str(text)
+        .or_else(|error| serde_json::from_str(&without_constants(text)).map_err(|_| syntax(file, &error)))
+}
+
+/// `NaN`, `Infinity` and `-Infinity` outside of texts as `null`.
+fn without_constants(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut rest, mut in_text) = (text, false);
+    while let Some(letter) = rest.chars().next() {
+        let constant = ["NaN", "-Infinity", "Infinity"]
+            .into_iter()
+            .find(|word| !in_text && rest.starts_with(word));
+        let taken = match (constant, letter) {
+            (Some(word), _) => {
+                out.push_str("null");
+                word.len()
+            }
+            (None, '\\') if in_text => {
+                let escape = rest.chars().take(2).map(char::len_utf8).sum();
+                out.push_str(rest.get(..escape).unwrap_or_default());
+                escape
+            }
+            (None, letter) => {
+                in_text ^= letter == '"';
+                out.push(letter);
+                letter.len_utf8()
+            }
+        };
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    out
 }
 
 fn syntax(file: &str, error: &serde_json::Error) -> SuiteError {
@@ -311,6 +349,19 @@ mod tests {
         };
         let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &lenient).unwrap();
         assert_eq!(run.results[2].status, Pass);
+    }
+
+    #[test]
+    fn python_writes_numbers_that_are_none() {
+        let sample =
+            r#"{"id": "NaN \" NaN", "scores": {"match": {"value": NaN}}, "x": [-Infinity, Infinity]}"#;
+        let run = read_inspect_members("x.eval", HEADER, &[sample], &InspectOptions::default()).unwrap();
+        assert_eq!(
+            (run.results[0].case_id.as_str(), run.results[0].status),
+            ("NaN \" NaN", Skipped)
+        );
+        let message = read_inspect_members("x.eval", HEADER, &["{\"id\": NaNa}"], &InspectOptions::default());
+        assert!(message.unwrap_err().to_string().starts_with("x.eval: "));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::{Interval, clustered_mean_interval, mean, pass_at_k, pass_hat_k, quantile, wilson};
 
+use super::judge::agreement_of;
 use super::run::{BenchmarkResult, ErrorOwner, Status};
 
 /// Aggregate figures of a run.
@@ -28,6 +29,9 @@ pub struct BenchmarkSummary {
     pub total_cost_usd: Option<f64>,
     /// Mean judge score, where there is one.
     pub mean_quality_score: Option<f64>,
+    /// Krippendorff's alpha of the judges' scores, where several judged and their answers vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_agreement: Option<f64>,
     /// Mean score, where there is one.
     pub mean_score: Option<f64>,
     /// What sort of failure → how many.
@@ -127,6 +131,7 @@ pub fn summarize<'a>(results: impl IntoIterator<Item = &'a BenchmarkResult>) -> 
     let costs: Vec<f64> = results.iter().filter_map(|result| result.cost_usd).collect();
     summary.total_cost_usd = (!costs.is_empty()).then(|| crate::stats::descriptive::sum(&costs));
     summary.mean_quality_score = mean_of(results.iter().filter_map(|result| result.llm_judge_score));
+    summary.judge_agreement = agreement_of(results.iter().map(|result| result.judges.as_slice()));
     summary.mean_score = mean_of(results.iter().filter_map(|result| result.score));
     let latencies: Vec<f64> = results
         .iter()

@@ -1,8 +1,11 @@
 //! `satiety bench`: suites of cases against agents, models, commands and tools; is the change an improvement?
 
+mod gathered;
 pub(super) mod init;
+mod label;
 mod run;
 mod show;
+mod spreadsheet;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,23 +24,38 @@ use crate::args::{
     BenchListArgs, BenchReportArgs, GatePolicyArgs, ReportFiles,
 };
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, warn};
 use crate::printer::Printer;
+use crate::settings::Settings;
 
-pub(super) async fn run(command: Bench, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    command: Bench,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
     match command {
-        Bench::Run(arguments) => run::run(*arguments, engine, printer).await,
-        Bench::Compare(arguments) => compare(arguments, engine, printer).await,
+        Bench::Run(arguments) => run::run(*arguments, engine, settings, printer).await,
+        Bench::Compare(arguments) => compare(arguments, engine, settings, printer).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
         Bench::Ablation(arguments) => ablation(arguments, engine, printer).await,
         Bench::Report(arguments) => report(arguments, engine, printer).await,
         Bench::Check(arguments) => check(&arguments, engine, printer),
         Bench::List(arguments) => list(arguments, engine, printer).await,
         Bench::Init(arguments) => init::run(&arguments.folder, printer),
+        Bench::Import(arguments) => gathered::import(arguments, engine, printer).await,
+        Bench::Label(arguments) => label::run(arguments, engine, printer).await,
+        Bench::FromFailure(arguments) => gathered::from_failure(arguments, engine, printer),
+        Bench::Scrub(arguments) => gathered::scrub(arguments, engine, printer),
     }
 }
 
-async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+async fn compare(
+    arguments: BenchCompareArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
     let (policy, accept_regression) = policy(arguments.policy)?;
     let compared = engine
         .bench_compare(CompareRunsRequest {
@@ -48,6 +66,9 @@ async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer
             accept_regression,
         })
         .await?;
+    if compared.accepted.is_none() {
+        alert(engine, settings, &compared.runs.1.suite_id, &compared.report).await;
+    }
     printer.answer(&compared)?;
     Ok(gate_exit(&compared.report, compared.accepted.is_some()))
 }
@@ -140,6 +161,13 @@ async fn list(arguments: BenchListArgs, engine: &Engine, printer: &Printer) -> R
         printer.answer(&show::Checked(engine.bench_list(&arguments.path)?))?;
     }
     Ok(Exit::Done)
+}
+
+/// Tells whoever the settings name about a regression that nobody let through. That it could not be told is a warning.
+async fn alert(engine: &Engine, settings: &Settings, suite_id: &str, report: &GateReport) {
+    for warning in engine.bench_alert(&settings.alert, suite_id, report).await {
+        warn(&warning);
+    }
 }
 
 /// The exit code of a gate; a regression that somebody let through passes.

@@ -6,15 +6,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use satiety_engine::Engine;
 use satiety_engine::bench::{Progress, RunBenchRequest, Stop};
 
-use super::{gate_exit, options, policy, show, suites_below, write_reports};
+use super::{alert, gate_exit, options, policy, show, suites_below, write_reports};
 use crate::args::BenchRunArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::settings::Settings;
 
 pub(super) async fn run(
     arguments: BenchRunArgs,
     engine: &Engine,
+    settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let suites = match &arguments.all {
@@ -60,6 +62,9 @@ pub(super) async fn run(
                 .as_ref()
                 .map(|report| (report, outcome.baseline.as_ref())),
         )?;
+        if let (Some(report), None) = (&outcome.gate, &outcome.accepted) {
+            alert(engine, settings, &outcome.run.suite_id, report).await;
+        }
         worst = worse(worst, exit_of(&outcome, arguments.fail_under));
         let interrupted = outcome.interrupted;
         ran.push(outcome);

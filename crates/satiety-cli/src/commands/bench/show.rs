@@ -11,8 +11,10 @@ use satiety::bench::{
 };
 use satiety_engine::bench::suites::SuiteList;
 use satiety_engine::bench::{Ablated, Accepted, BenchRan, ComparedRuns, ListedRun};
+use satiety_server::reports::{RunPage, bench_ablation, bench_comparison, bench_run};
 use serde::Serialize;
 
+use super::spreadsheet;
 use crate::printer::Render;
 use crate::table::table;
 
@@ -35,6 +37,14 @@ impl Render for Shown {
 
     fn markdown(&self) -> String {
         run_markdown(&self.0)
+    }
+
+    fn csv(&self) -> Option<String> {
+        Some(spreadsheet::results([&self.0]))
+    }
+
+    fn html(&self) -> Option<String> {
+        Some(bench_run(&[RunPage::new(&self.0)]))
     }
 }
 
@@ -93,6 +103,14 @@ impl Render for BenchRan {
             _ => run_markdown(&self.run),
         }
     }
+
+    fn csv(&self) -> Option<String> {
+        Some(spreadsheet::results([&self.run]))
+    }
+
+    fn html(&self) -> Option<String> {
+        Some(bench_run(&[page_of(self)]))
+    }
 }
 
 /// Runs of several suites.
@@ -110,6 +128,15 @@ impl Render for Several {
     fn markdown(&self) -> String {
         let parts: Vec<String> = self.runs.iter().map(Render::markdown).collect();
         parts.join("\n\n")
+    }
+
+    fn csv(&self) -> Option<String> {
+        Some(spreadsheet::results(self.runs.iter().map(|ran| &ran.run)))
+    }
+
+    fn html(&self) -> Option<String> {
+        let pages: Vec<RunPage<'_>> = self.runs.iter().map(page_of).collect();
+        Some(bench_run(&pages))
     }
 }
 
@@ -164,6 +191,14 @@ impl Render for ComparedRuns {
 
     fn markdown(&self) -> String {
         gate_markdown(&self.report, &self.runs.0, &self.runs.1)
+    }
+
+    fn csv(&self) -> Option<String> {
+        Some(spreadsheet::comparison(self))
+    }
+
+    fn html(&self) -> Option<String> {
+        Some(bench_comparison(&self.report, &self.runs.0, &self.runs.1))
     }
 }
 
@@ -242,6 +277,10 @@ impl Render for Ablated {
     fn markdown(&self) -> String {
         ablation_markdown(&self.report)
     }
+
+    fn html(&self) -> Option<String> {
+        Some(bench_ablation(&self.report, self.tag.as_deref()))
+    }
 }
 
 /// Suites that were looked at.
@@ -306,6 +345,14 @@ impl Render for Runs {
     }
 }
 
+/// A run with what the gate said about it.
+fn page_of(ran: &BenchRan) -> RunPage<'_> {
+    RunPage {
+        run: &ran.run,
+        gate: ran.gate.as_ref().zip(ran.baseline.as_ref()),
+    }
+}
+
 fn heading(run: &BenchmarkRun) -> String {
     format!("{} {} ({})", run.suite_id.bold(), run.run_id, run.target)
 }
@@ -351,6 +398,12 @@ fn figures(summary: &BenchmarkSummary) -> String {
             text,
             "\nlatency {mean:.1} ms, p95 {p95:.1} ms; {} tokens",
             summary.total_token_cost
+        );
+    }
+    if let Some(alpha) = summary.judge_agreement {
+        let _ = write!(
+            text,
+            "\nagreement of the judges (Krippendorff's alpha) {alpha:.3}"
         );
     }
     if !summary.flaky.is_empty() {
@@ -427,6 +480,6 @@ fn verdict(report: &GateReport) -> String {
     text
 }
 
-fn share(rate: Option<f64>) -> String {
+pub(super) fn share(rate: Option<f64>) -> String {
     rate.map_or_else(|| "-".into(), |rate| format!("{:.1} %", 100.0 * rate))
 }

@@ -4,7 +4,7 @@
 mod compared;
 mod corpus;
 mod evaluated;
-mod words;
+pub(super) mod words;
 
 use satiety::retrieval::{
     ComparisonSettings, Dedup, EvaluationOptions, Gate, Kind, Measure, MissingQueries, NoRelevant,

@@ -43,7 +43,7 @@ pub(super) fn probability(p: f64) -> String {
 }
 
 /// Rows with commas between; what has a comma, a quotation mark or a line end in it is quoted.
-pub(super) fn csv(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(in crate::commands) fn csv(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let cell = |cell: &str| {
         if cell.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", cell.replace('"', "\"\""))

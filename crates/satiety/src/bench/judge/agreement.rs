@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bench::run::JudgeOpinion;
+
 /// What a difference between two values means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +53,24 @@ pub fn krippendorff_alpha(units: &[Vec<f64>], level: AgreementLevel) -> Option<f
         / n;
     let expected = all_pairs(&all, level) / (n * (n - 1.0));
     (expected > 0.0).then(|| 1.0 - observed / expected)
+}
+
+/// Alpha of the scores that several judges gave, result by result; absent where no result has two judges, or all gave
+/// the same score throughout. A result with several rubrics has each judge once a rubric, in the order of the rubrics.
+pub fn agreement_of<'a>(results: impl IntoIterator<Item = &'a [JudgeOpinion]>) -> Option<f64> {
+    let mut units: Vec<Vec<f64>> = Vec::new();
+    for opinions in results {
+        let mut unit: Vec<&JudgeOpinion> = Vec::new();
+        for opinion in opinions {
+            // The same judge again: the next rubric.
+            if unit.iter().any(|before| before.judge == opinion.judge) {
+                units.push(unit.drain(..).map(|opinion| opinion.score).collect());
+            }
+            unit.push(opinion);
+        }
+        units.push(unit.into_iter().map(|opinion| opinion.score).collect());
+    }
+    krippendorff_alpha(&units, AgreementLevel::Interval)
 }
 
 /// The sum of distances over all ordered pairs, in one pass instead of a square of passes.
@@ -103,6 +123,31 @@ mod tests {
             let alpha = krippendorff_alpha(&units, level).unwrap();
             assert!((alpha - published).abs() < 5e-4, "{level:?}: {alpha}");
         }
+    }
+
+    #[test]
+    fn judges_of_results_with_several_rubrics() {
+        let opinion = |judge: &str, score| JudgeOpinion {
+            judge: judge.into(),
+            score,
+            reason: String::new(),
+        };
+        // Both agree within each rubric and not between them.
+        let agreeing = [
+            opinion("a", 1.0),
+            opinion("b", 1.0),
+            opinion("a", 0.0),
+            opinion("b", 0.0),
+        ];
+        assert_eq!(agreement_of([&agreeing[..]]), Some(1.0));
+        let at_odds = [
+            opinion("a", 1.0),
+            opinion("b", 0.0),
+            opinion("a", 0.0),
+            opinion("b", 1.0),
+        ];
+        assert!(agreement_of([&at_odds[..]]).unwrap() < 0.0);
+        assert_eq!(agreement_of([&agreeing[..1], &agreeing[2..3]]), None);
     }
 
     #[test]

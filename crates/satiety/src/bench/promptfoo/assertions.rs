@@ -49,6 +49,9 @@ fn expectation(item: &Value, vars: &Map<String, Value>, importer: &mut Importer<
             Err(reason) => BenchmarkExpected::unsupported(format!("{kind}: {reason}")),
         }
     };
+    if expected.mode == Mode::Unsupported {
+        *importer.report.unsupported.entry(kind.to_owned()).or_default() += 1;
+    }
     expected.weight = fields
         .get("weight")
         .and_then(Value::as_f64)

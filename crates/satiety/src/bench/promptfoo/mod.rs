@@ -40,6 +40,9 @@ pub struct ImportReport {
     pub skipped: BTreeMap<String, String>,
     /// Assertion type → how many of it.
     pub assertions: BTreeMap<String, u64>,
+    /// Assertion type → how many of it cannot be carried out here.
+    #[serde(default)]
+    pub unsupported: BTreeMap<String, u64>,
     /// Files that are referred to and were not found.
     pub needs: BTreeSet<String>,
     /// What was left out or taken differently.

@@ -73,6 +73,12 @@ pub fn run_markdown(run: &BenchmarkRun) -> String {
     for (name, value) in figures() {
         let _ = writeln!(out, "| {name} | {} |", value(&summary));
     }
+    if let Some(alpha) = summary.judge_agreement {
+        let _ = writeln!(
+            out,
+            "| agreement of the judges (Krippendorff's alpha) | {alpha:.3} |"
+        );
+    }
     for entry in summary.reliability.iter().filter(|entry| entry.k > 1) {
         let _ = writeln!(
             out,
