@@ -228,6 +228,14 @@ mod tests {
             .iter()
             .map(|migration| checksum(migration.sql))
             .collect();
-        assert_eq!(sums, ["2cdfa5c2a7c96d6d", "993da10ce39f9ba4", "146eba7b4f860603"]);
+        assert_eq!(
+            sums,
+            [
+                "2cdfa5c2a7c96d6d",
+                "993da10ce39f9ba4",
+                "146eba7b4f860603",
+                "451e249ccf4303e3"
+            ]
+        );
     }
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Run suites against a target; every result is kept as it happens
-    Run(BenchRunArgs),
+    Run(Box<BenchRunArgs>),
     /// Compare two runs: pass, regression or inconclusive
     Compare(BenchCompareArgs),
     /// Accept a run as the baseline of its suite
@@ -46,6 +46,10 @@ is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:CO
 target.toml beside the suite.
 
 With --gate: exit 0 pass, 1 regression, 3 inconclusive. Ctrl-C keeps what is done; --resume goes on from there.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, named where it is made"
+)]
 pub(crate) struct BenchRunArgs {
     /// Suites: files or folders
     #[arg(required_unless_present = "all")]
@@ -146,7 +150,7 @@ pub(crate) struct GatePolicyArgs {
 /// Reports for other programs and people.
 #[derive(Debug, Args)]
 pub(crate) struct ReportFiles {
-    /// Write JUnit XML
+    /// Write `JUnit` XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
     /// Write metrics as Prometheus reads them
@@ -221,7 +225,7 @@ pub(crate) struct BenchAblationArgs {
     /// Run each case so often with each variant
     #[arg(long, short = 'n', value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// What may get how much worse: pass=0.05, latency_ms=20%; may be repeated
+    /// What may get how much worse: `pass=0.05`, `latency_ms=20%`; may be repeated
     #[arg(long, value_name = "METRIC=MARGIN")]
     pub(crate) metric: Vec<String>,
     #[command(flatten)]

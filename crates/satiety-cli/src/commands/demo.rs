@@ -4,13 +4,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use owo_colors::OwoColorize;
+use satiety::bench::GatePolicy;
 use satiety::retrieval::{ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions};
 use satiety_engine::Engine;
+use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
 use satiety_engine::retrieval::{CompareRequest, Compared, ImportCorpusRequest, KnownFiles, Rankings};
 use serde::Serialize;
 
+use super::bench::init;
 use super::block_on;
 use super::retrieval::decisive_measures;
 use crate::commands::score::coloured;
@@ -105,8 +108,10 @@ async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
         source: JudgmentSource::Manual,
     };
     engine.import_corpus(import).await?;
+    let bench = benchmark(engine, folder).await?;
     let store = engine.db_status(true).await?;
     Ok(Played {
+        bench,
         conversations,
         retrieval,
         store,
@@ -135,8 +140,41 @@ fn rankings(folder: &Path) -> Result<CompareRequest, Failure> {
     })
 }
 
+/// Runs a suite, accepts the run, and lets a broken agent meet the gate.
+async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> {
+    let suite = folder.join("greeter");
+    init::write(&suite)?;
+    let request = RunBenchRequest {
+        suite: suite.clone(),
+        repeats: Some(5),
+        gate: None,
+        ..RunBenchRequest::default()
+    };
+    let stop = Stop::default();
+    let good = engine.bench_run_suite(request.clone(), &stop, |_| {}).await?;
+    let accepted = Override {
+        by: "demo".into(),
+        reason: "first run".into(),
+    };
+    let accept = AcceptRequest {
+        run: good.run.run_id,
+        suite: Some(suite.clone()),
+        accepted,
+    };
+    engine.bench_accept(accept).await?;
+    fs_err::write(suite.join("agent.sh"), "echo 'What do you want?'\n")?;
+    let gated = RunBenchRequest {
+        gate: Some(GatePolicy::default()),
+        ..request
+    };
+    let mut ran = engine.bench_run_suite(gated, &stop, |_| {}).await?;
+    ran.run.target = "an agent that forgot its manners".into();
+    Ok(ran)
+}
+
 #[derive(Serialize)]
 struct Played {
+    bench: BenchRan,
     conversations: Vec<Scored>,
     retrieval: Compared,
     store: Status,
@@ -181,6 +219,11 @@ impl Render for Played {
             "{}\nIs one search really better than another?\n\n{}",
             "Retrieval".bold().underline(),
             self.retrieval.human()
+        ));
+        parts.push(format!(
+            "{}\nIs the agent still as good as the run that was accepted?\n\n{}",
+            "Bench".bold().underline(),
+            self.bench.human()
         ));
         let model = self
             .conversations

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod architecture;
+mod bench;
 mod bench_more;
 mod dialogue;
 mod documents;

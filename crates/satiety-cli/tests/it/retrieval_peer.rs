@@ -102,7 +102,7 @@ fn files(seed: u64) -> (String, String) {
             ));
         }
     }
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         // Lines of a query stand apart.
         for at in (1..results.len()).rev() {
             results.swap(at, usize::try_from(below(at as u64 + 1)).unwrap());

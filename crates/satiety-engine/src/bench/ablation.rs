@@ -201,7 +201,13 @@ fn names(targets: &[String]) -> Result<Vec<String>, EngineError> {
         return Err(too_few());
     }
     let mut names: Vec<String> = Vec::new();
-    for text in targets {
+    for (position, text) in targets.iter().enumerate() {
+        if targets[..position].contains(text) {
+            return Err(EngineError::Bench {
+                message: format!("`{text}` is named twice"),
+                hint: "give each variant a target of its own".into(),
+            });
+        }
         let path = std::path::Path::new(text);
         let stem = path
             .file_stem()
@@ -209,12 +215,6 @@ fn names(targets: &[String]) -> Result<Vec<String>, EngineError> {
             .map(|stem| stem.to_string_lossy().into_owned());
         let stem = stem.unwrap_or_else(|| text.clone());
         let name = if names.contains(&stem) { text.clone() } else { stem };
-        if names.contains(&name) {
-            return Err(EngineError::Bench {
-                message: format!("`{text}` is named twice"),
-                hint: "give each variant a target of its own".into(),
-            });
-        }
         names.push(name);
     }
     Ok(names)

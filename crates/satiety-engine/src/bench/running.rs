@@ -29,6 +29,10 @@ use crate::{Engine, EngineError};
 
 /// A suite to be run.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, named where it is made"
+)]
 pub struct RunBenchRequest {
     /// The suite: a file or folder.
     pub suite: PathBuf,

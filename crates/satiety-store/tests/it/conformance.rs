@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use satiety_store::bench::{BaselineRow, BenchResultRow, BenchRunRow, ResultKey};
 use satiety_store::conversations::{ConversationRow, RoundRow};
 use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow, EvalResultRow};
 use satiety_store::journal::{Event, Query};
@@ -205,6 +206,90 @@ on_both_engines! {
         for part in ["\"mrr_at_5\":0.25", "\"p_value\":0.04", "\"mrr_at_10\":null", "\"is_significant\":true"] {
             assert!(lines[0].contains(part), "{}", lines[0]);
         }
+    }
+}
+
+on_both_engines! {
+    async fn results_of_a_run_are_written_once_and_read_in_order(fixture: Fixture) {
+        let store = fixture.open().await;
+        let run = bench_run("run-1");
+        store.begin_bench_run(&run).await.unwrap();
+        // A run that is taken up begins again, which changes nothing.
+        store.begin_bench_run(&BenchRunRow { target: "other".into(), ..run.clone() }).await.unwrap();
+        assert_eq!(store.bench_run("run-1").await.unwrap(), Some(run.clone()));
+        let results: Vec<_> = [("b", 0), ("a", 10), ("a", 2), ("B", 0)].map(|(case, repeat)| bench_result(case, repeat)).into();
+        store.put_bench_results("run-1", &results).await.unwrap();
+        let again = BenchResultRow { status: "fail".into(), body: "{}".into(), ..results[0].clone() };
+        store.put_bench_results("run-1", std::slice::from_ref(&again)).await.unwrap();
+        let first = store.bench_result_bodies("run-1", None, 3).await.unwrap();
+        let places = |rows: &[(ResultKey, String)]| -> Vec<(String, i64)> {
+            rows.iter().map(|(key, _)| (key.case_id.clone(), key.repeat)).collect()
+        };
+        assert_eq!(places(&first), [("B".into(), 0), ("a".into(), 2), ("a".into(), 10)]);
+        let rest = store.bench_result_bodies("run-1", Some(&first[2].0), 3).await.unwrap();
+        assert_eq!((places(&rest), rest[0].1.as_str()), (vec![("b".into(), 0)], results[0].body.as_str()));
+        assert!(store.replace_bench_result("run-1", &again).await.unwrap());
+        assert!(!store.replace_bench_result("run-2", &again).await.unwrap());
+        assert_eq!(store.bench_result_bodies("run-1", Some(&first[2].0), 3).await.unwrap()[0].1, "{}");
+        assert_eq!(store.bench_result_keys("run-1").await.unwrap().len(), 4);
+        store.complete_bench_run("run-1", 9, &json!({"x": 1}), Some(0.5)).await.unwrap();
+        let done = store.bench_runs(Some("s"), 10).await.unwrap();
+        assert_eq!((done[0].completed_at, done[0].pass_rate, done[0].summary.clone()), (Some(9), Some(0.5), Some(json!({"x": 1}))));
+        assert!(store.bench_runs(Some("other"), 10).await.unwrap().is_empty());
+        assert_eq!(store.bench_runs(None, 10).await.unwrap().len(), 1);
+    }
+}
+
+on_both_engines! {
+    async fn the_last_baseline_is_in_force_and_the_first_answer_stays(fixture: Fixture) {
+        let store = fixture.open().await;
+        for (id, at) in [("baseline-1", 1), ("baseline-2", 2)] {
+            let row = BaselineRow {
+                baseline_id: id.into(),
+                suite_id: "s".into(),
+                run_id: format!("run of {id}"),
+                accepted_by: "me".into(),
+                reason: "why".into(),
+                accepted_at: at,
+            };
+            store.put_bench_baseline(&row).await.unwrap();
+        }
+        let found = store.bench_baselines("s", 10).await.unwrap();
+        assert_eq!(found.iter().map(|row| row.run_id.as_str()).collect::<Vec<_>>(), ["run of baseline-2", "run of baseline-1"]);
+        store.put_bench_response("k", "first").await.unwrap();
+        store.put_bench_response("k", "second").await.unwrap();
+        assert_eq!(store.bench_response("k").await.unwrap().as_deref(), Some("first"));
+        assert_eq!(store.bench_response("other").await.unwrap(), None);
+    }
+}
+
+pub(crate) fn bench_run(id: &str) -> BenchRunRow {
+    BenchRunRow {
+        run_id: id.into(),
+        suite_id: "s".into(),
+        suite_hash: "h".into(),
+        target: "t".into(),
+        started_at: 5,
+        completed_at: None,
+        config_snapshot: json!({"seed": 1}),
+        summary: None,
+        pass_rate: None,
+    }
+}
+
+pub(crate) fn bench_result(case: &str, repeat: i64) -> BenchResultRow {
+    BenchResultRow {
+        key: ResultKey {
+            case_id: case.into(),
+            variant: String::new(),
+            repeat,
+        },
+        status: "pass".into(),
+        score: Some(1.0),
+        latency_ms: 0.1 + 0.2,
+        token_cost: 3,
+        human_label: None,
+        body: format!("{{\"case_id\": \"{case}\"}}"),
     }
 }
 

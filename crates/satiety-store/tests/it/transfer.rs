@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use satiety_store::bench::{AblationRow, BaselineRow, GateRow};
 use satiety_store::conversations::ConversationRow;
 use satiety_store::evaluation::EvalResultRow;
 use satiety_store::journal::Event;
@@ -11,7 +12,7 @@ use satiety_store::transfer::BackupKind;
 use satiety_store::{Store, StoreError, TABLES};
 use serde_json::json;
 
-use crate::conformance::{conversation, eval_judgment, eval_query};
+use crate::conformance::{bench_result, bench_run, conversation, eval_judgment, eval_query};
 use crate::support::{Fixture, on_both_engines};
 
 /// Puts rows into every table, with values that are easily damaged on the way.
@@ -53,6 +54,7 @@ async fn populate(store: &Store) {
             .unwrap();
     }
     fill_evaluation(store).await;
+    fill_bench(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {
@@ -67,6 +69,46 @@ async fn fill_evaluation(store: &Store) {
         ..EvalResultRow::default()
     };
     store.put_evaluation_result(&result).await.unwrap();
+}
+
+async fn fill_bench(store: &Store) {
+    let run = bench_run("run-1");
+    store.begin_bench_run(&run).await.unwrap();
+    let results = [bench_result("a", 0), bench_result("a", 1), bench_result("b\0", 0)];
+    store.put_bench_results("run-1", &results).await.unwrap();
+    store
+        .complete_bench_run("run-1", 7, &json!({"pass_rate": 0.1 + 0.2}), Some(0.1 + 0.2))
+        .await
+        .unwrap();
+    let baseline = BaselineRow {
+        baseline_id: "baseline-1".into(),
+        suite_id: "s".into(),
+        run_id: "run-1".into(),
+        accepted_by: "me".into(),
+        reason: "first".into(),
+        accepted_at: 3,
+    };
+    store.put_bench_baseline(&baseline).await.unwrap();
+    let gate = GateRow {
+        gate_id: "gate-1".into(),
+        suite_id: "s".into(),
+        baseline_run: "run-0".into(),
+        candidate_run: "run-1".into(),
+        verdict: "regression".into(),
+        accepted_by: Some("me".into()),
+        accepted_why: None,
+        decided_at: 4,
+        report: json!({"reasons": ["x"]}),
+    };
+    store.put_bench_gate(&gate).await.unwrap();
+    let ablation = AblationRow {
+        ablation_id: "ablation-1".into(),
+        tag: "eviction".into(),
+        decided_at: 5,
+        report: json!({}),
+    };
+    store.put_bench_ablation(&ablation).await.unwrap();
+    store.put_bench_response("key", "{}").await.unwrap();
 }
 
 async fn export(store: &Store) -> String {

@@ -219,7 +219,11 @@ impl BenchmarkResult {
     pub fn metric(&self, name: &str) -> Option<f64> {
         match name {
             "latency_ms" => Some(self.latency_ms),
-            "token_cost" | "tokens" => Some(self.token_cost as f64),
+            // What nobody reported is not zero.
+            "token_cost" | "tokens" => {
+                let told = self.token_cost > 0 || self.tokens_in.is_some() || self.tokens_out.is_some();
+                told.then_some(self.token_cost as f64)
+            }
             "tokens_in" => self.tokens_in.map(|tokens| tokens as f64),
             "tokens_out" => self.tokens_out.map(|tokens| tokens as f64),
             "cost_usd" | "cost" => self.cost_usd,

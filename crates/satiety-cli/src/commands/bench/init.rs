@@ -25,6 +25,15 @@ pub(super) fn run(folder: &Path, printer: &Printer) -> Result<Exit, Failure> {
             ));
         }
     }
+    printer.answer(&Written {
+        suite: folder.display().to_string(),
+        files: write(folder)?,
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Writes the files, and says where.
+pub(in crate::commands) fn write(folder: &Path) -> Result<Vec<String>, Failure> {
     let mut written = Vec::new();
     for (name, text) in FILES {
         let path = folder.join(name);
@@ -34,11 +43,7 @@ pub(super) fn run(folder: &Path, printer: &Printer) -> Result<Exit, Failure> {
         fs_err::write(&path, text)?;
         written.push(path.display().to_string());
     }
-    printer.answer(&Written {
-        suite: folder.display().to_string(),
-        files: written,
-    })?;
-    Ok(Exit::Done)
+    Ok(written)
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! `satiety bench`: suites of cases against agents, models, commands and tools; is the change an improvement?
 
 mod gathered;
-mod init;
+pub(super) mod init;
 mod label;
 mod run;
 mod show;
@@ -35,7 +35,7 @@ pub(super) async fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     match command {
-        Bench::Run(arguments) => run::run(arguments, engine, settings, printer).await,
+        Bench::Run(arguments) => run::run(*arguments, engine, settings, printer).await,
         Bench::Compare(arguments) => compare(arguments, engine, settings, printer).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
         Bench::Ablation(arguments) => ablation(arguments, engine, printer).await,

@@ -1,12 +1,13 @@
 //! How runs, comparisons and lists are shown.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
 use satiety::bench::report::{gate_markdown, run_markdown};
 use satiety::bench::{
-    AblationVerdict, BenchmarkRun, BenchmarkSummary, GateReport, GateVerdict, PowerStatement, Status,
-    ablation_markdown, summarize,
+    AblationVerdict, BenchmarkResult, BenchmarkRun, BenchmarkSummary, GateReport, GateVerdict,
+    PowerStatement, Status, ablation_markdown, summarize,
 };
 use satiety_engine::bench::suites::SuiteList;
 use satiety_engine::bench::{Ablated, Accepted, BenchRan, ComparedRuns, ListedRun};
@@ -17,7 +18,7 @@ use super::spreadsheet;
 use crate::printer::Render;
 use crate::table::table;
 
-/// How many failed cases are shown to a person.
+/// How many cases that did not pass are shown to a person.
 const FAILURES: usize = 10;
 
 /// A run with everything.
@@ -290,10 +291,10 @@ pub(super) struct Checked(pub(super) SuiteList);
 impl Render for Checked {
     fn human(&self) -> String {
         let rows = self.0.suites.iter().map(|suite| {
-            let state = if suite.problems.is_empty() {
-                "ok".green().to_string()
-            } else {
-                format!("{} problems", suite.problems.len()).red().to_string()
+            let state = match suite.problems.len() {
+                0 => "ok".to_owned(),
+                1 => "1 problem".to_owned(),
+                count => format!("{count} problems"),
             };
             vec![
                 suite.suite_id.clone().unwrap_or_else(|| "-".into()),
@@ -411,45 +412,59 @@ fn figures(summary: &BenchmarkSummary) -> String {
     text
 }
 
+/// Cases that did not always pass, each once, with what the first such result says.
 fn failures(text: &mut String, run: &BenchmarkRun) {
-    let failed: Vec<_> = run
-        .results
+    let mut cases: BTreeMap<(&str, Option<&str>), Failed<'_>> = BTreeMap::new();
+    for result in &run.results {
+        let case = cases
+            .entry((&result.case_id, result.variant.as_deref()))
+            .or_default();
+        case.results += 1;
+        case.passed += usize::from(result.status == Status::Pass);
+        if case.first.is_none() && !matches!(result.status, Status::Pass | Status::Skipped) {
+            case.first = Some(result);
+        }
+    }
+    let failed: Vec<_> = cases
         .iter()
-        .filter(|result| !matches!(result.status, Status::Pass | Status::Skipped))
+        .filter_map(|((case, variant), found)| Some((case, variant, found, found.first?)))
         .collect();
     if failed.is_empty() {
         return;
     }
-    let rows = failed.iter().take(FAILURES).map(|result| {
-        let status = serde_json::to_value(result.status)
-            .ok()
-            .and_then(|value| value.as_str().map(str::to_owned));
-        let reason = result
-            .error
-            .clone()
-            .or_else(|| result.reasons.first().cloned())
+    let rows = failed.iter().take(FAILURES).map(|(case, variant, found, first)| {
+        let name = variant.map_or_else(|| (**case).to_owned(), |variant| format!("{case} ({variant})"));
+        let status = serde_json::to_value(first.status).ok();
+        let status = status
+            .and_then(|value| value.as_str().map(str::to_owned))
             .unwrap_or_default();
-        let first = reason.lines().next().unwrap_or_default().to_owned();
+        let reason = first.error.as_ref().or_else(|| first.reasons.first());
+        let reason = reason
+            .and_then(|reason| reason.lines().next())
+            .unwrap_or_default();
         vec![
-            result.case_id.clone(),
-            result.repeat.to_string(),
-            status.unwrap_or_default(),
-            first,
+            name,
+            format!("{}/{}", found.passed, found.results),
+            status,
+            reason.to_owned(),
         ]
     });
     let _ = write!(
         text,
         "\n\n{}",
-        table(&["case", "repeat", "status", "why"], &[1], rows)
+        table(&["case", "passed", "then", "why"], &[1], rows)
     );
     if failed.len() > FAILURES {
-        let _ = write!(
-            text,
-            "\n… and {} more: satiety bench report {}",
-            failed.len() - FAILURES,
-            run.run_id
-        );
+        let _ = write!(text, "\n… and {} more cases", failed.len() - FAILURES);
     }
+}
+
+/// A case over its repeats.
+#[derive(Default)]
+struct Failed<'a> {
+    results: usize,
+    passed: usize,
+    first: Option<&'a BenchmarkResult>,
 }
 
 fn verdict(report: &GateReport) -> String {

@@ -237,11 +237,9 @@ struct Verdicts {
 
 impl Verdicts {
     fn finish(self, pass: Option<&PassComparison>, changes: &[CaseChange]) -> (GateVerdict, Vec<String>) {
+        // What is decided is no longer open: reasons to doubt would only take the point off it.
         if !self.regression.is_empty() {
-            return (
-                GateVerdict::Regression,
-                [self.regression, self.inconclusive].concat(),
-            );
+            return (GateVerdict::Regression, self.regression);
         }
         if !self.inconclusive.is_empty() {
             return (GateVerdict::Inconclusive, self.inconclusive);
@@ -307,10 +305,15 @@ fn compare_passes(
     };
     if p_value <= level {
         verdicts.regression.push(format!(
-            "the pass rate fell from {:.1} % to {:.1} % on {} cases (p = {p_value:.4}, level {level:.4})",
+            "the pass rate fell from {:.1} % to {:.1} % on {} cases (p {}, level {level:.4})",
             100.0 * comparison.baseline,
             100.0 * comparison.candidate,
-            comparison.cases
+            comparison.cases,
+            if p_value < 0.0001 {
+                "< 0.0001".to_owned()
+            } else {
+                format!("= {p_value:.4}")
+            }
         ));
     }
     let mut untold = Vec::new();
@@ -375,7 +378,7 @@ fn compare_passes(
              more repeats or cases are needed",
             100.0 * comparison.difference,
             100.0 * policy.margin,
-            100.0 * interval.low
+            100.0 * interval.low.max(-1.0)
         ));
     }
     Ok(Some(comparison))

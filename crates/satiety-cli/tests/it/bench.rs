@@ -1,0 +1,321 @@
+//! `satiety bench`: from the first suite to a gate, an ablation and a report, and what is told when something is wrong.
+
+use serde_json::Value;
+
+use crate::support::{Place, json_of};
+
+/// A suite of ten cases for a shell script that answers from a file, so that tests decide what it says.
+fn suite(place: &Place) {
+    let cases: Vec<String> = (0..10)
+        .map(|n| {
+            format!(
+                "[[cases]]\ncase_id = \"c{n}\"\ninput.goal = \"number {n}\"\nexpected = {{ mode = \"contains\", value = \"{n}\" }}\n"
+            )
+        })
+        .collect();
+    place.write(
+        "s/suite.toml",
+        &format!(
+            "suite_id = \"numbers\"\ntarget = \"script\"\nversion = \"1.0.0\"\n{}",
+            cases.concat()
+        ),
+    );
+    place.write(
+        "s/target.toml",
+        "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"{{base}}/agent.sh\"]\n",
+    );
+    place.write("s/agent.sh", GOAL);
+}
+
+/// Answers with the goal.
+const GOAL: &str = "sed 's/.*\"goal\":\"\\([^\"]*\\)\".*/\\1/'\n";
+
+fn run(place: &Place, more: &[&str]) -> Value {
+    json_of(
+        place,
+        &[&["bench", "run", "s", "--format", "json"], more].concat(),
+    )
+}
+
+fn code(place: &Place, arguments: &[&str]) -> Option<i32> {
+    place.command(arguments).output().unwrap().status.code()
+}
+
+#[test]
+fn what_init_writes_runs() {
+    let place = Place::new();
+    let text = place.run(&["bench", "init", "suites/greeter"]);
+    assert!(text.starts_with("exit 0"), "{text}");
+    let found = json_of(&place, &["bench", "run", "suites/greeter", "--format", "json"]);
+    assert_eq!(found["summary"]["pass_rate"], 1.0);
+    assert_eq!(found["summary"]["cases"], 3);
+    let text = place.run(&["bench", "init", "suites/greeter"]);
+    assert!(
+        text.starts_with("exit 2") && text.contains("is there already"),
+        "{text}"
+    );
+    let text = place.run(&["bench", "check", "suites"]);
+    assert!(text.starts_with("exit 0") && text.contains("greeter"), "{text}");
+}
+
+#[test]
+fn a_run_a_baseline_and_a_gate_with_three_answers() {
+    let place = Place::new();
+    suite(&place);
+    let text = place.run(&["bench", "run", "s", "--gate"]);
+    assert!(
+        text.starts_with("exit 2") && text.contains("numbers has no baseline"),
+        "{text}"
+    );
+
+    let first = run(&place, &["-n", "5"]);
+    assert_eq!(first["summary"]["counts"]["pass"], 50);
+    assert_eq!(first["results"].as_array().unwrap().len(), 50);
+    assert!(
+        first["power"]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("10 cases x 5 repeats"),
+        "{}",
+        first["power"]
+    );
+    let id = first["run_id"].as_str().unwrap();
+    let accepted = json_of(
+        &place,
+        &[
+            "bench", "baseline", id, "--suite", "s", "--reason", "first", "--by", "ann", "--format", "json",
+        ],
+    );
+    assert_eq!(
+        (accepted["by"].as_str(), accepted["reason"].as_str()),
+        (Some("ann"), Some("first"))
+    );
+    assert!(place.path("s/baseline.json").is_file());
+
+    assert_eq!(code(&place, &["bench", "run", "s", "-n", "5", "--gate"]), Some(0));
+    // Three of ten break for good.
+    place.write(
+        "s/agent.sh",
+        &format!("{} | sed 's/number [123]/nothing/'\n", GOAL.trim_end()),
+    );
+    let text = place.run(&[
+        "bench",
+        "run",
+        "s",
+        "-n",
+        "5",
+        "--gate",
+        "--junit",
+        "j.xml",
+        "--markdown",
+        "pr.md",
+        "--prometheus",
+        "m.prom",
+    ]);
+    assert!(
+        text.starts_with("exit 1") && text.contains("REGRESSION"),
+        "{text}"
+    );
+    let read = |name| fs_err::read_to_string(place.path(name)).unwrap();
+    assert!(read("pr.md").contains("Regression"), "{}", read("pr.md"));
+    assert!(read("j.xml").contains("<failure"), "{}", read("j.xml"));
+    assert!(
+        read("m.prom").contains("satiety_benchmark_pass_rate{"),
+        "{}",
+        read("m.prom")
+    );
+    // Somebody answers for it, by name.
+    let why = ["--accept-regression", "known, see 12", "--by", "bo"];
+    let text = place.run(&[&["bench", "run", "s", "-n", "5", "--gate"], &why[..]].concat());
+    assert!(
+        text.starts_with("exit 0") && text.contains("let through by bo: known, see 12"),
+        "{text}"
+    );
+    // One repeat of one broken case cannot be told from chance.
+    place.write(
+        "s/agent.sh",
+        &format!("{} | sed 's/number 1/nothing/'\n", GOAL.trim_end()),
+    );
+    assert_eq!(code(&place, &["bench", "run", "s", "-n", "1", "--gate"]), Some(3));
+    let compare = ["bench", "compare", "s/baseline.json", "latest:numbers"];
+    assert_eq!(code(&place, &compare), Some(3));
+    let text = place.run(&[&compare[..], &["--format", "markdown"]].concat());
+    assert!(text.contains("Inconclusive"), "{text}");
+}
+
+#[test]
+fn a_removed_case_is_a_regression_and_a_changed_one_is_told_apart() {
+    let place = Place::new();
+    suite(&place);
+    let first = run(&place, &["-n", "2"]);
+    let id = first["run_id"].as_str().unwrap();
+    place.run(&[
+        "bench", "baseline", id, "--suite", "s", "--reason", "r", "--by", "a",
+    ]);
+    let text = fs_err::read_to_string(place.path("s/suite.toml")).unwrap();
+    place.write(
+        "s/suite.toml",
+        &text.replace("number 3", "number three, that is 3"),
+    );
+    let text = place.run(&["bench", "run", "s", "-n", "2", "--gate", "--format", "json"]);
+    assert!(
+        text.starts_with("exit 0") && text.contains("c3 was edited since the baseline"),
+        "{text}"
+    );
+    let only_nine = fs_err::read_to_string(place.path("s/suite.toml")).unwrap();
+    let cut = only_nine.find("[[cases]]\ncase_id = \"c9\"").unwrap();
+    place.write("s/suite.toml", &only_nine[..cut]);
+    let text = place.run(&["bench", "run", "s", "-n", "2", "--gate"]);
+    assert!(text.starts_with("exit 1") && text.contains("c9"), "{text}");
+}
+
+#[test]
+fn a_run_is_taken_up_where_it_was() {
+    let place = Place::new();
+    suite(&place);
+    place.write(
+        "s/slow.toml",
+        "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"sleep 0.3; cat\"]\n",
+    );
+    let mut child = place
+        .command(&["bench", "run", "s", "--target", "s/slow.toml", "-j", "1"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found = run(&place, &["--target", "s/slow.toml", "-j", "4", "--resume"]);
+    let resumed = found["resumed"].as_u64().unwrap();
+    assert!((1..10).contains(&resumed), "{resumed}");
+    assert_eq!(found["summary"]["counts"]["pass"], 10);
+    let runs = json_of(&place, &["bench", "list", "--runs", "--format", "json"]);
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1);
+    // Another question does not make the same run.
+    let text = place.run(&["bench", "run", "s", "--target", "echo", "--resume"]);
+    assert!(
+        text.starts_with("exit 2") && text.contains("its `target_hash` was another"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_ablation_ships_what_does_no_harm() {
+    let place = Place::new();
+    suite(&place);
+    for (name, script) in [
+        ("control", "cat"),
+        ("same", "cat; true"),
+        ("worse", "sed s/number/x/; echo"),
+    ] {
+        let text = format!("type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"{script}\"]\n");
+        place.write(&format!("{name}.toml"), &text);
+    }
+    place.write(
+        "worse.toml",
+        "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"echo no\"]\n",
+    );
+    let base = ["bench", "ablation", "control.toml"];
+    let more = ["--suite", "s", "-n", "2", "--metric", "pass=0.05"];
+    let text = place.run(&[&base[..], &["same.toml"], &more].concat());
+    assert!(
+        text.starts_with("exit 0") && text.contains("SHIPS same beside control"),
+        "{text}"
+    );
+    let text = place.run(&[&base[..], &["worse.toml", "same.toml"], &more].concat());
+    assert!(
+        text.starts_with("exit 1") && text.contains("HARMFUL worse"),
+        "{text}"
+    );
+    let text = place.run(&[&base[..], &["same.toml"], &more, &["--format", "markdown"]].concat());
+    assert!(text.contains("| "), "{text}");
+    let text = place.run(&[&base[..], &["same.toml", "--suite", "s", "--metric", "pass"]].concat());
+    assert!(
+        text.starts_with("exit 2") && text.contains("no metric with a margin"),
+        "{text}"
+    );
+    let text = place.run(&[
+        "bench",
+        "ablation",
+        "control.toml",
+        "control.toml",
+        "--suite",
+        "s",
+    ]);
+    assert!(
+        text.starts_with("exit 2") && text.contains("is named twice"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_answer_is_paid_for_once_but_every_repeat_for_itself() {
+    let place = Place::new();
+    suite(&place);
+    // Every answer carries the number of answers so far.
+    place.write("s/agent.sh", "echo x >> \"$COUNT\"; cat; wc -l < \"$COUNT\"\n");
+    let count = place.path("count");
+    let target = format!(
+        "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"{{{{base}}}}/agent.sh\"]\n[set_env]\nCOUNT = \"{}\"\n",
+        count.display()
+    );
+    place.write("s/target.toml", &target);
+    let lines = || fs_err::read_to_string(&count).unwrap().lines().count();
+    run(&place, &["-n", "2", "--cache"]);
+    assert_eq!(lines(), 20);
+    run(&place, &["-n", "3", "--cache"]);
+    assert_eq!(lines(), 30);
+    run(&place, &["-n", "3"]);
+    assert_eq!(lines(), 60);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let place = Place::new();
+    suite(&place);
+    place.write("typo/suite.json", "{\"suite_id\": \"t\", \"target\": \"x\", \"version\": \"1.0.0\", \"cases\": [{\"case_id\": \"a\", \"input\": {\"goal\": \"g\"}, \"expected\": {\"mode\": \"contians\", \"value\": \"x\"}}]}");
+    place.write("odd.toml", "type = \"exec\"\ncomand = \"x\"\n");
+    for (arguments, told) in [
+        (&["bench", "run", "nowhere"][..], "there is no suite at nowhere"),
+        (&["bench", "run", "typo"], "cases[0].expected.mode"),
+        (&["bench", "check", "typo"], "did you mean `contains`"),
+        (&["bench", "run", "s", "--target", "odd.toml"], "odd.toml"),
+        (
+            &["bench", "run", "s", "--target", "fax:123"],
+            "it is no short form of a target",
+        ),
+        (
+            &["bench", "run", "s", "--case", "c99"],
+            "there is no case `c99` in numbers",
+        ),
+        (
+            &["bench", "run", "s", "--target", "echo", "--sandbox"],
+            "starts no process that could be fenced in",
+        ),
+        (&["bench", "report", "run-none"], "there is no run `run-none`"),
+        (&["bench", "compare", "typo/suite.json", "latest"], "run_id"),
+        (&["bench", "run", "s", "--without-skill"], "is not about a skill"),
+    ] {
+        let text = place.run(arguments);
+        assert!(
+            text.starts_with("exit 2") && text.contains(told),
+            "{arguments:?}: {text}"
+        );
+    }
+    // A target that is not there is nobody's failure but the harness's, and nothing was decided.
+    let text = place.run(&["bench", "run", "s", "--target", "exec:/no/such/program"]);
+    assert!(
+        text.starts_with("exit 3") && text.contains("errors of the harness"),
+        "{text}"
+    );
+    assert_eq!(
+        code(&place, &["bench", "run", "s", "--fail-under", "0.9"]),
+        Some(0)
+    );
+    place.write("s/agent.sh", "echo no\n");
+    assert_eq!(
+        code(&place, &["bench", "run", "s", "--fail-under", "0.9"]),
+        Some(1)
+    );
+}
