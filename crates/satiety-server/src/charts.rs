@@ -174,7 +174,7 @@ pub struct Margined {
 }
 
 /// Differences in units of their margins, one a row: right of zero is better, and what reaches the line at the left may
-/// be worse by more than was agreed.
+/// be worse by more than was agreed. What is farther out than four margins is an arrow at the edge.
 pub fn margins(title: &str, rows: &[Margined]) -> Html {
     let (left, right, row_height, most) = (150.0, 130.0, 26.0, 4.0);
     let height = row_height * rows.len() as f64 + 32.0;
@@ -204,12 +204,6 @@ pub fn margins(title: &str, rows: &[Margined]) -> Html {
             t = height - 6.0
         );
     }
-    let _ = write!(
-        inside,
-        "<text x=\"{left}\" y=\"{t:.1}\">← worse</text><text x=\"{e}\" y=\"{t:.1}\" text-anchor=\"end\">better →</text>",
-        e = WIDTH - right,
-        t = height - 6.0
-    );
     for (index, row) in rows.iter().enumerate() {
         let place = Place {
             label_end: left - 10.0,
@@ -220,8 +214,28 @@ pub fn margins(title: &str, rows: &[Margined]) -> Html {
             .difference
             .interval
             .map(|(low, high)| (x(unit(row, low)), x(unit(row, high))));
-        let at = x(unit(row, row.difference.value));
-        mark_row(&mut inside, &place, &row.difference, at, interval, &row.shown);
+        let value = unit(row, row.difference.value);
+        mark_row(
+            &mut inside,
+            &place,
+            &row.difference,
+            x(value),
+            interval,
+            &row.shown,
+        );
+        if value.abs() >= most {
+            // It is farther out than is drawn.
+            let way = value.signum();
+            let _ = write!(
+                inside,
+                "<polygon class=\"mark\" points=\"{tip:.1},{y:.1} {base:.1},{up:.1} {base:.1},{down:.1}\"/>",
+                tip = x(value) + way * 11.0,
+                base = x(value) + way * 3.0,
+                y = place.y,
+                up = place.y - 5.0,
+                down = place.y + 5.0
+            );
+        }
     }
     figure(title, height, &inside)
 }
@@ -370,6 +384,8 @@ mod tests {
         let line = text.split("class=\"margin\" x1=\"").nth(1).unwrap();
         let line = line.split('"').next().unwrap();
         assert_eq!(text.matches(&format!("cx=\"{line}\"")).count(), 2, "{text}");
+        assert!(!text.contains("<polygon"), "{text}");
+        assert!(margins("t", &[row(-9.0, 1.0)]).to_string().contains("<polygon"));
     }
 
     #[test]

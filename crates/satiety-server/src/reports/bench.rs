@@ -91,7 +91,7 @@ fn run_section(run: &BenchmarkRun) -> Html {
                 "; not complete"
             }
         )),
-        figures(&[("", &summary)]),
+        figures(&[("value", &summary)]),
     ];
     parts.push(by_case(&summary));
     let failed: Vec<&BenchmarkResult> = run
@@ -273,10 +273,11 @@ fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &Benchmar
     );
     let (before, now) = (summarize(&baseline.results), summarize(&candidate.results));
     let mut parts = vec![verdict(class, word, &sentence), list(&report.reasons)];
-    parts.push(figures(&[
-        (&format!("baseline {}", baseline.run_id), &before),
-        (&format!("candidate {}", candidate.run_id), &now),
-    ]));
+    parts.push(figures(&[("baseline", &before), ("candidate", &now)]));
+    parts.push(paragraph(&format!(
+        "The baseline is run {}, the candidate run {}.",
+        baseline.run_id, candidate.run_id
+    )));
     let marks = differences(&before, &now);
     if !marks.is_empty() {
         parts.push(changes("Change of the pass rate by case, worst first", &marks));
@@ -348,7 +349,7 @@ fn variant(report: &AblationReport, found: &VariantReport) -> Html {
     let rows: Vec<Margined> = found.metrics.iter().map(margined).collect();
     parts.push(margins(
         &format!(
-            "Difference from {} with intervals, in units of what each metric may lose",
+            "Difference from {} with intervals, in units of what each metric may lose; right of the line is better",
             report.control
         ),
         &rows,
@@ -366,19 +367,18 @@ fn variant(report: &AblationReport, found: &VariantReport) -> Html {
         ],
         &[1, 2, 3, 5, 6, 7],
         found.metrics.iter().map(|metric| {
-            let spread = |sd: Option<f64>| sd.map_or_else(String::new, |sd| format!(" ± {}", plain(sd)));
+            let with_spread = |mean: f64, sd: Option<f64>| {
+                let sd = sd.map_or_else(String::new, |sd| format!(" ± {}", digits(sd, mean)));
+                format!("{}{sd}", plain(mean))
+            };
             let control = report.control_metrics.get(&metric.metric);
             vec![
                 metric.metric.clone(),
                 control.map_or_else(
                     || "-".into(),
-                    |control| format!("{}{}", plain(control.mean), spread(control.standard_deviation)),
+                    |control| with_spread(control.mean, control.standard_deviation),
                 ),
-                format!(
-                    "{}{}",
-                    plain(metric.summary.mean),
-                    spread(metric.summary.standard_deviation)
-                ),
+                with_spread(metric.summary.mean, metric.summary.standard_deviation),
                 signed(metric.difference),
                 metric.interval.map_or_else(
                     || "-".into(),
@@ -423,17 +423,20 @@ fn margined(metric: &MetricReport) -> Margined {
 
 /// Four digits for shares, fewer for milliseconds and tokens.
 fn plain(value: f64) -> String {
-    if value.abs() >= 100.0 {
-        format!("{value:.0}")
-    } else if value.abs() >= 10.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.4}")
+    digits(value, value)
+}
+
+/// A value with as many digits as another is shown with.
+fn digits(value: f64, like: f64) -> String {
+    match like.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 
 fn signed(value: f64) -> String {
-    let sign = if value < 0.0 { "−" } else { "+" };
+    let sign = if value < 0.0 { "-" } else { "+" };
     format!("{sign}{}", plain(value.abs()))
 }
 
@@ -469,4 +472,112 @@ fn shortened(text: &str) -> String {
     }
     let kept: String = text.chars().take(ANSWER).collect();
     format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use satiety::bench::{AblationSettings, GatePolicy, ablation, compare};
+
+    fn results(right: impl Fn(u32, u32) -> bool) -> Vec<BenchmarkResult> {
+        let one = |case: u32, repeat: u32| {
+            let status = if right(case, repeat) {
+                Status::Pass
+            } else {
+                Status::Fail
+            };
+            let mut result = BenchmarkResult::new(format!("<case {case}>"), repeat, status);
+            result.latency_ms = 10.0;
+            result.actual_output = Some("<script>alert(1)</script>".into());
+            result
+        };
+        (0..70)
+            .flat_map(|case| (0..3).map(move |repeat| (case, repeat)))
+            .map(|(case, repeat)| one(case, repeat))
+            .collect()
+    }
+
+    fn run(results: Vec<BenchmarkResult>) -> BenchmarkRun {
+        BenchmarkRun {
+            run_id: "<run>".into(),
+            suite_id: "<suite>".into(),
+            suite_hash: None,
+            target: "<target>".into(),
+            started_at: "2026-08-01T10:00:00Z".parse().unwrap(),
+            completed_at: None,
+            config_snapshot: BTreeMap::new(),
+            results,
+            summary: None,
+        }
+    }
+
+    #[test]
+    fn pages_show_the_worst_first_and_nothing_from_outside_acts() {
+        let (good, bad) = (
+            run(results(|_, _| true)),
+            run(results(|case, repeat| case > 3 || repeat == case)),
+        );
+        let report = compare(&good, &bad, &GatePolicy::default()).unwrap();
+        let text = bench_run(&[RunPage {
+            run: &bad,
+            gate: Some((&report, &good)),
+        }]);
+        assert!(text.contains("10 cases are not shown"), "{text}");
+        let place = |case: &str| text.find(&format!("&lt;case {case}&gt;: ")).unwrap();
+        assert!(place("3") < place("0"), "case 3 never passes, case 0 once");
+        for page in [
+            text.clone(),
+            bench_comparison(&report, &good, &bad),
+            bench_ablation(
+                &ablation(
+                    ("<control>", &good.results),
+                    &[("<variant>", &bad.results)],
+                    &AblationSettings::default(),
+                )
+                .unwrap(),
+                Some("<component>"),
+            ),
+        ] {
+            for sign in [
+                "<script",
+                "<case",
+                "<run>",
+                "<suite>",
+                "<target>",
+                "<control>",
+                "<variant>",
+                "<component>",
+                "NaN",
+            ] {
+                assert!(!page.contains(sign), "{sign}");
+            }
+        }
+    }
+
+    #[test]
+    fn right_is_better_whichever_way_a_metric_counts() {
+        let mut slow = results(|_, _| true);
+        for result in &mut slow {
+            result.latency_ms = 14.0 + f64::from(result.repeat);
+        }
+        let fast = results(|_, _| true);
+        let report = ablation(("c", &fast), &[("v", &slow)], &AblationSettings::default()).unwrap();
+        let metric = report.variants[0]
+            .metrics
+            .iter()
+            .find(|metric| metric.metric == "latency_ms")
+            .unwrap();
+        let row = margined(metric);
+        assert!(metric.difference > 0.0 && row.difference.value < 0.0);
+        assert!(
+            row.difference
+                .interval
+                .is_none_or(|(low, high)| low <= high && high < 0.0)
+        );
+        assert_eq!(row.shown, "+5.0000");
+        assert_eq!(
+            (digits(0.0, 130.0), plain(12.0), plain(0.05)),
+            ("0".into(), "12.00".into(), "0.0500".into())
+        );
+    }
 }
