@@ -206,7 +206,8 @@ pub fn margins(title: &str, rows: &[Margined]) -> Html {
     }
     for (index, row) in rows.iter().enumerate() {
         let place = Place {
-            label_end: left - 10.0,
+            // Beyond an arrow at the edge.
+            label_end: left - 18.0,
             y: 16.0 + index as f64 * row_height,
             value_start: WIDTH - right + 14.0,
         };

@@ -25,7 +25,7 @@ fn suite(place: &Place, cases: &str) {
 fn piped(place: &Place, arguments: &[&str], input: &str) -> String {
     let file = place.write("stdin.txt", input);
     let mut command = place.command(arguments);
-    command.stdin(Stdio::from(std::fs::File::open(file).unwrap()));
+    command.stdin(Stdio::from(fs_err::File::open(file).unwrap().into_parts().0));
     place.show(&mut command)
 }
 
@@ -167,7 +167,7 @@ fn inspect_samples(right: usize) -> Value {
 }
 
 fn archive(place: &Place, name: &str, method: CompressionMethod, members: &[(&str, &str)]) {
-    let mut writer = zip::ZipWriter::new(std::fs::File::create(place.path(name)).unwrap());
+    let mut writer = zip::ZipWriter::new(fs_err::File::create(place.path(name)).unwrap());
     for (member, text) in members {
         let options = SimpleFileOptions::default().compression_method(method);
         writer.start_file(*member, options).unwrap();

@@ -218,7 +218,9 @@ impl Labelling {
     /// The figures in the store are those of the results, also after a label.
     async fn refresh(&mut self) -> Result<(), EngineError> {
         let summary = summarize(&self.run.results);
-        if let Some(ended) = self.run.completed_at {
+        // The results of an ablation are several systems'; one rate of all of them would say nothing.
+        let of_one_system = !self.run.config_snapshot.contains_key("ablation");
+        if let Some(ended) = self.run.completed_at.filter(|_| of_one_system) {
             let value = serde_json::to_value(&summary)?;
             self.store
                 .complete_bench_run(
