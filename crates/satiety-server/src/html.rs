@@ -146,7 +146,7 @@ p,ul{overflow-wrap:anywhere}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .9rem .25rem 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
-th,.number{white-space:nowrap}th{color:var(--soft);font-weight:600}.number{text-align:right}
+td.number{white-space:nowrap}th{overflow-wrap:anywhere;color:var(--soft);font-weight:600}.number{text-align:right}
 summary{cursor:pointer;color:var(--mark)}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;border-left:.2rem solid var(--line);padding-left:.8rem;max-height:24rem;overflow-y:auto}
 figure{margin:1rem 0;overflow-x:auto}figcaption{color:var(--soft);font-size:.9rem}

@@ -289,9 +289,12 @@ fn compare_passes(
     let p_value = suite_p_value(&strata);
     let differences: Vec<f64> = pairs.iter().map(CasePair::difference).collect();
     let n = pairs.len() as f64;
-    let interval = mean_interval(&differences, 0.9)
-        .ok()
-        .map(|estimate| estimate.interval);
+    // A rate cannot change by more than all of it.
+    let interval = mean_interval(&differences, 0.9).ok().map(|estimate| Interval {
+        low: estimate.interval.low.max(-1.0),
+        high: estimate.interval.high.min(1.0),
+        ..estimate.interval
+    });
     let comparison = PassComparison {
         cases: pairs.len(),
         baseline: pairs.iter().map(|pair| pair.baseline.rate()).sum::<f64>() / n,
@@ -378,7 +381,7 @@ fn compare_passes(
              more repeats or cases are needed",
             100.0 * comparison.difference,
             100.0 * policy.margin,
-            100.0 * interval.low.max(-1.0)
+            100.0 * interval.low
         ));
     }
     Ok(Some(comparison))
