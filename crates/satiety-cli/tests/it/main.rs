@@ -3,6 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod architecture;
+mod bench_examples;
+#[cfg(target_os = "linux")]
+mod bench_kill;
+#[cfg(target_os = "linux")]
+mod bench_nasty;
 mod dialogue;
 mod documents;
 mod frame;

@@ -29,6 +29,10 @@ use crate::{Engine, EngineError};
 
 /// A suite to be run.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own, and any may be on with any other"
+)]
 pub struct RunBenchRequest {
     /// The suite: a file or folder.
     pub suite: PathBuf,
