@@ -1,4 +1,6 @@
 //! The suites of `examples/bench`, run as their pages say: what passes, what fails at present, what is stopped.
+//!
+//! Held against the baselines by hand and not with `--gate`, which also compares times: those of a busy machine say nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -70,7 +72,6 @@ fn the_agents_do_as_their_baselines_say() {
             .map(|(case, _)| case)
             .collect();
         assert_eq!(failed, [failing], "{suite}");
-        assert_eq!(run["gate"]["verdict"], "pass", "{suite}");
     }
 }
 
@@ -82,10 +83,7 @@ fn every_attempt_to_get_out_is_stopped_by_the_fence() {
     let place = Place::new();
     let folder = example("bench/executor");
     let run = json(
-        &bench(
-            &place,
-            &["run", &folder, "--sandbox", "--gate", "--format", "json"],
-        ),
+        &bench(&place, &["run", &folder, "--sandbox", "--format", "json"]),
         0,
     );
     assert_eq!(run["suite_hash"], baseline(&folder)["suite_hash"]);
@@ -172,8 +170,10 @@ fn a_skill_is_worth_what_it_adds() {
     );
     assert_eq!(run["variants"]["with_skill"]["pass_rate"], 1.0);
     assert_eq!(run["variants"]["without_skill"]["pass_rate"], 0.25);
-    let gated = json(&bench(&place, &["run", &folder, "--gate", "--format", "json"]), 0);
-    assert_eq!(gated["gate"]["verdict"], "pass");
+    let alone = json(&bench(&place, &["run", &folder, "--format", "json"]), 0);
+    let accepted = baseline(&format!("{folder}/benchmarks"));
+    assert_eq!(alone["suite_hash"], accepted["suite_hash"]);
+    assert_eq!(statuses(&alone), statuses(&accepted));
 }
 
 #[test]

@@ -19,5 +19,5 @@ pub use ablation::{Ablated, AblationRequest};
 pub use comparing::{AcceptRequest, Accepted, CompareRunsRequest, ComparedRuns, Override};
 pub use plan::named_target;
 pub use runner::{Progress, Stop};
-pub use running::{BenchRan, RunBenchRequest, SequentialOutcome};
+pub use running::{BenchPlan, BenchRan, RunBenchRequest, SequentialOutcome};
 pub use stored::{ListedRun, RunFigures};
