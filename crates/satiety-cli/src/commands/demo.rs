@@ -151,7 +151,8 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
         ..RunBenchRequest::default()
     };
     let stop = Stop::default();
-    let good = engine.bench_run_suite(request.clone(), &stop, |_| {}).await?;
+    let plan = engine.bench_plan(request.clone()).await?;
+    let good = engine.bench_run_plan(plan, &stop, |_| {}).await?;
     let accepted = Override {
         by: "demo".into(),
         reason: "first run".into(),
@@ -167,7 +168,8 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
         gate: Some(GatePolicy::default()),
         ..request
     };
-    let mut ran = engine.bench_run_suite(gated, &stop, |_| {}).await?;
+    let plan = engine.bench_plan(gated).await?;
+    let mut ran = engine.bench_run_plan(plan, &stop, |_| {}).await?;
     ran.run.target = "an agent that forgot its manners".into();
     Ok(ran)
 }

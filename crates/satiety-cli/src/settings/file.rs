@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(error("store = 1"), "satiety.toml:1: there is no setting `store`");
         assert_eq!(
             error("[output]\nformat = \"xml\""),
-            "satiety.toml:2: output.format: `xml` is not one of human, json, markdown"
+            "satiety.toml:2: output.format: `xml` is not one of human, json, markdown, csv, html"
         );
         assert_eq!(
             error("[output]\ncolor = [1]"),

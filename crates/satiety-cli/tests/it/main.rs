@@ -4,7 +4,12 @@
 
 mod architecture;
 mod bench;
+mod bench_examples;
+#[cfg(target_os = "linux")]
+mod bench_kill;
 mod bench_more;
+#[cfg(target_os = "linux")]
+mod bench_nasty;
 mod dialogue;
 mod documents;
 mod frame;

@@ -18,7 +18,6 @@ use super::plan::{Selection, fence, jobs, target};
 use super::response_cache::StoredResponses;
 use super::runner::{self, Progress, Runner, Stop, Variant};
 use super::running::RunBenchRequest;
-use super::stored::trim;
 use super::suites::load;
 use crate::{Engine, EngineError};
 
@@ -139,7 +138,6 @@ impl Engine {
                     None => seen.undecided += 1,
                 }
                 progress(seen);
-                trim(&mut result);
                 // Cases of different suites may have the same id.
                 result.case_id = format!("{}/{}", row.suite_id, result.case_id);
                 by_variant

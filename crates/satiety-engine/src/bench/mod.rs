@@ -27,5 +27,5 @@ pub use labelling::{Label, Labelled, Labelling, ToLabel, read_labels};
 pub use organic::{FailureCase, FromFailureRequest, ScrubFilesRequest, Scrubbed};
 pub use plan::named_target;
 pub use runner::{Progress, Stop};
-pub use running::{BenchRan, RunBenchRequest, SequentialOutcome};
+pub use running::{BenchPlan, BenchRan, RunBenchRequest, SequentialOutcome};
 pub use stored::{ListedRun, RunFigures};

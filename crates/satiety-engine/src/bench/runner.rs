@@ -22,14 +22,16 @@ use super::ask::{Asked, Cached, ask};
 use super::cache::{ResponseCache, cache_key};
 use super::judging::Judges;
 use super::limits::{Gate, Limits};
+use super::stored::trim;
 use super::suites::LoadedSuite;
 use super::target::Target;
 use crate::EngineError;
 
 /// Results that wait to be written at most.
-const QUEUE: usize = 1024;
-/// Results that are written at once at most.
-const BATCH: usize = 500;
+const QUEUE: usize = 4000;
+/// Results that are written in one transaction at most: while one is under way the next gathers, so that fast targets
+/// do not wait for the disk and slow ones lose nothing.
+const BATCH: usize = 2000;
 /// How long an answer may take where nobody says.
 const DEADLINE_MS: u64 = 120_000;
 
@@ -115,7 +117,8 @@ impl Stop {
     }
 }
 
-/// Runs all jobs, or until `stop`; `each` sees every result once it is stored and says whether to go on.
+/// Runs all jobs, or until `stop`; `each` sees every result once it is stored, trimmed, and says whether
+/// to go on.
 pub(super) async fn run(
     runner: Arc<Runner>,
     jobs: Vec<Job>,
@@ -126,7 +129,7 @@ pub(super) async fn run(
     let jobs = Arc::new(jobs);
     let next = Arc::new(AtomicUsize::new(0));
     let enough = Arc::new(AtomicBool::new(false));
-    let (sender, mut results) = mpsc::channel::<BenchmarkResult>(QUEUE);
+    let (sender, mut results) = mpsc::channel::<Kept>(QUEUE);
     let workers = (runner.limits.concurrency.max(1) as usize).min(jobs.len().max(1));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..workers {
@@ -143,18 +146,23 @@ pub(super) async fn run(
                     // Dropping the question ends the processes that were started for it.
                     () = stop.asked() => break,
                 };
-                if sender.send(result).await.is_err() {
+                if sender.send(Kept::new(result)).await.is_err() {
                     break;
                 }
             }
         });
     }
     drop(sender);
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut batch = Vec::new();
+    let (mut rows, mut seen) = (Vec::new(), Vec::new());
     while results.recv_many(&mut batch, BATCH).await > 0 {
-        let rows: Vec<BenchResultRow> = batch.iter().map(row).collect::<Result<_, _>>()?;
+        for kept in batch.drain(..) {
+            rows.push(kept.row?);
+            seen.push(kept.result);
+        }
         store.put_bench_results(&runner.run_id, &rows).await?;
-        for result in batch.drain(..) {
+        rows.clear();
+        for result in seen.drain(..) {
             if !each(result) {
                 enough.store(true, Ordering::SeqCst);
             }
@@ -168,6 +176,21 @@ pub(super) async fn run(
         }
     }
     Ok(())
+}
+
+/// A result on its way to the store: as it is stored, and without what only the store keeps.
+struct Kept {
+    row: Result<BenchResultRow, EngineError>,
+    result: BenchmarkResult,
+}
+
+impl Kept {
+    /// Written out by whoever asked, while others ask: the one who stores has the most to do.
+    fn new(mut result: BenchmarkResult) -> Self {
+        let row = row(&result);
+        trim(&mut result);
+        Self { row, result }
+    }
 }
 
 impl Runner {

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use satiety::bench::{
-    BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, PowerStatement, Sequential,
-    SequentialSettings, Status, WITH_SKILL, WITHOUT_SKILL, noise_of, statement, summarize,
+    BenchmarkResult, BenchmarkRun, BenchmarkSuite, BenchmarkSummary, Design, GatePolicy, PowerStatement,
+    Sequential, SequentialSettings, Status, WITH_SKILL, WITHOUT_SKILL, noise_of, statement, suite_hash_of,
+    summarize,
 };
 use satiety::{bench, ids};
 use satiety_models::http::ApiKey;
@@ -72,6 +73,22 @@ pub struct RunBenchRequest {
     pub environment: BTreeMap<String, String>,
 }
 
+/// A suite that is ready to be run.
+#[derive(Debug)]
+pub struct BenchPlan {
+    request: RunBenchRequest,
+    loaded: LoadedSuite,
+    baseline: Option<BenchmarkRun>,
+    power: PowerStatement,
+}
+
+impl BenchPlan {
+    /// What the run can show.
+    pub fn power(&self) -> &PowerStatement {
+        &self.power
+    }
+}
+
 /// A suite that was run.
 #[derive(Debug, Clone, Serialize)]
 pub struct BenchRan {
@@ -118,25 +135,34 @@ pub struct SequentialOutcome {
 }
 
 impl Engine {
-    /// What a run of this request could show, before anything is asked.
-    pub async fn bench_power(&self, request: &RunBenchRequest) -> Result<PowerStatement, EngineError> {
+    /// Reads the suite and its baseline and says what a run could show, before anything is asked.
+    pub async fn bench_plan(&self, request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
         let mut loaded = load(&request.suite)?;
-        selection(request).apply(&mut loaded.suite)?;
+        selection(&request).apply(&mut loaded.suite)?;
         let baseline = baseline_of(self, &loaded).await?;
-        power(&loaded, request.repeats, baseline.as_ref())
+        let power = power(&loaded, request.repeats, baseline.as_ref())?;
+        Ok(BenchPlan {
+            request,
+            loaded,
+            baseline,
+            power,
+        })
     }
 
-    /// Runs a suite. `progress` is called now and then; `stop` ends it early, and what is stored stays.
-    pub async fn bench_run_suite(
+    /// Runs what was planned. `progress` is called now and then; `stop` ends it early, and what is stored stays.
+    pub async fn bench_run_plan(
         &self,
-        request: RunBenchRequest,
+        plan: BenchPlan,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
     ) -> Result<BenchRan, EngineError> {
-        let mut loaded = load(&request.suite)?;
-        selection(&request).apply(&mut loaded.suite)?;
+        let BenchPlan {
+            request,
+            mut loaded,
+            baseline,
+            power,
+        } = plan;
         let store = self.store().await?.clone();
-        let baseline = baseline_of(self, &loaded).await?;
         if (request.gate.is_some() || request.sequential)
             && baseline.is_none()
             && request.accept_regression.is_none()
@@ -146,17 +172,17 @@ impl Engine {
                 hint: "run it without --gate, look at it, and accept it: satiety bench baseline RUN --reason \"…\"".into(),
             });
         }
-        let power = power(&loaded, request.repeats, baseline.as_ref())?;
-        let prepared = self.prepare(&request, &loaded, &store).await?;
+        let mut watcher = match (&baseline, request.sequential) {
+            (Some(baseline), true) => Some(Watcher::new(baseline, &loaded, request.repeats)?),
+            _ => None,
+        };
+        let warnings = std::mem::take(&mut loaded.warnings);
+        let prepared = self.prepare(&request, loaded, &store).await?;
         let done = prepared.done.len();
         let planned = prepared.jobs.len();
         let todo: Vec<Job> = prepared.todo();
         let mut tally = Tally::new(planned);
         let mut results: Vec<BenchmarkResult> = Vec::with_capacity(planned);
-        let mut watcher = match (&baseline, request.sequential) {
-            (Some(baseline), true) => Some(Watcher::new(baseline, &loaded, request.repeats)?),
-            _ => None,
-        };
         if done > 0 {
             each_result(&store, &prepared.run_id, |mut result| {
                 trim(&mut result);
@@ -172,9 +198,8 @@ impl Engine {
         let decided_before = watcher.as_ref().is_some_and(Watcher::decided);
         let todo = if decided_before { Vec::new() } else { todo };
         let runner = Arc::new(prepared.runner);
-        runner::run(runner.clone(), todo, &store, stop, |mut result| {
+        runner::run(runner.clone(), todo, &store, stop, |result| {
             tally.add(&result);
-            trim(&mut result);
             let mut go_on = true;
             if let Some(watcher) = &mut watcher {
                 watcher.see(&result);
@@ -188,6 +213,8 @@ impl Engine {
         for variant in &runner.variants {
             variant.target.close().await;
         }
+        // The cases are not needed any more, and reports need room.
+        drop(runner);
         // The order of a run does not depend on who answered first.
         results.sort_by(|a, b| (&a.case_id, &a.variant, a.repeat).cmp(&(&b.case_id, &b.variant, b.repeat)));
         let stopped_early = watcher.as_ref().is_some_and(Watcher::decided);
@@ -201,7 +228,7 @@ impl Engine {
             accepted: None,
             sequential: watcher.as_ref().map(Watcher::outcome),
             variants: by_variant(&run),
-            warnings: loaded.warnings.clone(),
+            warnings,
             baseline: None,
             run,
         };
@@ -223,19 +250,21 @@ impl Engine {
     async fn prepare(
         &self,
         request: &RunBenchRequest,
-        loaded: &LoadedSuite,
+        loaded: LoadedSuite,
         store: &Store,
     ) -> Result<Prepared, EngineError> {
-        let mut described = target(request.target.as_deref(), loaded)?;
+        let mut described = target(request.target.as_deref(), &loaded)?;
         if request.sandbox {
             fence(&mut described)?;
         }
-        let variants = self.variants(request, loaded, &described)?;
-        let snapshot = snapshot(request, loaded, &described, &variants);
+        let variants = self.variants(request, &loaded, &described)?;
+        let hashes = runner::hashes(&loaded);
+        let suite_hash = suite_hash_of(&loaded.suite, &hashes);
+        let snapshot = snapshot(request, &loaded, &suite_hash, &described, &variants);
         let jobs = jobs(&loaded.suite, request.repeats, variants.len());
         let row = match &request.resume {
-            None => new_row(loaded, &described, &snapshot),
-            Some(named) => resumable(store, named, loaded, &snapshot).await?,
+            None => new_row(&loaded.suite, suite_hash, &described, &snapshot),
+            Some(named) => resumable(store, named, &loaded.suite.suite_id, &snapshot).await?,
         };
         store.begin_bench_run(&row).await?;
         let done = if request.resume.is_some() {
@@ -245,9 +274,9 @@ impl Engine {
         };
         let runner = Runner {
             run_id: row.run_id.clone(),
-            hashes: runner::hashes(loaded),
-            suite: loaded.suite.clone(),
-            folder: loaded.folder.clone(),
+            hashes,
+            suite: loaded.suite,
+            folder: loaded.folder,
             variants,
             limits: request.limits.clone(),
             gate: Gate::new(&request.limits),
@@ -364,6 +393,7 @@ fn absolute(path: &Path) -> Result<String, EngineError> {
 fn snapshot(
     request: &RunBenchRequest,
     loaded: &LoadedSuite,
+    suite_hash: &str,
     described: &Described,
     variants: &[Variant],
 ) -> Map<String, Value> {
@@ -371,7 +401,7 @@ fn snapshot(
     let value = json!({
         "satiety_version": env!("CARGO_PKG_VERSION"),
         "suite_version": loaded.suite.version,
-        "suite_hash": loaded.hash(),
+        "suite_hash": suite_hash,
         // As it was named, so that labels can be asked for with the questions beside them.
         "suite_file": loaded.file,
         "target": described.spec,
@@ -391,11 +421,16 @@ fn snapshot(
     }
 }
 
-fn new_row(loaded: &LoadedSuite, described: &Described, snapshot: &Map<String, Value>) -> BenchRunRow {
+fn new_row(
+    suite: &BenchmarkSuite,
+    suite_hash: String,
+    described: &Described,
+    snapshot: &Map<String, Value>,
+) -> BenchRunRow {
     BenchRunRow {
         run_id: ids::prefixed("run", uuid::Uuid::now_v7()),
-        suite_id: loaded.suite.suite_id.clone(),
-        suite_hash: loaded.hash(),
+        suite_id: suite.suite_id.clone(),
+        suite_hash,
         target: described.name.clone(),
         started_at: now_micros(),
         completed_at: None,
@@ -409,10 +444,9 @@ fn new_row(loaded: &LoadedSuite, described: &Described, snapshot: &Map<String, V
 async fn resumable(
     store: &Store,
     named: &str,
-    loaded: &LoadedSuite,
+    suite_id: &str,
     snapshot: &Map<String, Value>,
 ) -> Result<BenchRunRow, EngineError> {
-    let suite_id = &loaded.suite.suite_id;
     let row = if named == "latest" {
         store.bench_runs(Some(suite_id), 1).await?.into_iter().next()
     } else {
@@ -470,9 +504,8 @@ async fn finish(
     let summary = summarize(&results);
     let completed_at = now_micros();
     if complete {
-        let value = serde_json::to_value(&summary)?;
         store
-            .complete_bench_run(&row.run_id, completed_at, &value, summary.pass_rate)
+            .complete_bench_run(&row.run_id, completed_at, &summary, summary.pass_rate)
             .await?;
     }
     let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
@@ -490,10 +523,10 @@ async fn finish(
 }
 
 fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummary> {
-    let mut groups: BTreeMap<String, Vec<&BenchmarkResult>> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, Vec<&BenchmarkResult>> = BTreeMap::new();
     for result in &run.results {
         groups
-            .entry(result.variant.clone().unwrap_or_default())
+            .entry(result.variant.as_deref().unwrap_or_default())
             .or_default()
             .push(result);
     }
@@ -502,7 +535,7 @@ fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummary> {
     }
     groups
         .into_iter()
-        .map(|(name, results)| (name, summarize(results)))
+        .map(|(name, results)| (name.to_owned(), summarize(results)))
         .collect()
 }
 

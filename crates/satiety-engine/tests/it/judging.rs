@@ -21,8 +21,9 @@ fn engine(folder: &Path) -> Engine {
 }
 
 async fn run(engine: &Engine, request: RunBenchRequest) -> BenchRan {
+    let plan = engine.bench_plan(request).await.unwrap();
     engine
-        .bench_run_suite(request, &Stop::default(), |_| {})
+        .bench_run_plan(plan, &Stop::default(), |_| {})
         .await
         .unwrap()
 }

@@ -8,8 +8,9 @@ use sqlx::QueryBuilder;
 use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, storable};
 
-/// Rows that go with one statement.
-const BATCH: usize = 500;
+/// Rows that go with one statement. Few sizes, so that each statement is prepared once and a store of small batches does
+/// not keep hundreds of large ones; the largest stays below SQLite's 32,766 values.
+const BATCHES: [usize; 4] = [500, 60, 8, 1];
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,26 +93,32 @@ impl Store {
     ) -> Result<(), StoreError> {
         let run_id = storable(run_id);
         in_transaction!(&self.pool, |connection| {
-            for rows in results.chunks(BATCH) {
-                let mut insert = QueryBuilder::new(
-                    "INSERT INTO bench_results (run_id, case_id, variant, repeat, status, score, latency_ms,
-                         token_cost, human_label, body) ",
-                );
-                insert.push_values(rows, |mut values, row| {
-                    values
-                        .push_bind(&run_id)
-                        .push_bind(storable(&row.key.case_id))
-                        .push_bind(storable(&row.key.variant))
-                        .push_bind(row.key.repeat)
-                        .push_bind(&row.status)
-                        .push_bind(row.score)
-                        .push_bind(row.latency_ms)
-                        .push_bind(row.token_cost)
-                        .push_bind(row.human_label.as_deref().map(storable))
-                        .push_bind(storable(&row.body));
-                });
-                insert.push(" ON CONFLICT (run_id, case_id, variant, repeat) DO NOTHING");
-                insert.build().execute(&mut *connection).await?;
+            let mut left = results;
+            for size in BATCHES {
+                let whole = left.len() - left.len() % size;
+                let (now, later) = left.split_at(whole);
+                for rows in now.chunks_exact(size) {
+                    let mut insert = QueryBuilder::new(
+                        "INSERT INTO bench_results (run_id, case_id, variant, repeat, status, score, latency_ms,
+                             token_cost, human_label, body) ",
+                    );
+                    insert.push_values(rows, |mut values, row| {
+                        values
+                            .push_bind(&run_id)
+                            .push_bind(storable(&row.key.case_id))
+                            .push_bind(storable(&row.key.variant))
+                            .push_bind(row.key.repeat)
+                            .push_bind(&row.status)
+                            .push_bind(row.score)
+                            .push_bind(row.latency_ms)
+                            .push_bind(row.token_cost)
+                            .push_bind(row.human_label.as_deref().map(storable))
+                            .push_bind(storable(&row.body));
+                    });
+                    insert.push(" ON CONFLICT (run_id, case_id, variant, repeat) DO NOTHING");
+                    insert.build().execute(&mut *connection).await?;
+                }
+                left = later;
             }
         })
     }
@@ -143,10 +150,15 @@ impl Store {
         &self,
         run_id: &str,
         completed_at: i64,
-        summary: &Value,
+        summary: &(impl Serialize + Sync),
         pass_rate: Option<f64>,
     ) -> Result<(), StoreError> {
-        let summary = summary.to_string();
+        // Straight to text: as a value, the summary of a large run would be many times its size.
+        let summary = serde_json::to_string(summary).map_err(|cause| StoreError::Unreadable {
+            place: self.place().into(),
+            what: format!("the summary of run {run_id}"),
+            detail: cause.to_string(),
+        })?;
         in_transaction!(&self.pool, |connection| {
             sqlx::query(
                 "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3 WHERE run_id = $4",

@@ -1,6 +1,7 @@
 //! What can be wrong with a suite that reads well: ids twice, patterns that are none, thresholds nobody can meet. All
 //! problems are found at once, each with its file, its field and what to do.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -29,7 +30,7 @@ impl fmt::Display for Problem {
 
 /// Every problem of a suite. `places` are file and field of each case, in order; a case without one is placed by its
 /// number.
-pub fn check_suite(suite: &BenchmarkSuite, file: &str, places: &[(String, String)]) -> Vec<Problem> {
+pub fn check_suite(suite: &BenchmarkSuite, file: &str, places: &[(&str, String)]) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut own = |field: &str, reason: String| {
         found.push(Problem {
@@ -56,20 +57,17 @@ pub fn check_suite(suite: &BenchmarkSuite, file: &str, places: &[(String, String
     if suite.repeats == Some(0) {
         own("repeats", "must be at least 1".to_owned());
     }
-    let mut first: BTreeMap<&str, &(String, String)> = BTreeMap::new();
-    let numbered: Vec<(String, String)> = (0..suite.cases.len())
-        .map(|index| {
-            places
-                .get(index)
-                .cloned()
-                .unwrap_or((file.to_owned(), format!("cases[{index}]")))
-        })
-        .collect();
-    for (case, place) in suite.cases.iter().zip(&numbered) {
-        found.extend(check_case(case, &place.0, &place.1));
-        if let Some(earlier) = first.insert(&case.case_id, place) {
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    let place_of = |index: usize| match places.get(index) {
+        Some((file, place)) => (*file, Cow::Borrowed(place.as_str())),
+        None => (file, Cow::Owned(format!("cases[{index}]"))),
+    };
+    for (index, case) in suite.cases.iter().enumerate() {
+        let place = place_of(index);
+        found.extend(check_case(case, place.0, &place.1));
+        if let Some(earlier) = first.insert(&case.case_id, index).map(place_of) {
             found.push(Problem {
-                file: place.0.clone(),
+                file: place.0.to_owned(),
                 field: join(&place.1, "case_id"),
                 reason: format!(
                     "`{}` is taken by {}: {}; ids must be unique in a suite",

@@ -10,41 +10,45 @@ use super::suite::{BenchmarkCase, BenchmarkSuite};
 
 /// The canonical form: keys sorted, no white space. Two values are the same exactly when these texts are.
 pub fn canonical_json(value: &Value) -> String {
-    fn write(value: &Value, out: &mut String) {
-        match value {
-            Value::Array(items) => {
-                out.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    write(item, out);
-                }
-                out.push(']');
-            }
-            Value::Object(fields) => {
-                // The map's own order depends on a feature that any crate of the build may switch on.
-                let mut keys: Vec<&String> = fields.keys().collect();
-                keys.sort_unstable();
-                out.push('{');
-                for (index, key) in keys.into_iter().enumerate() {
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    out.push_str(&Value::String(key.clone()).to_string());
-                    out.push(':');
-                    if let Some(field) = fields.get(key) {
-                        write(field, out);
-                    }
-                }
-                out.push('}');
-            }
-            leaf => out.push_str(&leaf.to_string()),
-        }
-    }
     let mut out = String::new();
     write(value, &mut out);
     out
+}
+
+fn write(value: &Value, out: &mut String) {
+    match value {
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(fields) => {
+            // The map's own order depends on a feature that any crate of the build may switch on.
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| *key);
+            out.push('{');
+            for (index, (key, field)) in fields.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                leaf(key, out);
+                out.push(':');
+                write(field, out);
+            }
+            out.push('}');
+        }
+        other => leaf(other, out),
+    }
+}
+
+/// A text, a number, a truth or nothing; none of these can fail to be written.
+fn leaf(value: &(impl Serialize + ?Sized), out: &mut String) {
+    out.push_str(&serde_json::to_string(value).unwrap_or_default());
 }
 
 /// BLAKE3 of the canonical form, in hexadecimal digits.
@@ -69,12 +73,32 @@ pub fn case_hash(case: &BenchmarkCase, files: &BTreeMap<String, String>) -> Stri
 
 /// The hash of a suite: its id and the hashes of its cases, in no particular order.
 pub fn suite_hash(suite: &BenchmarkSuite, files: &BTreeMap<String, String>) -> String {
-    let cases: BTreeMap<&str, String> = suite
-        .cases
-        .iter()
-        .map(|case| (case.case_id.as_str(), case_hash(case, files)))
-        .collect();
-    content_hash(&(&suite.suite_id, cases))
+    let hashes: Vec<String> = suite.cases.iter().map(|case| case_hash(case, files)).collect();
+    suite_hash_of(suite, &hashes)
+}
+
+/// The same, for whoever has the hashes of its cases, in the order of the cases.
+pub fn suite_hash_of(suite: &BenchmarkSuite, hashes: &[String]) -> String {
+    let ids = suite.cases.iter().map(|case| case.case_id.as_str());
+    let cases: BTreeMap<&str, &String> = ids.zip(hashes).collect();
+    // The form of `content_hash`, written without a value of the whole suite in between.
+    let mut hasher = blake3::Hasher::new();
+    let mut text = String::from("[");
+    leaf(&suite.suite_id, &mut text);
+    text.push_str(",{");
+    for (index, (id, hash)) in cases.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        leaf(id, &mut text);
+        text.push(':');
+        leaf(hash, &mut text);
+        hasher.update(text.as_bytes());
+        text.clear();
+    }
+    text.push_str("}]");
+    hasher.update(text.as_bytes());
+    hasher.finalize().to_hex().to_string()
 }
 
 #[cfg(test)]
@@ -94,6 +118,28 @@ mod tests {
             content_hash(&json!({"a": 1})),
             blake3::hash(b"{\"a\":1}").to_hex().to_string()
         );
+    }
+
+    /// The short way to a suite's hash and the long one must not part, or every baseline would be of another suite.
+    #[test]
+    fn a_suites_hash_is_the_hash_of_its_parts() {
+        let none = BTreeMap::new();
+        let mut suite = BenchmarkSuite::new("s \"1\"");
+        for id in [None, Some("b"), Some("a \u{e9}\n"), Some("\u{1f600}")] {
+            suite.cases.extend(id.map(|id| {
+                BenchmarkCase::new(
+                    id,
+                    "g",
+                    BenchmarkExpected::with_value(Mode::Exact, json!({"z": 1.5, "a": [null]})),
+                )
+            }));
+            let cases: BTreeMap<&str, String> = suite
+                .cases
+                .iter()
+                .map(|case| (case.case_id.as_str(), case_hash(case, &none)))
+                .collect();
+            assert_eq!(suite_hash(&suite, &none), content_hash(&(&suite.suite_id, cases)));
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub use check::{Problem, check_case, check_suite};
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
 pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
-pub use hash::{canonical_json, case_hash, content_hash, suite_hash};
+pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_of};
 pub use inspect_log::{InspectOptions, read_inspect_log, read_inspect_members};
 pub use matching::{Answers, Assessment, Observed, Pending, assess, default_direction};
 pub use power::{Design, PowerStatement, cases_needed, noise_of, repeats_needed, statement};

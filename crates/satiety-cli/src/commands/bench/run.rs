@@ -43,16 +43,14 @@ pub(super) async fn run(
             suite,
             ..base.clone()
         };
-        let power = engine.bench_power(&request).await?;
+        let plan = engine.bench_plan(request).await?;
         if arguments.dry_run {
-            printer.answer(&show::Power(power))?;
+            printer.answer(&show::Power(plan.power().clone()))?;
             continue;
         }
-        printer.note(&power.text);
+        printer.note(&plan.power().text);
         let bar = Bar::new(printer);
-        let outcome = engine
-            .bench_run_suite(request, &stop, |seen| bar.show(seen))
-            .await?;
+        let outcome = engine.bench_run_plan(plan, &stop, |seen| bar.show(seen)).await?;
         bar.finish();
         write_reports(
             &arguments.files,
