@@ -67,7 +67,9 @@ pub(super) fn headroom(matrix: &Matrix, settings: &MeasureSettings) -> Result<He
     let mean_gap = mean(&gaps)?.max(0.0);
     let design = design_effect(&gaps, &clusters)?;
     let sums = cluster_sums(&gaps, &noises, &clusters);
-    let whole = detect(&sums, design, settings)?;
+    // What is detectable with unit spread and one case; all else is proportional.
+    let unit = normal_detectable(1.0, 1.0, settings.power, settings.alpha, Alternative::Greater)?;
+    let whole = detect(sums.iter(), design, unit)?;
     let picks: Vec<f64> = (0..sums.len()).map(|index| index as f64).collect();
     let unseen = replicates(
         &picks,
@@ -77,11 +79,8 @@ pub(super) fn headroom(matrix: &Matrix, settings: &MeasureSettings) -> Result<He
                 clippy::cast_sign_loss,
                 reason = "they are the indices made above"
             )]
-            let drawn: Vec<Sums> = drawn
-                .iter()
-                .filter_map(|&pick| sums.get(pick as usize).copied())
-                .collect();
-            match detect(&drawn, design, settings) {
+            let drawn = drawn.iter().filter_map(|&pick| sums.get(pick as usize));
+            match detect(drawn, design, unit) {
                 Ok(found) => f64::from(u8::from(found.ratio.is_some_and(|ratio| ratio < 1.0))),
                 // Too few cases to tell: whatever is there would go unseen.
                 Err(_) => 1.0,
@@ -132,7 +131,11 @@ struct Detection {
     ratio: Option<f64>,
 }
 
-fn detect(clusters: &[Sums], design: f64, settings: &MeasureSettings) -> Result<Detection, MeasureError> {
+fn detect<'a>(
+    clusters: impl Iterator<Item = &'a Sums>,
+    design: f64,
+    unit: f64,
+) -> Result<Detection, MeasureError> {
     let mut all = Sums::default();
     for sums in clusters {
         all.cases += sums.cases;
@@ -150,13 +153,7 @@ fn detect(clusters: &[Sums], design: f64, settings: &MeasureSettings) -> Result<
     let spread = if spread < 1e-12 { 0.0 } else { spread };
     let deviation = (spread + all.noise / all.cases).sqrt();
     let effective = (all.cases / design).max(1.0);
-    let detectable = normal_detectable(
-        deviation,
-        effective,
-        settings.power,
-        settings.alpha,
-        Alternative::Greater,
-    )?;
+    let detectable = unit * deviation / effective.sqrt();
     let ratio = if mean <= 1e-12 {
         Some(0.0)
     } else if detectable <= 0.0 {

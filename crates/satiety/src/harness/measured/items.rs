@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MeasureSettings;
 use super::matrix::{Matrix, rate};
-use crate::stats::{clustered_mean_interval, least_squares, mean};
+use crate::stats::{clustered_mean_interval, mean};
 
 /// What the cases tell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,13 +138,28 @@ fn discrimination(matrix: &Matrix, totals: &[f64], cases: usize) -> Vec<Discrimi
                 .zip(&row)
                 .map(|(total, own)| total * n - own)
                 .collect();
-            let correlation = least_squares(&row, &rest, 0.95).ok()?.correlation?;
+            let correlation = correlation(&row, &rest)?;
             Some(Discrimination {
                 case_id: case.case_id.clone(),
                 correlation,
             })
         })
         .collect()
+}
+
+/// Pearson's; absent when one does not vary, or with fewer than three versions, where it is always ±1.
+fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
+    if x.len() < 3 {
+        return None;
+    }
+    let (center_x, center_y) = (mean(x).ok()?, mean(y).ok()?);
+    let products: Vec<f64> = x
+        .iter()
+        .zip(y)
+        .map(|(x, y)| (x - center_x) * (y - center_y))
+        .collect();
+    let spread = (population_variance(x)? * population_variance(y)?).sqrt();
+    (spread > 1e-12).then(|| (mean(&products).unwrap_or(0.0) / spread).clamp(-1.0, 1.0))
 }
 
 /// The best version and the fifth.
