@@ -187,7 +187,7 @@ const WEAKENINGS: [Edit; 24] = [
     }),
     ("alpha raised", |m| m.alpha = 0.1),
     ("judge swapped", |m| {
-        m.judges.get_mut("main").unwrap().fingerprint = "j1".into()
+        m.judges.get_mut("main").unwrap().fingerprint = "swapped".into()
     }),
     ("judge that disagrees", |m| judge(m, "j1", 0.8, 100)),
     ("fewer votes", |m| m.judges.get_mut("main").unwrap().votes = 1),
