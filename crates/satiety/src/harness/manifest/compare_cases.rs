@@ -133,7 +133,7 @@ fn find<'a>(
         .map(place)
 }
 
-/// Compares two cases with the same input; see [`find`].
+/// Compares a case with the one that was found for it, see [`find`].
 fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Changes) {
     if !old.enabled {
         // What was not run asked nothing.
@@ -146,6 +146,14 @@ fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Cha
     }
     if !new.enabled {
         changes.add(place, Rigor::Weaker, "was disabled");
+    }
+    if old.input_hash != new.input_hash {
+        // Only a manifest that was written by hand has the same content hash over another input.
+        changes.add(
+            place,
+            Rigor::Incomparable,
+            "asks something else under the same hash",
+        );
     }
     if old.expected != new.expected {
         let (was, is) = (old.expected.mode, new.expected.mode);
