@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod dialogue;
 pub mod explanation;
+pub mod harness;
 pub mod ids;
 pub mod retrieval;
 pub mod stats;

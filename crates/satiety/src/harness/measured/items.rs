@@ -1,0 +1,231 @@
+//! What each case still tells about the versions, and what all of them together do.
+
+use serde::{Deserialize, Serialize};
+
+use super::MeasureSettings;
+use super::matrix::{Matrix, rate};
+use crate::stats::{clustered_mean_interval, mean};
+
+/// What the cases tell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Items {
+    /// How many versions back "always" and "never" look.
+    pub versions: usize,
+    /// Always passed: they tell nothing any more.
+    pub always_pass: Vec<String>,
+    /// Never passed: too hard, or broken.
+    pub never_pass: Vec<String>,
+    /// Pass now and then within one version.
+    pub flaky: Vec<String>,
+    /// Share of cases that always passed; absent with fewer versions than wanted.
+    pub dead_share: Option<f64>,
+    /// `4 · mean p̄(1 − p̄)` over cases: 1 when every case divides the versions in half.
+    pub information: f64,
+    /// KR-20 (Cronbach's alpha for repeats) over versions; absent when totals do not vary.
+    pub reliability: Option<f64>,
+    /// For each case that varies: its correlation with the rest. Negative is suspicious.
+    pub discrimination: Vec<Discrimination>,
+    /// The published saturation index `exp(−R²)` of the five best versions, with `n_eff = √n`.
+    pub s_index: Option<f64>,
+    /// The same with the standard error of paired differences.
+    pub s_index_paired: Option<f64>,
+    /// Range of the versions' means over the noise of re-running; absent without repeats or noise.
+    pub signal_to_noise: Option<f64>,
+}
+
+/// How a case goes with the rest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Discrimination {
+    /// Which.
+    pub case_id: String,
+    /// Corrected item-total correlation.
+    pub correlation: f64,
+}
+
+pub(super) fn items(matrix: &Matrix, settings: &MeasureSettings) -> Items {
+    let window = settings.window.min(matrix.versions).max(1);
+    let (mut always, mut never, mut flaky, mut rates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut judged = 0_usize;
+    for case in &matrix.cases {
+        let recent: Vec<_> = case.tallies.iter().rev().take(window).flatten().collect();
+        // A case that is new in the window has not had the chance to be dead.
+        if recent.len() == window {
+            judged += 1;
+            if recent.iter().all(|tally| tally.passes == tally.tries) {
+                always.push(case.case_id.clone());
+            } else if recent.iter().all(|tally| tally.passes == 0) {
+                never.push(case.case_id.clone());
+            }
+        }
+        if let Some(now) = case.tallies.last().copied().flatten()
+            && now.tries >= 5
+            && rate(now) > 0.2
+            && rate(now) < 0.8
+        {
+            flaky.push(case.case_id.clone());
+        }
+        let known: Vec<f64> = case.tallies.iter().flatten().map(|tally| rate(*tally)).collect();
+        rates.extend(mean(&known).ok());
+    }
+    let enough = window >= settings.minimum_versions && judged > 0;
+    let rows = matrix.complete();
+    let totals = column_means(&rows);
+    Items {
+        versions: window,
+        dead_share: enough.then(|| always.len() as f64 / judged as f64),
+        always_pass: always,
+        never_pass: never,
+        flaky,
+        information: mean(&rates.iter().map(|p| 4.0 * p * (1.0 - p)).collect::<Vec<_>>()).unwrap_or(0.0),
+        reliability: reliability(&rows),
+        discrimination: discrimination(matrix, &totals, rows.len()),
+        s_index: s_index(&rows, &totals),
+        s_index_paired: s_index_paired(&rows, &totals),
+        signal_to_noise: signal_to_noise(matrix, &totals),
+    }
+}
+
+/// The mean of each version over the cases that all decided.
+fn column_means(rows: &[Vec<f64>]) -> Vec<f64> {
+    let versions = rows.first().map_or(0, Vec::len);
+    (0..versions)
+        .filter_map(|version| mean(&column(rows, version)).ok())
+        .collect()
+}
+
+fn column(rows: &[Vec<f64>], version: usize) -> Vec<f64> {
+    rows.iter().filter_map(|row| row.get(version).copied()).collect()
+}
+
+fn population_variance(values: &[f64]) -> Option<f64> {
+    let center = mean(values).ok()?;
+    mean(
+        &values
+            .iter()
+            .map(|value| (value - center).powi(2))
+            .collect::<Vec<_>>(),
+    )
+    .ok()
+}
+
+fn reliability(rows: &[Vec<f64>]) -> Option<f64> {
+    let n = rows.len() as f64;
+    let versions = rows.first()?.len();
+    if versions < 2 || rows.len() < 2 {
+        return None;
+    }
+    let totals: Vec<f64> = (0..versions)
+        .map(|version| column(rows, version).iter().sum())
+        .collect();
+    let spread = population_variance(&totals).filter(|&spread| spread > 1e-12)?;
+    let single: f64 = rows.iter().filter_map(|row| population_variance(row)).sum();
+    Some(n / (n - 1.0) * (1.0 - single / spread))
+}
+
+fn discrimination(matrix: &Matrix, totals: &[f64], cases: usize) -> Vec<Discrimination> {
+    let n = cases as f64;
+    matrix
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let row: Vec<f64> = case
+                .tallies
+                .iter()
+                .map(|tally| tally.map(rate))
+                .collect::<Option<_>>()?;
+            let rest: Vec<f64> = totals
+                .iter()
+                .zip(&row)
+                .map(|(total, own)| total * n - own)
+                .collect();
+            let correlation = correlation(&row, &rest)?;
+            Some(Discrimination {
+                case_id: case.case_id.clone(),
+                correlation,
+            })
+        })
+        .collect()
+}
+
+/// Pearson's; absent when one does not vary, or with fewer than three versions, where it is always ±1.
+fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
+    if x.len() < 3 {
+        return None;
+    }
+    let (center_x, center_y) = (mean(x).ok()?, mean(y).ok()?);
+    let products: Vec<f64> = x
+        .iter()
+        .zip(y)
+        .map(|(x, y)| (x - center_x) * (y - center_y))
+        .collect();
+    let spread = (population_variance(x)? * population_variance(y)?).sqrt();
+    (spread > 1e-12).then(|| (mean(&products).unwrap_or(0.0) / spread).clamp(-1.0, 1.0))
+}
+
+/// The best version and the fifth.
+fn first_and_fifth(totals: &[f64]) -> Option<(usize, usize)> {
+    let mut order: Vec<usize> = (0..totals.len()).collect();
+    order.sort_by(|&a, &b| {
+        totals
+            .get(b)
+            .partial_cmp(&totals.get(a))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    Some((*order.first()?, *order.get(4)?))
+}
+
+fn index_of(difference: f64, standard_error: f64) -> f64 {
+    if difference.abs() < 1e-12 {
+        1.0
+    } else if standard_error <= 0.0 {
+        0.0
+    } else {
+        (-(difference / standard_error).powi(2)).exp()
+    }
+}
+
+fn s_index(rows: &[Vec<f64>], totals: &[f64]) -> Option<f64> {
+    let (first, fifth) = first_and_fifth(totals)?;
+    let (best, other) = (*totals.get(first)?, *totals.get(fifth)?);
+    let effective = (rows.len() as f64).sqrt();
+    let error = ((best * (1.0 - best) + other * (1.0 - other)) / effective).sqrt();
+    Some(index_of(best - other, error))
+}
+
+fn s_index_paired(rows: &[Vec<f64>], totals: &[f64]) -> Option<f64> {
+    let (first, fifth) = first_and_fifth(totals)?;
+    let differences: Vec<f64> = column(rows, first)
+        .iter()
+        .zip(column(rows, fifth))
+        .map(|(best, other)| best - other)
+        .collect();
+    let clusters: Vec<usize> = (0..differences.len()).collect();
+    let estimate = clustered_mean_interval(&differences, &clusters, 0.95).ok()?;
+    Some(index_of(mean(&differences).ok()?, estimate.standard_error))
+}
+
+fn signal_to_noise(matrix: &Matrix, totals: &[f64]) -> Option<f64> {
+    if totals.len() < 2 {
+        return None;
+    }
+    let variances: Vec<f64> = (0..matrix.versions)
+        .filter_map(|version| {
+            // The variance of one repeat of the whole suite: the mean of n independent results.
+            let single: Vec<f64> = matrix
+                .cases
+                .iter()
+                .filter_map(|case| case.tallies.get(version).copied().flatten())
+                .filter(|tally| tally.tries >= 2)
+                .map(|tally| {
+                    let (passes, tries) = (tally.passes as f64, tally.tries as f64);
+                    passes * (tries - passes) / (tries * (tries - 1.0))
+                })
+                .collect();
+            mean(&single).ok().map(|mean| mean / single.len() as f64)
+        })
+        .collect();
+    let noise = mean(&variances).ok()?.sqrt();
+    let low = totals.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (noise > 0.0).then(|| (high - low) / noise)
+}

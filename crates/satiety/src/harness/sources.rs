@@ -1,0 +1,333 @@
+//! Where the signals come from: runs, accepted baselines, gate results and auditors' verdicts, given as values.
+//!
+//! A signal without evidence is absent, never zero. Nothing here reads a store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::signals::SignalMetrics;
+use crate::bench::gate::GateVerdict;
+use crate::bench::run::BenchmarkRun;
+use crate::bench::suite::{BenchmarkSuite, Source};
+use crate::bench::summary::by_case;
+use crate::stats::mean;
+
+/// A benchmark that scores above this has hit the ceiling.
+pub const CEILING: f64 = 0.95;
+
+/// What one auditor said about one cycle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditVerdict {
+    /// The cycle, or whatever was audited together.
+    pub cycle_id: String,
+    /// Who.
+    pub auditor: String,
+    /// Whether the auditor accepts.
+    pub accepts: bool,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// What auditors agreed on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditorAgreement {
+    /// Cycles with at least two auditors.
+    pub cycles: u64,
+    /// Those in which all agreed.
+    pub unanimous: u64,
+    /// Those in which all agreed to accept; agreeing to reject is no sign of saturation.
+    pub accepting: u64,
+}
+
+/// Everything that signals are taken from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Evidence<'a> {
+    /// The suites with their newest run each.
+    pub runs: &'a [(&'a BenchmarkSuite, &'a BenchmarkRun)],
+    /// Accepted baselines, in the order in which they were accepted, of any suites.
+    pub baselines: &'a [&'a BenchmarkRun],
+    /// What the gate said about recent proposals.
+    pub gates: &'a [GateVerdict],
+    /// What auditors said in recent cycles.
+    pub audits: &'a [AuditVerdict],
+}
+
+/// The five signals, as far as there is evidence.
+pub fn collect(evidence: &Evidence<'_>) -> SignalMetrics {
+    let agreement = auditor_agreement(evidence.audits);
+    SignalMetrics {
+        benchmark_ceiling_rate: ceiling_rate(evidence.runs.iter().map(|(_, run)| *run), CEILING),
+        regression_pass_rate: regression_pass_rate(evidence.runs),
+        improvement_delta: newest_delta(evidence.baselines),
+        proposal_pass_rate: proposal_pass_rate(evidence.gates),
+        auditor_unanimous_rate: agreement.rate(),
+    }
+}
+
+/// The share of suites whose pass rate is above the ceiling. Suites that decided nothing do not count.
+pub fn ceiling_rate<'a>(runs: impl IntoIterator<Item = &'a BenchmarkRun>, ceiling: f64) -> Option<f64> {
+    let hits: Vec<f64> = runs
+        .into_iter()
+        .filter_map(|run| mean(&rates(run).into_values().collect::<Vec<_>>()).ok())
+        .map(|rate| f64::from(u8::from(rate > ceiling)))
+        .collect();
+    mean(&hits).ok()
+}
+
+/// The share of regression tests that pass in every decided repeat.
+pub fn regression_pass_rate(runs: &[(&BenchmarkSuite, &BenchmarkRun)]) -> Option<f64> {
+    let passes: Vec<f64> = runs
+        .iter()
+        .flat_map(|(suite, run)| {
+            let tests = regression_cases(suite);
+            rates(run)
+                .into_iter()
+                .filter(move |(id, _)| tests.contains(id))
+                .map(|(_, rate)| f64::from(u8::from(rate == 1.0)))
+        })
+        .collect();
+    mean(&passes).ok()
+}
+
+/// The regression tests of a suite: tagged, taken from a failure, or all of a suite whose tier is `regression`.
+pub fn regression_cases(suite: &BenchmarkSuite) -> BTreeSet<&str> {
+    let says = |word: Option<&serde_json::Value>| word.and_then(|word| word.as_str()) == Some("regression");
+    suite
+        .cases
+        .iter()
+        .filter(|case| {
+            says(suite.metadata.get("tier"))
+                || says(case.metadata.get("tier"))
+                || case.source == Source::Regression
+                || case.tags.iter().any(|tag| tag == "regression")
+        })
+        .map(|case| case.case_id.as_str())
+        .collect()
+}
+
+/// What each accepted baseline of one suite gained over the one before, on the cases that both decided and that did not
+/// change between them: adding harder cases is no loss.
+pub fn improvement_deltas(baselines: &[&BenchmarkRun]) -> Vec<f64> {
+    baselines
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [before, after] => delta(before, after),
+            _ => None,
+        })
+        .collect()
+}
+
+/// What the newest accepted baseline gained; absent when its suite had none before.
+fn newest_delta(baselines: &[&BenchmarkRun]) -> Option<f64> {
+    let (newest, earlier) = baselines.split_last()?;
+    let before = earlier.iter().rev().find(|run| run.suite_id == newest.suite_id)?;
+    delta(before, newest)
+}
+
+fn delta(before: &BenchmarkRun, after: &BenchmarkRun) -> Option<f64> {
+    let (old_hashes, new_hashes) = (hashes(before), hashes(after));
+    let old = rates(before);
+    let gains: Vec<f64> = rates(after)
+        .into_iter()
+        .filter(|(id, _)| match (old_hashes.get(id), new_hashes.get(id)) {
+            (Some(old), Some(new)) => old == new,
+            _ => true,
+        })
+        .filter_map(|(id, rate)| Some(rate - old.get(id)?))
+        .collect();
+    mean(&gains).ok()
+}
+
+/// The share of proposals that the gate let pass; what it could not decide does not count.
+pub fn proposal_pass_rate(gates: &[GateVerdict]) -> Option<f64> {
+    let passes: Vec<f64> = gates
+        .iter()
+        .filter(|verdict| **verdict != GateVerdict::Inconclusive)
+        .map(|verdict| f64::from(u8::from(*verdict == GateVerdict::Pass)))
+        .collect();
+    mean(&passes).ok()
+}
+
+/// What auditors agreed on. One auditor alone agrees with nobody; of several verdicts by one auditor the last counts.
+pub fn auditor_agreement(audits: &[AuditVerdict]) -> AuditorAgreement {
+    let mut cycles: BTreeMap<&str, BTreeMap<&str, bool>> = BTreeMap::new();
+    for audit in audits {
+        cycles
+            .entry(&audit.cycle_id)
+            .or_default()
+            .insert(&audit.auditor, audit.accepts);
+    }
+    let mut agreement = AuditorAgreement::default();
+    for verdicts in cycles.values().filter(|verdicts| verdicts.len() >= 2) {
+        agreement.cycles += 1;
+        let accepting = verdicts.values().filter(|accepts| **accepts).count();
+        agreement.accepting += u64::from(accepting == verdicts.len());
+        agreement.unanimous += u64::from(accepting == verdicts.len() || accepting == 0);
+    }
+    agreement
+}
+
+impl AuditorAgreement {
+    /// The share of cycles in which all agreed; absent without any.
+    pub fn rate(&self) -> Option<f64> {
+        (self.cycles > 0).then(|| self.unanimous as f64 / self.cycles as f64)
+    }
+}
+
+/// Pass rates of the cases that were decided.
+fn rates(run: &BenchmarkRun) -> BTreeMap<&str, f64> {
+    by_case(&run.results)
+        .into_iter()
+        .filter_map(|(id, results)| {
+            let decided: Vec<f64> = results
+                .iter()
+                .filter_map(|result| result.decided())
+                .map(|passed| f64::from(u8::from(passed)))
+                .collect();
+            Some((id, mean(&decided).ok()?))
+        })
+        .collect()
+}
+
+fn hashes(run: &BenchmarkRun) -> BTreeMap<&str, &str> {
+    run.results
+        .iter()
+        .filter_map(|result| Some((result.case_id.as_str(), result.case_hash.as_deref()?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::bench::expected::{BenchmarkExpected, Mode};
+    use crate::bench::run::{BenchmarkResult, Status};
+    use crate::bench::suite::BenchmarkCase;
+
+    fn run(suite: &str, cases: &[(&str, &str, &[bool])]) -> BenchmarkRun {
+        BenchmarkRun {
+            run_id: "run".into(),
+            suite_id: suite.into(),
+            suite_hash: None,
+            target: String::new(),
+            started_at: Timestamp::UNIX_EPOCH,
+            completed_at: None,
+            config_snapshot: BTreeMap::new(),
+            results: cases
+                .iter()
+                .flat_map(|(id, hash, passes)| {
+                    (0..).zip(*passes).map(move |(repeat, passed)| {
+                        let status = if *passed { Status::Pass } else { Status::Fail };
+                        let mut result = BenchmarkResult::new(*id, repeat, status);
+                        result.case_hash = Some((*hash).to_owned());
+                        result
+                    })
+                })
+                .collect(),
+            summary: None,
+        }
+    }
+
+    fn suite(id: &str, cases: &[(&str, &[&str])]) -> BenchmarkSuite {
+        let mut suite = BenchmarkSuite::new(id);
+        suite.cases = cases
+            .iter()
+            .map(|(id, tags)| {
+                let mut case = BenchmarkCase::new(*id, *id, BenchmarkExpected::with_value(Mode::Exact, "x"));
+                case.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+                case
+            })
+            .collect();
+        suite
+    }
+
+    #[test]
+    fn signals_from_what_was_recorded() {
+        let (first, second) = (
+            suite("a", &[("x", &["regression"]), ("y", &[])]),
+            suite("b", &[("z", &["regression"])]),
+        );
+        let perfect = run("a", &[("x", "1", &[true, true]), ("y", "1", &[true])]);
+        // Half of z's repeats: below the ceiling, and no passing regression test.
+        let flaky = run("b", &[("z", "1", &[true, false])]);
+        let earlier = run("a", &[("x", "1", &[true, false]), ("y", "0", &[false])]);
+        let audit = |cycle: &str, auditor: &str, accepts| AuditVerdict {
+            cycle_id: cycle.into(),
+            auditor: auditor.into(),
+            accepts,
+            note: String::new(),
+        };
+        let metrics = collect(&Evidence {
+            runs: &[(&first, &perfect), (&second, &flaky)],
+            baselines: &[&earlier, &flaky, &perfect],
+            gates: &[
+                GateVerdict::Pass,
+                GateVerdict::Regression,
+                GateVerdict::Inconclusive,
+                GateVerdict::Pass,
+            ],
+            audits: &[
+                audit("1", "p", true),
+                audit("1", "q", true),
+                audit("2", "p", false),
+                audit("2", "q", false),
+                audit("3", "p", true),
+                audit("3", "q", false),
+                audit("4", "p", true),
+            ],
+        });
+        assert_eq!(metrics.benchmark_ceiling_rate, Some(0.5));
+        assert_eq!(metrics.regression_pass_rate, Some(0.5));
+        // y was edited: only x counts, from one half to one.
+        assert_eq!(metrics.improvement_delta, Some(0.5));
+        assert!((metrics.proposal_pass_rate.unwrap() - 2.0 / 3.0).abs() < 1e-12);
+        assert!((metrics.auditor_unanimous_rate.unwrap() - 2.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn no_evidence_is_no_zero() {
+        assert_eq!(collect(&Evidence::default()), SignalMetrics::default());
+        let one = [AuditVerdict {
+            cycle_id: "1".into(),
+            auditor: "p".into(),
+            accepts: true,
+            note: String::new(),
+        }];
+        assert_eq!(auditor_agreement(&one).rate(), None);
+        assert_eq!(proposal_pass_rate(&[GateVerdict::Inconclusive]), None);
+    }
+
+    #[test]
+    fn rejecting_together_is_told_from_accepting_together() {
+        let audit = |auditor: &str, accepts| AuditVerdict {
+            cycle_id: "1".into(),
+            auditor: auditor.into(),
+            accepts,
+            note: String::new(),
+        };
+        let rejecting = auditor_agreement(&[audit("p", false), audit("q", false)]);
+        assert_eq!((rejecting.unanimous, rejecting.accepting), (1, 0));
+        // The last verdict of an auditor counts.
+        let changed = auditor_agreement(&[audit("p", true), audit("q", false), audit("p", false)]);
+        assert_eq!((changed.unanimous, changed.cycles), (1, 1));
+    }
+
+    #[test]
+    fn deltas_of_a_series_of_baselines() {
+        let of = |passes: usize| {
+            let cases: Vec<(&str, &str, &[bool])> = ["a", "b", "c", "d"]
+                .iter()
+                .enumerate()
+                .map(|(index, id)| (*id, "1", if index < passes { &[true][..] } else { &[false][..] }))
+                .collect();
+            run("s", &cases)
+        };
+        let series = [of(1), of(3), of(3), of(4)];
+        let deltas = improvement_deltas(&series.iter().collect::<Vec<_>>());
+        assert_eq!(deltas, [0.5, 0.0, 0.25]);
+    }
+}
