@@ -39,13 +39,16 @@ struct Arguments {
     worker: bool,
 }
 
+/// Makes the command for a suite in a fresh folder.
+type Start = Box<dyn Fn(&Path, &Path) -> Result<Command>>;
+
 /// One way to run a suite.
 struct Way {
     name: &'static str,
     /// The largest suite it is given, so that the slow ones end.
     most: usize,
     /// The command for a suite in a fresh folder.
-    command: Box<dyn Fn(&Path, &Path) -> Result<Command>>,
+    command: Start,
     /// Whether the output says that so many results are there and so many passed.
     is_right: fn(&str, usize, usize) -> bool,
     ours: bool,
@@ -73,7 +76,7 @@ fn main() -> Result<()> {
         "{} is not there: cargo build --release",
         satiety.display()
     );
-    let ways = ways(&arguments, &satiety, &own)?;
+    let ways = ways(&arguments, &satiety, &own);
     let scratch = tempfile::tempdir()?;
     println!(
         "{:<28} {:>8} {:>10} {:>12} {:>12} {:>9}",
@@ -120,7 +123,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Result<Vec<Way>> {
+fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Way> {
     let says = |text: &str, cases: usize, passed: usize| {
         text.contains(&format!("passed: {passed} of {cases} results"))
     };
@@ -216,7 +219,7 @@ fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Result<Vec<Way>> {
             ours: false,
         }),
     }
-    Ok(ways)
+    ways
 }
 
 fn has(python: &Path, module: &str) -> bool {

@@ -101,7 +101,7 @@ impl Engine {
                 hint: "compare runs of one suite; `satiety bench ablation` compares variants".into(),
             });
         }
-        let report = bench::compare(&baseline, &candidate, &request.policy).map_err(EngineError::Figures)?;
+        let report = judge(&baseline, &candidate, &request.policy)?;
         let accepted = if request.record {
             let store = self.store().await?;
             keep_gate(store, &candidate.suite_id, &report, request.accept_regression).await?
@@ -185,6 +185,43 @@ pub(super) async fn baseline_of(
         return Ok(None);
     };
     engine.find_run(&row.run_id, Detail::Figures).await.map(Some)
+}
+
+/// Compares a run with a baseline. Times of another machine say nothing about the target, so they are left out.
+pub(super) fn judge(
+    baseline: &BenchmarkRun,
+    candidate: &BenchmarkRun,
+    policy: &GatePolicy,
+) -> Result<GateReport, EngineError> {
+    let machine = |run: &BenchmarkRun| {
+        run.config_snapshot
+            .get(MACHINE)
+            .cloned()
+            .filter(|id| !id.is_null())
+    };
+    let same = machine(baseline).is_some() && machine(baseline) == machine(candidate);
+    let mut policy = policy.clone();
+    if !same {
+        policy.latency_increase = f64::INFINITY;
+    }
+    let mut report = bench::compare(baseline, candidate, &policy).map_err(EngineError::Figures)?;
+    if !same && report.latency.take().is_some() {
+        report
+            .reasons
+            .push("times were measured on other machines and are not compared".into());
+    }
+    Ok(report)
+}
+
+/// What tells machines apart in a run's configuration: a hash, because a baseline is committed and read by others.
+pub(super) const MACHINE: &str = "machine";
+
+/// This machine, where it can be told from others.
+pub(super) fn this_machine() -> Option<String> {
+    let id = fs_err::read_to_string("/etc/machine-id").ok()?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let hash = blake3::hash(format!("satiety machine {} {cores}", id.trim()).as_bytes());
+    Some(hash.to_hex().chars().take(16).collect())
 }
 
 /// Keeps what a gate said; an override is kept with it when there was something to override.

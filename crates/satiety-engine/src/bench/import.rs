@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use satiety::bench::{
     BenchmarkRun, BenchmarkSuite, ImportReport, InspectOptions, Named, SuiteError, check_suite, content_hash,
-    import_promptfoo, read_inspect_log, read_inspect_members, summarize,
+    import_promptfoo, leading, read_inspect_log, read_inspect_members, summarize,
 };
 use satiety_store::bench::BenchRunRow;
 use serde::Serialize;
@@ -142,7 +142,7 @@ impl Engine {
             .await?;
         let rows: Vec<_> = rows.into_values().collect();
         store.put_bench_results(&run.run_id, &rows).await?;
-        let summary = summarize(&run.results);
+        let summary = summarize(leading(&run.results));
         if let Some(ended) = run.completed_at {
             let value = serde_json::to_value(&summary)?;
             store

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use satiety::bench::judge::{Calibration, calibrate};
 use satiety::bench::{
     Answers, BenchmarkCase, BenchmarkResult, BenchmarkRun, ErrorOwner, Mode, Observed, Status, assess,
-    case_hash, summarize,
+    case_hash, leading, summarize,
 };
 use satiety_store::Store;
 use serde::{Deserialize, Serialize};
@@ -217,7 +217,7 @@ impl Labelling {
 
     /// The figures in the store are those of the results, also after a label.
     async fn refresh(&mut self) -> Result<(), EngineError> {
-        let summary = summarize(&self.run.results);
+        let summary = summarize(leading(&self.run.results));
         // The results of an ablation are several systems'; one rate of all of them would say nothing.
         let of_one_system = !self.run.config_snapshot.contains_key("ablation");
         if let Some(ended) = self.run.completed_at.filter(|_| of_one_system) {
@@ -241,7 +241,7 @@ impl Labelling {
             .run
             .summary
             .clone()
-            .unwrap_or_else(|| summarize(&self.run.results));
+            .unwrap_or_else(|| summarize(leading(&self.run.results)));
         let results = self.run.results.iter();
         let pairs: Vec<(bool, bool)> = results
             .clone()

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use satiety::bench::{
     BenchmarkResult, BenchmarkRun, BenchmarkSuite, BenchmarkSummary, Design, GatePolicy, PowerStatement,
-    Sequential, SequentialSettings, Status, WITH_SKILL, WITHOUT_SKILL, noise_of, statement, suite_hash_of,
-    summarize,
+    Sequential, SequentialSettings, Status, WITH_SKILL, WITHOUT_SKILL, leading, noise_of, statement,
+    suite_hash_of, summarize,
 };
 use satiety::{bench, ids};
 use satiety_models::http::ApiKey;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::cache::target_hash;
-use super::comparing::{Override, baseline_of, keep_gate};
+use super::comparing::{MACHINE, Override, baseline_of, judge, keep_gate, this_machine};
 use super::judging::Judges;
 use super::limits::{Gate, Limits};
 use super::plan::{Described, Selection, fence, jobs, target};
@@ -233,7 +233,7 @@ impl Engine {
             run,
         };
         if let (Some(policy), Some(baseline), true) = (&request.gate, &baseline, complete) {
-            let report = bench::compare(baseline, &ran.run, policy).map_err(EngineError::Figures)?;
+            let report = judge(baseline, &ran.run, policy)?;
             ran.accepted = keep_gate(
                 &store,
                 &ran.run.suite_id,
@@ -414,6 +414,7 @@ fn snapshot(
         "cases": request.cases,
         "tags": request.tags,
         "limits": request.limits,
+        MACHINE: this_machine(),
     });
     match value {
         Value::Object(map) => map,
@@ -488,7 +489,7 @@ fn power(
     let of = |case| u64::from(repeats.unwrap_or_else(|| suite.repeats_of(case)).max(1));
     let total: u64 = suite.cases.iter().map(of).sum();
     let mut design = Design::new(cases, (total / cases.max(1)).max(1));
-    let known = baseline.and_then(|run| noise_of(&summarize(&run.results).per_case));
+    let known = baseline.and_then(|run| noise_of(&summarize(leading(&run.results)).per_case));
     if let Some(noise) = known {
         design.noise = noise;
     }
@@ -501,7 +502,7 @@ async fn finish(
     results: Vec<BenchmarkResult>,
     complete: bool,
 ) -> Result<BenchmarkRun, EngineError> {
-    let summary = summarize(&results);
+    let summary = summarize(leading(&results));
     let completed_at = now_micros();
     if complete {
         store

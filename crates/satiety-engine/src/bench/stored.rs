@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use satiety::bench::{BenchmarkResult, BenchmarkRun, BenchmarkSummary, summarize};
+use satiety::bench::{BenchmarkResult, BenchmarkRun, BenchmarkSummary, leading, summarize};
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use serde::Serialize;
@@ -119,7 +119,7 @@ pub(super) async fn load(
         started_at: time(row.started_at),
         completed_at: row.completed_at.map(time),
         config_snapshot: snapshot.into_iter().collect(),
-        summary: Some(summarize(&results)),
+        summary: Some(summarize(leading(&results))),
         results,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use satiety::bench::{
     AblationReport, AblationVerdict, BenchmarkResult, BenchmarkRun, BenchmarkSummary, CaseSummary, Direction,
-    GateReport, GateVerdict, MetricReport, Status, VariantReport, summarize,
+    GateReport, GateVerdict, MetricReport, Status, VariantReport, leading, summarize,
 };
 use satiety::stats::wilson;
 
@@ -74,7 +74,7 @@ pub fn bench_ablation(report: &AblationReport, component: Option<&str>) -> Strin
 }
 
 fn run_section(run: &BenchmarkRun) -> Html {
-    let summary = summarize(&run.results);
+    let summary = summarize(leading(&run.results));
     let mut parts = vec![
         paragraph(&format!(
             "Run {} against {}, begun {}{}.",
@@ -271,7 +271,10 @@ fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &Benchmar
             )
         },
     );
-    let (before, now) = (summarize(&baseline.results), summarize(&candidate.results));
+    let (before, now) = (
+        summarize(leading(&baseline.results)),
+        summarize(leading(&candidate.results)),
+    );
     let mut parts = vec![verdict(class, word, &sentence), list(&report.reasons)];
     parts.push(figures(&[("baseline", &before), ("candidate", &now)]));
     parts.push(paragraph(&format!(

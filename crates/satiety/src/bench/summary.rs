@@ -110,6 +110,17 @@ pub fn by_case<'a>(
     groups
 }
 
+/// The results that a run is about. A run of several variants is about the one with the skill, or about the first by
+/// name: variants are different systems, and counting them as repeats of one would call it flaky.
+pub fn leading(results: &[BenchmarkResult]) -> Vec<&BenchmarkResult> {
+    let variants: std::collections::BTreeSet<Option<&str>> =
+        results.iter().map(|result| result.variant.as_deref()).collect();
+    let with_skill = Some(super::skill::WITH_SKILL);
+    let chosen = variants.get(&with_skill).or(variants.first());
+    let of_chosen = |result: &&BenchmarkResult| Some(&result.variant.as_deref()) == chosen;
+    results.iter().filter(of_chosen).collect()
+}
+
 /// The figures of some results: those of a run, or of one variant of it.
 pub fn summarize<'a>(results: impl IntoIterator<Item = &'a BenchmarkResult>) -> BenchmarkSummary {
     let results: Vec<&BenchmarkResult> = results.into_iter().collect();
@@ -291,6 +302,27 @@ mod tests {
                     .map(move |(repeat, &status)| BenchmarkResult::new(*id, repeat, status))
             })
             .collect()
+    }
+
+    #[test]
+    fn variants_are_not_repeats() {
+        let result = |variant: Option<&str>, status| BenchmarkResult {
+            variant: variant.map(Into::into),
+            ..BenchmarkResult::new("a", 0, status)
+        };
+        let both = [
+            result(Some("without_skill"), Status::Fail),
+            result(Some("with_skill"), Status::Pass),
+        ];
+        let summary = summarize(leading(&both));
+        assert_eq!(
+            (summary.pass_rate, summary.flaky.len(), summary.cases),
+            (Some(1.0), 0, 1)
+        );
+        let named = [result(Some("b"), Status::Pass), result(Some("a"), Status::Fail)];
+        assert_eq!(summarize(leading(&named)).pass_rate, Some(0.0));
+        assert_eq!(leading(&[result(None, Status::Pass)]).len(), 1);
+        assert!(leading(&[]).is_empty());
     }
 
     #[test]

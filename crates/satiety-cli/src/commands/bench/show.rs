@@ -7,7 +7,7 @@ use owo_colors::OwoColorize;
 use satiety::bench::report::{gate_markdown, run_markdown};
 use satiety::bench::{
     AblationVerdict, BenchmarkResult, BenchmarkRun, BenchmarkSummary, GateReport, GateVerdict,
-    PowerStatement, Status, ablation_markdown, summarize,
+    PowerStatement, Status, ablation_markdown, leading, summarize,
 };
 use satiety_engine::bench::suites::SuiteList;
 use satiety_engine::bench::{Ablated, Accepted, BenchRan, ComparedRuns, ListedRun};
@@ -28,7 +28,7 @@ pub(super) struct Shown(pub(super) BenchmarkRun);
 
 impl Render for Shown {
     fn human(&self) -> String {
-        let summary = summarize(&self.0.results);
+        let summary = summarize(leading(&self.0.results));
         let mut text = heading(&self.0);
         let _ = write!(text, "\n{}", figures(&summary));
         failures(&mut text, &self.0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use satiety::bench::{BenchmarkRun, CaseSummary, summarize};
+use satiety::bench::{BenchmarkRun, CaseSummary, leading, summarize};
 use satiety_engine::bench::ComparedRuns;
 use serde::Serialize;
 
@@ -54,8 +54,8 @@ pub(super) fn results<'a>(runs: impl IntoIterator<Item = &'a BenchmarkRun>) -> S
 
 /// A row for every case of either run.
 pub(super) fn comparison(compared: &ComparedRuns) -> String {
-    let before = summarize(&compared.runs.0.results).per_case;
-    let now = summarize(&compared.runs.1.results).per_case;
+    let before = summarize(leading(&compared.runs.0.results)).per_case;
+    let now = summarize(leading(&compared.runs.1.results)).per_case;
     let mut cases: BTreeMap<&str, (Option<&CaseSummary>, Option<&CaseSummary>)> = BTreeMap::new();
     for case in &before {
         cases.entry(&case.case_id).or_default().0 = Some(case);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stratified::Stratum;
 use crate::bench::run::{BenchmarkResult, ErrorOwner, Status};
-use crate::bench::summary::by_case;
+use crate::bench::summary::{by_case, leading};
 
 /// Passes among tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,7 +160,7 @@ fn hashes<'a>(results: &[&'a BenchmarkResult]) -> BTreeSet<&'a str> {
 
 /// Pairs the cases of two runs.
 pub(super) fn pair_up<'a>(before: &'a [BenchmarkResult], now: &'a [BenchmarkResult]) -> Paired<'a> {
-    let (before, mut now) = (by_case(before), by_case(now));
+    let (before, mut now) = (by_case(leading(before)), by_case(leading(now)));
     let mut paired = Paired {
         pairs: Vec::new(),
         changes: Vec::new(),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::bench::gate::{GateReport, GateVerdict};
 use crate::bench::run::BenchmarkRun;
-use crate::bench::summary::{BenchmarkSummary, summarize};
+use crate::bench::summary::{BenchmarkSummary, leading, summarize};
 
 type Figure = (&'static str, &'static str, fn(&BenchmarkSummary) -> Option<f64>);
 
@@ -39,7 +39,10 @@ const FIGURES: [Figure; 8] = [
 
 /// Runs with their verdicts, where there are any. Each pair of suite and target should occur once.
 pub fn prometheus_text(runs: &[(&BenchmarkRun, Option<&GateReport>)]) -> String {
-    let summaries: Vec<BenchmarkSummary> = runs.iter().map(|(run, _)| summarize(&run.results)).collect();
+    let summaries: Vec<BenchmarkSummary> = runs
+        .iter()
+        .map(|(run, _)| summarize(leading(&run.results)))
+        .collect();
     let mut out = String::new();
     // Writing to a string cannot fail.
     for (name, help, value) in FIGURES {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::bench::gate::{GateReport, GateVerdict};
 use crate::bench::markdown::cell;
 use crate::bench::run::{BenchmarkRun, Status};
-use crate::bench::summary::{BenchmarkSummary, summarize};
+use crate::bench::summary::{BenchmarkSummary, leading, summarize};
 
 /// How many changed cases are listed before the rest is only counted.
 const MOST_ROWS: usize = 50;
@@ -23,7 +23,10 @@ pub fn gate_markdown(report: &GateReport, baseline: &BenchmarkRun, candidate: &B
     for reason in &report.reasons {
         let _ = writeln!(out, "- {}", cell(reason));
     }
-    let (before, now) = (summarize(&baseline.results), summarize(&candidate.results));
+    let (before, now) = (
+        summarize(leading(&baseline.results)),
+        summarize(leading(&candidate.results)),
+    );
     let _ = writeln!(
         out,
         "\n| | baseline `{}` | candidate `{}` |\n|---|---|---|",
@@ -62,7 +65,7 @@ pub fn gate_markdown(report: &GateReport, baseline: &BenchmarkRun, candidate: &B
 
 /// A run by itself.
 pub fn run_markdown(run: &BenchmarkRun) -> String {
-    let summary = summarize(&run.results);
+    let summary = summarize(leading(&run.results));
     let mut out = String::new();
     let _ = writeln!(
         out,
