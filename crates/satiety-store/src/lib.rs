@@ -10,7 +10,7 @@
 //! | [`records`] | JSON documents under namespaced keys |
 //! | [`conversations`] | conversations, their rounds and verdicts |
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
-//! | [`bench`] | benchmark runs, baselines, gates, ablations |
+//! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
