@@ -12,8 +12,9 @@
 //! | how saturated, measured? | [`measured`] |
 //! | is it consistent, what follows? | [`cycles`] |
 //! | what is the harness, is a new one at least as rigorous? | [`manifest`] |
-//! | what is research told? | [`brief`] |
-//! | how does it change, who agreed? | [`expansion`], [`proposal`], [`approval`] |
+//! | what does it demand beside its cases? | [`rules`] |
+//! | what is research told, what can be tightened by rule? | [`brief`], [`harder`] |
+//! | how does it change, who agreed? | [`expansion`], [`proposal`], [`amend`], [`approval`] |
 //! | what happened, and is the record whole? | [`ledger`] |
 
 #![expect(
@@ -21,20 +22,24 @@
     reason = "rates of exactly 0 or 1 and unchanged thresholds mean something of their own"
 )]
 
+pub mod amend;
 pub mod approval;
 pub mod brief;
 pub mod cycles;
 pub mod expansion;
+pub mod harder;
 pub mod ledger;
 pub mod literal;
 pub mod manifest;
 pub mod measured;
 pub mod proposal;
+pub mod rules;
 pub mod signals;
 #[cfg(test)]
 mod simulation_tests;
 pub mod sources;
 
+pub use amend::{AmendError, Amended, amend};
 pub use approval::{Approval, ApprovalError, ApproverKey, KeyRing, Statement};
 pub use cycles::{
     Action, Aggregate, Consistency, ConsistencyThresholds, CycleError, CycleSnapshot, Driver, Urgency,
@@ -44,4 +49,5 @@ pub use ledger::{Anchor, BrokenAt, Entry, verify_anchored, verify_chain};
 pub use manifest::{Change, Manifest, ManifestError, Rigor, RigorDiff, compare};
 pub use measured::{Matrix, MeasureError, MeasureSettings, Measured, Verdict, measure};
 pub use proposal::{Author, CaseRef, ExpansionProposals, Proposal, ProposalError};
+pub use rules::{FileHashes, Rules};
 pub use signals::{Level, SignalError, SignalMetrics, SignalScore, SignalSettings, score};

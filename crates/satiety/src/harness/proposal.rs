@@ -21,6 +21,9 @@ pub struct ExpansionProposals {
     pub new_benchmarks: Vec<NewBenchmark>,
     /// New cases of suites that are there.
     pub new_edge_cases: Vec<NewEdgeCase>,
+    /// Broken cases to be taken out, each with a new case in its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retirements: Vec<RetireCase>,
 }
 
 /// A threshold to tighten.
@@ -73,6 +76,22 @@ pub struct NewEdgeCase {
     /// The case, where it is written already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<BenchmarkCase>,
+}
+
+/// A broken case to be taken out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetireCase {
+    /// Its suite.
+    pub suite: String,
+    /// The case.
+    pub case_id: String,
+    /// What is broken about it.
+    pub reason: String,
+    /// Who looked at it.
+    pub audited_by: String,
+    /// What takes its place.
+    pub replacement: BenchmarkCase,
 }
 
 /// Who proposes.

@@ -1,0 +1,122 @@
+//! What a harness demands beside its cases: thresholds, gates, judges, levels, and the record of retired cases. In a
+//! repository this is the file `harness.toml`; together with the suites it is the [`Manifest`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{JudgeEntry, Manifest, ManifestError, Retirement, Threshold};
+use crate::bench::gate::GatePolicy;
+use crate::bench::suite::BenchmarkSuite;
+use crate::bench::summary::BenchmarkSummary;
+
+/// Hashes of file contents, by suite and by the name that cases use.
+pub type FileHashes = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Everything that is not a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rules {
+    /// The level at which an improvement counts as shown.
+    pub alpha: f64,
+    /// The least agreement with its predecessor that a new judge needs.
+    pub judge_agreement: f64,
+    /// `suite/figure` → what must be reached.
+    pub thresholds: BTreeMap<String, Threshold>,
+    /// Regression gates by name.
+    pub gates: BTreeMap<String, GatePolicy>,
+    /// Judges by name.
+    pub judges: BTreeMap<String, JudgeEntry>,
+    /// Cases that were taken out, by content hash.
+    pub retired: BTreeMap<String, Retirement>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            alpha: 0.05,
+            judge_agreement: 0.9,
+            thresholds: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            judges: BTreeMap::new(),
+            retired: BTreeMap::new(),
+        }
+    }
+}
+
+impl Rules {
+    /// The harness of these rules and suites, checked.
+    pub fn manifest(&self, suites: &[BenchmarkSuite], files: &FileHashes) -> Result<Manifest, ManifestError> {
+        let manifest = Manifest {
+            alpha: self.alpha,
+            judge_agreement: self.judge_agreement,
+            thresholds: self.thresholds.clone(),
+            gates: self.gates.clone(),
+            judges: self.judges.clone(),
+            retired: self.retired.clone(),
+            ..Manifest::of_suites(suites, files)?
+        };
+        manifest.check()?;
+        Ok(manifest)
+    }
+}
+
+/// The figures of a run that a threshold can be about.
+pub const FIGURES: [&str; 7] = [
+    "pass_rate",
+    "mean_score",
+    "mean_quality_score",
+    "mean_latency_ms",
+    "p95_latency_ms",
+    "total_token_cost",
+    "total_cost_usd",
+];
+
+/// One of the [`FIGURES`] of a run; absent when it was not measured or there is none of that name.
+pub fn figure(summary: &BenchmarkSummary, name: &str) -> Option<f64> {
+    match name {
+        "pass_rate" => summary.pass_rate,
+        "mean_score" => summary.mean_score,
+        "mean_quality_score" => summary.mean_quality_score,
+        "mean_latency_ms" => summary.mean_latency_ms,
+        "p95_latency_ms" => summary.p95_latency_ms,
+        "total_token_cost" => Some(summary.total_token_cost as f64),
+        "total_cost_usd" => summary.total_cost_usd,
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::summary::summarize;
+
+    #[test]
+    fn rules_are_part_of_the_version() {
+        let suites = [BenchmarkSuite::new("s")];
+        let plain = Rules::default().manifest(&suites, &FileHashes::new()).unwrap();
+        assert_eq!(plain, Manifest::of_suites(&suites, &FileHashes::new()).unwrap());
+        let strict = Rules {
+            alpha: 0.01,
+            ..Rules::default()
+        };
+        let strict = strict.manifest(&suites, &FileHashes::new()).unwrap();
+        assert_ne!(strict.version(), plain.version());
+        let wrong = Rules {
+            alpha: 0.0,
+            ..Rules::default()
+        };
+        assert!(wrong.manifest(&suites, &FileHashes::new()).is_err());
+    }
+
+    #[test]
+    fn every_figure_has_a_place() {
+        let empty = summarize([]);
+        for name in FIGURES {
+            // What was not measured is absent; tokens are counted and may be none.
+            let expected = (name == "total_token_cost").then_some(0.0);
+            assert_eq!(figure(&empty, name), expected, "{name}");
+        }
+        assert_eq!(figure(&empty, "beauty"), None);
+    }
+}
