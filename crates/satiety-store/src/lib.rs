@@ -11,6 +11,7 @@
 //! | [`conversations`] | conversations, their rounds and verdicts |
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
+//! | [`mod@harness`] | the harness's chained log, versions and audits |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -19,6 +20,7 @@ pub mod conversations;
 mod error;
 pub mod evaluation;
 mod group_commit;
+pub mod harness;
 pub mod journal;
 mod migrate;
 mod pool;

@@ -344,6 +344,53 @@ pub const TABLES: &[Table] = &[
         children: &[],
         since: 4,
     },
+    Table {
+        name: "harness_ledger",
+        columns: &[
+            integer("seq"),
+            text("prev"),
+            text("at"),
+            text("kind"),
+            text("body"),
+            text("hash"),
+        ],
+        key: &["seq"],
+        // A chain with a part cut out is broken: it stays.
+        age: None,
+        keep: None,
+        children: &[],
+        since: 5,
+    },
+    Table {
+        name: "harness_versions",
+        columns: &[
+            text("version"),
+            text("manifest"),
+            optional(text("files")),
+            integer("created_at"),
+        ],
+        key: &["version"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: 5,
+    },
+    Table {
+        name: "harness_audits",
+        columns: &[
+            text("audit_id"),
+            text("cycle_id"),
+            text("auditor"),
+            boolean("accepts"),
+            text("note"),
+            integer("at"),
+        ],
+        key: &["audit_id"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: 5,
+    },
 ];
 
 impl Table {

@@ -10,6 +10,7 @@
 mod conformance;
 mod durability;
 mod faults;
+mod harness;
 mod migrations;
 mod retention;
 mod sharing;

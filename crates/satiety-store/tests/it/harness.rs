@@ -1,0 +1,110 @@
+//! The harness's log: all of an event or nothing, one writer's or the other's, on both engines.
+
+use satiety_store::Store;
+use satiety_store::harness::{AuditRow, HarnessChange, LedgerRow, RecordChange, VersionRow};
+use serde_json::json;
+
+use crate::support::on_both_engines;
+
+fn entry(seq: i64, hash: &str) -> LedgerRow {
+    LedgerRow {
+        seq,
+        prev: format!("before {seq}"),
+        at: "2026-01-02T03:04:05.123456789Z".into(),
+        kind: "cycle".into(),
+        body: r#"{"score":0.30000000000000004,"text":"a \u0000 in it"}"#.into(),
+        hash: hash.into(),
+    }
+}
+
+fn change(entries: &[(i64, &str)], value: u32) -> HarnessChange {
+    HarnessChange {
+        entries: entries.iter().map(|(seq, hash)| entry(*seq, hash)).collect(),
+        records: vec![RecordChange {
+            key: "eval-harness/saturation/aggregate".into(),
+            schema_version: "1.0".into(),
+            body: json!({"value": value}),
+            expires_at: None,
+        }],
+        versions: Vec::new(),
+    }
+}
+
+/// A row in every table.
+pub(crate) async fn fill(store: &Store) {
+    let mut first = change(&[(0, "a"), (1, "b")], 1);
+    first.versions.push(VersionRow {
+        version: "v1".into(),
+        manifest: json!({"alpha": 0.1 + 0.2}),
+        files: None,
+    });
+    assert!(store.commit_harness(&first).await.unwrap());
+    let audit = AuditRow {
+        audit_id: "audit-1".into(),
+        cycle_id: "cycle-1".into(),
+        auditor: "anna".into(),
+        accepts: true,
+        note: "fine\0".into(),
+        at: 7,
+    };
+    store.put_harness_audit(&audit).await.unwrap();
+}
+
+on_both_engines! {
+    async fn an_event_is_written_whole_or_not_at_all(fixture: Fixture) {
+        let store = fixture.open().await;
+        fill(&store).await;
+        let seen = async || {
+            let aggregate = store.record("eval-harness/saturation/aggregate").await.unwrap().unwrap();
+            (store.harness_ledger(0, 100).await.unwrap().len(), aggregate.body["value"].as_u64().unwrap())
+        };
+        // Somebody else wrote entry 1 meanwhile: nothing of this is written, not even entry 2.
+        assert!(!store.commit_harness(&change(&[(1, "x"), (2, "y")], 2)).await.unwrap());
+        assert_eq!(seen().await, (2, 1));
+        // The same again, as after a lost connection, is no conflict and writes no entry twice.
+        assert!(store.commit_harness(&change(&[(0, "a"), (1, "b")], 3)).await.unwrap());
+        assert_eq!(seen().await, (2, 3));
+        assert!(store.commit_harness(&change(&[(2, "c")], 4)).await.unwrap());
+        assert_eq!(seen().await, (3, 4));
+        assert_eq!(store.harness_ledger(1, 1).await.unwrap(), [entry(1, "b")]);
+    }
+}
+
+on_both_engines! {
+    async fn of_many_writers_of_one_entry_one_wins(fixture: Fixture) {
+        let stores = [fixture.open().await, fixture.open().await, fixture.open().await, fixture.open().await];
+        let tasks: Vec<_> = (0..16u32)
+            .map(|task| {
+                let store = stores[task as usize % 4].clone();
+                tokio::spawn(async move {
+                    store.commit_harness(&change(&[(0, &format!("h{task}"))], task)).await.unwrap()
+                })
+            })
+            .collect();
+        let mut won = 0;
+        for task in tasks {
+            won += u32::from(task.await.unwrap());
+        }
+        assert_eq!(won, 1);
+        let [only] = &stores[0].harness_ledger(0, 100).await.unwrap()[..] else { panic!("one entry") };
+        let kept = stores[0].record("eval-harness/saturation/aggregate").await.unwrap().unwrap();
+        assert_eq!(only.hash, format!("h{}", kept.body["value"]));
+    }
+}
+
+on_both_engines! {
+    async fn a_version_keeps_what_it_is_and_gets_its_files_once(fixture: Fixture) {
+        let store = fixture.open().await;
+        let put = async |seq: i64, manifest: serde_json::Value, files: Option<serde_json::Value>| {
+            let mut change = change(&[(seq, &format!("h{seq}"))], 0);
+            change.versions.push(VersionRow { version: "v".into(), manifest, files });
+            assert!(store.commit_harness(&change).await.unwrap());
+            store.harness_version("v").await.unwrap().unwrap()
+        };
+        assert_eq!(put(0, json!({"a": 1}), None).await.files, None);
+        assert_eq!(put(1, json!({"a": 2}), Some(json!({"f": "1"}))).await.files, Some(json!({"f": "1"})));
+        let last = put(2, json!({"a": 3}), Some(json!({"f": "2"}))).await;
+        assert_eq!((last.manifest, last.files), (json!({"a": 1}), Some(json!({"f": "1"}))));
+        assert_eq!(store.harness_version("w").await.unwrap(), None);
+    }
+}
