@@ -44,6 +44,7 @@ impl Failure {
         match self {
             Self::BadInput { .. } => Exit::BadInput,
             Self::Engine(error) if error.fault() == Fault::Request => Exit::BadInput,
+            Self::Engine(error) if error.fault() == Fault::Refused => Exit::GateSaysNo,
             Self::BrokenPipe => Exit::Done,
             Self::Engine(_) | Self::Environment { .. } => Exit::Environment,
         }

@@ -15,6 +15,8 @@ use crate::bench::target::OpenError;
 pub enum Fault {
     /// What was asked cannot be done as asked.
     Request,
+    /// It was understood and is not allowed: a weakening, a missing signature, a record that was tampered with.
+    Refused,
     /// The store, the network, a model or the file system failed.
     Environment,
 }
@@ -26,6 +28,9 @@ pub enum EngineError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The eval harness.
+    #[error(transparent)]
+    Harness(#[from] crate::harness::HarnessError),
     /// A sentence model.
     #[error(transparent)]
     Model(#[from] EmbedError),
@@ -213,6 +218,7 @@ impl EngineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => error.hint(),
+            Self::Harness(error) => error.hint(),
             Self::Model(error) => Some(match error {
                 EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
                 EmbedError::NotThere { .. } => return None,
@@ -291,6 +297,7 @@ impl EngineError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Store(error) if error.is_bad_input() => Fault::Request,
+            Self::Harness(error) => error.fault(),
             Self::File {
                 action: "read",
                 cause,

@@ -9,6 +9,8 @@ pub mod dialogue;
 pub mod doctor;
 mod error;
 mod extraction;
+pub mod harness;
+mod hooks;
 mod meaning;
 pub mod models;
 pub mod retrieval;
@@ -16,6 +18,7 @@ pub mod sweep;
 pub mod watch;
 
 pub use error::{EngineError, Fault};
+pub use hooks::Alert;
 pub use satiety_store::StoreUrl;
 
 use std::path::PathBuf;

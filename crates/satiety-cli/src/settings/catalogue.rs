@@ -93,6 +93,43 @@ pub(crate) const KEYS: &[Key] = &[
                 stays what it was.",
     },
     Key {
+        name: "harness.folder",
+        takes: Takes::Text,
+        default: ".",
+        flag: Some("--harness"),
+        about: "The folder with the suites of the eval harness and `harness.toml`.",
+    },
+    Key {
+        name: "harness.record",
+        takes: Takes::Boolean,
+        default: "false",
+        flag: None,
+        about: "Whether `bench run --gate` records a cycle of the harness when it is done.",
+    },
+    Key {
+        name: "harness.driver",
+        takes: Takes::OneOf(&["measured", "signals"]),
+        default: "measured",
+        flag: None,
+        about: "Which score the window of cycles follows: the measured probability that an improvement would go \
+                unseen, or the specification's five signals.",
+    },
+    Key {
+        name: "harness.notify_command",
+        takes: Takes::Text,
+        default: "none",
+        flag: None,
+        about: "A shell command that is run when a cycle asks for a review or opens an expansion, with what happened \
+                as JSON on its standard input; or `none`.",
+    },
+    Key {
+        name: "harness.notify_webhook",
+        takes: Takes::Text,
+        default: "none",
+        flag: None,
+        about: "An address that the same is posted to; or `none`.",
+    },
+    Key {
         name: "output.format",
         takes: Takes::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",

@@ -10,6 +10,9 @@ use super::catalogue::{KEYS, Key, nearest};
 use super::{Origin, Value, set};
 use crate::failure::Failure;
 
+/// Lists that the harness reads by itself, from the file beside its suites.
+const KEYRING: [&str; 2] = ["harness.approvers", "harness.agent_keys"];
+
 /// The settings of a file.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Value>, Failure> {
     let text = fs_err::read_to_string(path).map_err(|error| Failure::environment(error.to_string(), None))?;
@@ -47,6 +50,10 @@ fn collect(
             && is_section(&full)
         {
             collect(path, text, &full, inner, values)?;
+            continue;
+        }
+        // Who may approve stands in the repository's file alone: it is no setting, so no variable or flag can change it.
+        if KEYRING.contains(&full.as_str()) {
             continue;
         }
         let Some(key) = Key::named(&full) else {

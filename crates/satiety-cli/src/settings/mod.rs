@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anstream::ColorChoice;
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
-use satiety_engine::StoreUrl;
-use satiety_engine::bench::Alert;
+use satiety::harness::Driver;
+use satiety_engine::{Alert, StoreUrl};
 use serde::Serialize;
 
 use crate::args::{Cli, ColorWhen, Command, Global};
@@ -86,6 +86,7 @@ pub(crate) struct Settings {
     pub(crate) profile: String,
     pub(crate) record: bool,
     pub(crate) alert: Alert,
+    pub(crate) harness: HarnessSettings,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -96,6 +97,14 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
     /// Environment variables that look like settings and are none.
     strangers: Vec<String>,
+}
+
+/// What `satiety harness` goes by.
+pub(crate) struct HarnessSettings {
+    pub(crate) folder: PathBuf,
+    pub(crate) record: bool,
+    pub(crate) driver: Driver,
+    pub(crate) notify: Alert,
 }
 
 /// Secrets of providers. They come from the environment alone and are in no listing.
@@ -184,6 +193,19 @@ fn understand(
             command: unless_none("bench.alert_command"),
             webhook: unless_none("bench.alert_webhook"),
             limit: None,
+        },
+        harness: HarnessSettings {
+            folder: text("harness.folder").into(),
+            record: text("harness.record") == "true",
+            driver: match text("harness.driver") {
+                "signals" => Driver::Signals,
+                _ => Driver::Measured,
+            },
+            notify: Alert {
+                command: unless_none("harness.notify_command"),
+                webhook: unless_none("harness.notify_webhook"),
+                limit: None,
+            },
         },
         format: match text("output.format") {
             "json" => Format::Json,

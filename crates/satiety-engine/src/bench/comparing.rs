@@ -188,7 +188,7 @@ pub(super) async fn baseline_of(
 }
 
 /// Compares a run with a baseline. Times of another machine say nothing about the target, so they are left out.
-pub(super) fn judge(
+pub(crate) fn judge(
     baseline: &BenchmarkRun,
     candidate: &BenchmarkRun,
     policy: &GatePolicy,

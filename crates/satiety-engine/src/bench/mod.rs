@@ -15,12 +15,12 @@ mod response_cache;
 mod runner;
 mod running;
 pub mod sandbox;
-mod stored;
+pub(crate) mod stored;
 pub mod suites;
 pub mod target;
 
 pub use ablation::{Ablated, AblationRequest};
-pub use alerts::Alert;
+pub(crate) use comparing::judge;
 pub use comparing::{AcceptRequest, Accepted, CompareRunsRequest, ComparedRuns, Override};
 pub use import::{ImportRequest, Imported, ImportedRun, ImportedSuite};
 pub use labelling::{Label, Labelled, Labelling, ToLabel, read_labels};

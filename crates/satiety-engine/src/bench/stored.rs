@@ -44,7 +44,7 @@ pub struct RunFigures {
 
 /// How much of each result is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
+pub(crate) enum Detail {
     /// Everything.
     Full,
     /// Without outputs and attempts, which are most of the bytes and which no comparison looks at.
@@ -97,7 +97,7 @@ impl Engine {
 }
 
 /// A run of the store with its results.
-pub(super) async fn load(
+pub(crate) async fn load(
     store: &Store,
     row: BenchRunRow,
     detail: Detail,

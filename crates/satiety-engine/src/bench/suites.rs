@@ -74,18 +74,28 @@ pub struct ListedSuite {
 impl Engine {
     /// Finds every suite below a folder and checks it.
     pub fn bench_list(&self, root: &Path) -> Result<SuiteList, EngineError> {
-        let mut found = Found::default();
-        if root.is_file() || suite_file(root).is_some() {
-            found.suites.push(root.into());
-        } else {
-            look(root, DEPTH, &mut found)?;
-        }
+        let found = find(root)?;
         let suites = found.suites.iter().map(|path| listed(path)).collect();
         Ok(SuiteList {
             suites,
             skills_without_benchmarks: found.bare_skills.iter().map(|path| shown(path)).collect(),
         })
     }
+}
+
+/// The suites at or below a folder, by path.
+pub(crate) fn below(root: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    Ok(find(root)?.suites)
+}
+
+fn find(root: &Path) -> Result<Found, EngineError> {
+    let mut found = Found::default();
+    if root.is_file() || suite_file(root).is_some() {
+        found.suites.push(root.into());
+    } else {
+        look(root, DEPTH, &mut found)?;
+    }
+    Ok(found)
 }
 
 /// Reads a suite from a file or folder.
@@ -152,7 +162,10 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
 }
 
 /// What the files of cases hold; one that is missing is told before anything runs.
-fn file_hashes(suite: &BenchmarkSuite, folder: &Path) -> Result<BTreeMap<String, String>, EngineError> {
+pub(crate) fn file_hashes(
+    suite: &BenchmarkSuite,
+    folder: &Path,
+) -> Result<BTreeMap<String, String>, EngineError> {
     let mut hashes = BTreeMap::new();
     for name in suite.cases.iter().flat_map(|case| &case.input.files) {
         if hashes.contains_key(name) {
@@ -183,7 +196,7 @@ fn suite_file(path: &Path) -> Option<PathBuf> {
 }
 
 /// The files of cases, in the order of their names.
-fn case_files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
+pub(crate) fn case_files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
@@ -275,7 +288,7 @@ fn listed(path: &Path) -> ListedSuite {
     listed
 }
 
-pub(super) fn read(path: &Path) -> Result<String, EngineError> {
+pub(crate) fn read(path: &Path) -> Result<String, EngineError> {
     fs_err::read_to_string(path).map_err(|cause| {
         if cause.kind() == std::io::ErrorKind::InvalidData {
             return EngineError::Suite(SuiteError::Syntax {

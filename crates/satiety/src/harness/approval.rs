@@ -155,10 +155,12 @@ pub fn verify(
     now: Timestamp,
 ) -> Result<(), ApprovalError> {
     let statement = &approval.statement;
-    let key = keys.signer(&statement.approver)?;
-    let signature: [u8; 64] = from_hex(&approval.signature).ok_or(ApprovalError::Malformed("signature"))?;
-    key.verify_strict(&statement.signed_bytes(), &Signature::from_bytes(&signature))
-        .map_err(|_| ApprovalError::BadSignature(statement.approver.clone()))?;
+    check_signature(
+        keys,
+        &statement.approver,
+        &statement.signed_bytes(),
+        &approval.signature,
+    )?;
     let expected = Statement::about(
         proposal,
         &statement.approver,
@@ -190,6 +192,19 @@ pub fn verify(
         return Err(ApprovalError::Spent);
     }
     Ok(())
+}
+
+/// Whether `name`, one of the approvers, signed these bytes.
+pub fn check_signature(
+    keys: &KeyRing,
+    name: &str,
+    bytes: &[u8],
+    signature: &str,
+) -> Result<(), ApprovalError> {
+    let key = keys.signer(name)?;
+    let signature: [u8; 64] = from_hex(signature).ok_or(ApprovalError::Malformed("signature"))?;
+    key.verify_strict(bytes, &Signature::from_bytes(&signature))
+        .map_err(|_| ApprovalError::BadSignature(name.to_owned()))
 }
 
 impl KeyRing {

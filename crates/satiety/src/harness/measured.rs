@@ -102,6 +102,9 @@ pub enum MeasureError {
         /// Which.
         run_id: String,
     },
+    /// Regression tests are meant to pass; they say nothing about what is left to gain.
+    #[error("every case is a regression test; those are meant to pass")]
+    OnlyRegressions,
     /// One case has no spread.
     #[error("one case cannot discriminate; add cases")]
     OneCase,

@@ -3,7 +3,7 @@
 mod gathered;
 pub(super) mod init;
 mod label;
-mod run;
+pub(super) mod run;
 mod show;
 mod spreadsheet;
 
@@ -197,7 +197,7 @@ fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<Override>), F
 }
 
 /// Who does something that is kept with a name.
-fn who(named: Option<String>) -> Result<String, Failure> {
+pub(super) fn who(named: Option<String>) -> Result<String, Failure> {
     named
         .or_else(|| std::env::var("USER").ok())
         .filter(|name| !name.trim().is_empty())
@@ -209,7 +209,7 @@ fn who(named: Option<String>) -> Result<String, Failure> {
         })
 }
 
-fn options(how: BenchHowArgs) -> RunBenchRequest {
+pub(super) fn options(how: BenchHowArgs) -> RunBenchRequest {
     RunBenchRequest {
         cases: how.cases,
         judges: how.judge,

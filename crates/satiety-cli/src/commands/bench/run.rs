@@ -75,6 +75,11 @@ pub(super) async fn run(
         Err(several) if several.is_empty() => {}
         Err(several) => printer.answer(&show::Several { runs: several })?,
     }
+    // The bootstrap loop's phase 4.5: after the evaluation, is the harness still hard enough?
+    if settings.harness.record && arguments.gate && worst != Exit::Interrupted && !arguments.dry_run {
+        let recorded = crate::commands::harness::record_after_gate(engine, settings, printer).await?;
+        worst = worse(worst, recorded);
+    }
     Ok(worst)
 }
 
@@ -108,7 +113,7 @@ fn worse(a: Exit, b: Exit) -> Exit {
 }
 
 /// Ends the run at the first Ctrl-C; at the second, the program.
-pub(super) fn stop_on_interrupt() -> Stop {
+pub(in crate::commands) fn stop_on_interrupt() -> Stop {
     let stop = Stop::default();
     let asked = stop.clone();
     tokio::spawn(async move {
@@ -124,10 +129,10 @@ pub(super) fn stop_on_interrupt() -> Stop {
 }
 
 /// A bar on stderr, where somebody looks at it.
-pub(super) struct Bar(Option<ProgressBar>);
+pub(in crate::commands) struct Bar(Option<ProgressBar>);
 
 impl Bar {
-    pub(super) fn new(printer: &Printer) -> Self {
+    pub(in crate::commands) fn new(printer: &Printer) -> Self {
         if printer.is_quiet() || !std::io::stderr().is_terminal() {
             return Self(None);
         }
@@ -137,7 +142,7 @@ impl Bar {
         Self(Some(bar))
     }
 
-    pub(super) fn show(&self, seen: Progress) {
+    pub(in crate::commands) fn show(&self, seen: Progress) {
         if let Some(bar) = &self.0 {
             bar.set_length(seen.planned as u64);
             bar.set_position(seen.done as u64);
@@ -148,7 +153,7 @@ impl Bar {
         }
     }
 
-    pub(super) fn finish(&self) {
+    pub(in crate::commands) fn finish(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
         }

@@ -143,7 +143,7 @@ pub(super) fn kind_of_status(status: u16) -> ErrorKind {
 }
 
 /// A client that works whatever else in the process speaks TLS.
-pub(in crate::bench) fn client() -> Result<Client, OpenError> {
+pub(crate) fn client() -> Result<Client, OpenError> {
     // Another part of the program may have been first; any provider will do.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
@@ -155,7 +155,7 @@ pub(in crate::bench) fn client() -> Result<Client, OpenError> {
 }
 
 /// An address that can be posted to.
-pub(in crate::bench) fn address(url: &str) -> Result<Url, OpenError> {
+pub(crate) fn address(url: &str) -> Result<Url, OpenError> {
     let parsed = Url::parse(url).map_err(|error| OpenError::description("url", error.to_string()))?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(OpenError::description(

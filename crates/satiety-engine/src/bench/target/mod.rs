@@ -24,7 +24,7 @@ use std::time::Duration;
 use satiety::bench::contract::{Exit, Request, Response, TargetError, TargetSpec};
 use satiety_models::http::ApiKey;
 
-pub(super) use self::http::{address as post_address, client as post_client};
+pub(crate) use self::http::{address as post_address, client as post_client};
 pub use self::workdir::Workdir;
 
 /// What a target needs to know of the world; nothing is read from the environment here.

@@ -1,0 +1,432 @@
+//! `satiety harness`: is it still hard enough, may it change, and who agreed?
+
+mod asking;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use satiety::harness::expansion::Ending;
+use satiety::harness::{Anchor, Phase};
+use satiety_engine::Engine;
+use satiety_engine::bench::RunBenchRequest;
+use satiety_engine::harness::{
+    ApplyRequest, AuditRequest, ExpandRequest, KeyFile, ProposeRequest, RecordCycleRequest, RecordedCycle,
+};
+
+use super::bench::run::{Bar, stop_on_interrupt};
+use super::bench::{options, who};
+use crate::args::{
+    Harness, HarnessApplyArgs, HarnessApproveArgs, HarnessAudit, HarnessAuditAddArgs, HarnessEndArgs,
+    HarnessExpandArgs, HarnessFolder, HarnessHistoryArgs, HarnessKeygenArgs, HarnessKeysArgs,
+    HarnessProposeArgs, HarnessRecordArgs, HarnessStatusArgs, HarnessVerifyArgs,
+};
+use crate::exit::Exit;
+use crate::failure::{Failure, warn};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+pub(super) async fn run(
+    command: Harness,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    match command {
+        Harness::Status(arguments) => status(arguments, engine, settings, printer).await,
+        Harness::Record(arguments) => record(arguments, engine, settings, printer).await,
+        Harness::Check(arguments) => {
+            let checked = engine.harness_check(&arguments.old, &arguments.new)?;
+            let fine = checked.diff.admissible && checked.unsigned_retirements.is_empty();
+            printer.answer(&checked)?;
+            Ok(if fine { Exit::Done } else { Exit::GateSaysNo })
+        }
+        Harness::Manifest(arguments) => {
+            let manifest = engine.harness_manifest(&folder(&arguments.folder, settings))?;
+            printer.text(&manifest.canonical())?;
+            Ok(Exit::Done)
+        }
+        Harness::Expand(arguments) => expand(arguments, engine, settings, printer).await,
+        Harness::Propose(arguments) => propose(arguments, engine, settings, printer).await,
+        Harness::Approve(arguments) => approve(arguments, engine, settings, printer).await,
+        Harness::Reject(arguments) => {
+            let decided = engine
+                .harness_reject(
+                    arguments.which.expansion.as_deref(),
+                    ending(arguments.by, arguments.reason)?,
+                )
+                .await?;
+            printer.answer(&decided)?;
+            Ok(Exit::Done)
+        }
+        Harness::Apply(arguments) => apply(arguments, engine, settings, printer).await,
+        Harness::Rollback(arguments) => rollback(arguments, engine, settings, printer).await,
+        Harness::History(arguments) => history(arguments, engine, printer).await,
+        Harness::Verify(arguments) => verify(arguments, engine, settings, printer).await,
+        Harness::Keygen(arguments) => keygen(&arguments, printer),
+        Harness::Keys(arguments) => keys(arguments, engine, settings, printer).await,
+        Harness::Audit(HarnessAudit::Add(arguments)) => audit(arguments, engine, printer).await,
+        Harness::Audit(HarnessAudit::List { limit }) => {
+            let audits = engine.harness_audits(limit).await?;
+            printer.answer(&show::Audits { audits })?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+async fn status(
+    arguments: HarnessStatusArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let status = engine
+        .harness_status(&folder(&arguments.folder, settings), settings.harness.driver)
+        .await?;
+    if arguments.prompt {
+        let prompt = status
+            .expansion
+            .as_ref()
+            .and_then(|expansion| expansion.prompt.as_deref());
+        let Some(prompt) = prompt else {
+            return Err(Failure::bad_input(
+                "no expansion with a brief is open",
+                "one is opened when cycles stay HIGH, or by `satiety harness expand`",
+            ));
+        };
+        printer.text(prompt)?;
+        return Ok(Exit::Done);
+    }
+    printer.answer(&status)?;
+    Ok(Exit::Done)
+}
+
+async fn record(
+    arguments: HarnessRecordArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let recorded = engine
+        .harness_record(RecordCycleRequest {
+            folder: folder(&arguments.folder, settings),
+            metrics: arguments.metrics,
+            cycle_id: arguments.cycle,
+            driver: settings.harness.driver,
+        })
+        .await?;
+    notify(engine, settings, &recorded).await;
+    printer.answer(&recorded)?;
+    Ok(threshold_exit(&recorded))
+}
+
+/// A cycle beside a gated run: told in a line, so that the run's own answer stays what it was.
+pub(super) async fn record_after_gate(
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let recorded = engine
+        .harness_record(RecordCycleRequest {
+            folder: settings.harness.folder.clone(),
+            driver: settings.harness.driver,
+            ..RecordCycleRequest::default()
+        })
+        .await?;
+    notify(engine, settings, &recorded).await;
+    printer.note(&show::in_a_line(&recorded));
+    Ok(threshold_exit(&recorded))
+}
+
+async fn notify(engine: &Engine, settings: &Settings, recorded: &RecordedCycle) {
+    for warning in engine.harness_alert(&settings.harness.notify, recorded).await {
+        warn(&warning);
+    }
+}
+
+/// A threshold of the harness is a gate.
+fn threshold_exit(recorded: &RecordedCycle) -> Exit {
+    let missed = recorded
+        .thresholds
+        .iter()
+        .any(|threshold| threshold.met == Some(false));
+    if missed { Exit::GateSaysNo } else { Exit::Done }
+}
+
+async fn expand(
+    arguments: HarnessExpandArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let proposed = engine
+        .harness_expand(ExpandRequest {
+            folder: folder(&arguments.folder, settings),
+            expansion: arguments.which.expansion,
+            model: arguments.model,
+            dry_run: arguments.dry_run,
+            by: who(arguments.by)?,
+        })
+        .await?;
+    if arguments.yaml {
+        printer.text(&show::yaml(&proposed.expansion_proposals)?)?;
+    } else {
+        printer.answer(&proposed)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn propose(
+    arguments: HarnessProposeArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let proposed = engine
+        .harness_propose(ProposeRequest {
+            folder: folder(&arguments.folder, settings),
+            expansion: arguments.which.expansion,
+            file: arguments.file,
+            by: who(arguments.by)?,
+        })
+        .await?;
+    printer.answer(&proposed)?;
+    Ok(Exit::Done)
+}
+
+async fn approve(
+    arguments: HarnessApproveArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let root = folder(&arguments.folder, settings);
+    let approval = match (&arguments.signed, &arguments.key) {
+        (Some(file), _) => {
+            let text = fs_err::read_to_string(file).map_err(|error| {
+                Failure::bad_input(error.to_string(), "name the file that --only-sign wrote")
+            })?;
+            serde_json::from_str(&text).map_err(|error| {
+                Failure::bad_input(
+                    format!("{}: {error}", file.display()),
+                    "an approval is what --only-sign writes",
+                )
+            })?
+        }
+        (None, Some(key)) => {
+            let pending = engine
+                .harness_pending(&root, arguments.which.expansion.as_deref())
+                .await?;
+            let key = KeyFile::read(key)?;
+            asking::to_the_terminal(&show::pending(&pending))?;
+            asking::confirm(&pending.proposal_hash)?;
+            let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
+            let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
+            engine.harness_sign(&pending, &key, &passphrase, valid_for)?
+        }
+        (None, None) => {
+            return Err(Failure::bad_input(
+                "an approval needs a key",
+                "name yours with --key",
+            ));
+        }
+    };
+    if let Some(file) = &arguments.only_sign {
+        write_json(file, &approval)?;
+        printer.note(&format!(
+            "the approval is in {}; nothing was approved here",
+            file.display()
+        ));
+        return Ok(Exit::Done);
+    }
+    let decided = engine.harness_approve(&root, approval).await?;
+    printer.answer(&decided)?;
+    Ok(Exit::Done)
+}
+
+async fn apply(
+    arguments: HarnessApplyArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let request = ApplyRequest {
+        folder: folder(&arguments.folder, settings),
+        expansion: arguments.which.expansion,
+        options: RunBenchRequest {
+            target: arguments.target,
+            repeats: arguments.repeats,
+            ..options(arguments.how)
+        },
+    };
+    let (stop, bar) = (stop_on_interrupt(), Bar::new(printer));
+    let told = |step: &str| {
+        bar.finish();
+        printer.note(&format!("  {step}"));
+    };
+    let applied = engine
+        .harness_apply(request, &stop, told, |seen| bar.show(seen))
+        .await?;
+    bar.finish();
+    if applied.phase == Phase::RolledBack {
+        tell_rollback(engine, settings, &applied).await;
+    }
+    printer.answer(&applied)?;
+    Ok(match (applied.interrupted, applied.phase) {
+        (true, _) => Exit::Interrupted,
+        (false, Phase::Done) => Exit::Done,
+        (false, _) => Exit::GateSaysNo,
+    })
+}
+
+async fn rollback(
+    arguments: HarnessEndArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let request = ApplyRequest {
+        folder: folder(&arguments.folder, settings),
+        expansion: arguments.which.expansion,
+        options: RunBenchRequest::default(),
+    };
+    let ending = ending(arguments.by, arguments.reason)?;
+    let applied = engine
+        .harness_rollback(request, ending, |step| printer.note(&format!("  {step}")))
+        .await?;
+    tell_rollback(engine, settings, &applied).await;
+    printer.answer(&applied)?;
+    Ok(Exit::Done)
+}
+
+async fn tell_rollback(
+    engine: &Engine,
+    settings: &Settings,
+    applied: &satiety_engine::harness::AppliedExpansion,
+) {
+    for warning in engine
+        .harness_rollback_alert(&settings.harness.notify, applied)
+        .await
+    {
+        warn(&warning);
+    }
+}
+
+async fn history(arguments: HarnessHistoryArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    if let Some(key) = &arguments.key {
+        let Some(record) = engine.harness_record_by_key(key).await? else {
+            return Err(Failure::bad_input(
+                format!("there is no record `{key}`"),
+                "keys are eval-harness/saturation/aggregate, …/cycles/ID and …/expansions/ID; cycles are kept for 90 days",
+            ));
+        };
+        printer.text(&format!("{record:#}"))?;
+        return Ok(Exit::Done);
+    }
+    printer.answer(&engine.harness_history(arguments.limit).await?)?;
+    Ok(Exit::Done)
+}
+
+async fn verify(
+    arguments: HarnessVerifyArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let anchor = arguments.anchor.as_deref().map(read_anchor).transpose()?;
+    let verified = engine
+        .harness_verify(&folder(&arguments.folder, settings), anchor)
+        .await?;
+    let fine = verified.problems.is_empty();
+    printer.answer(&verified)?;
+    Ok(if fine { Exit::Done } else { Exit::GateSaysNo })
+}
+
+fn keygen(arguments: &HarnessKeygenArgs, printer: &Printer) -> Result<Exit, Failure> {
+    let file = arguments
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{}.key", arguments.name)));
+    if file.exists() {
+        return Err(Failure::bad_input(
+            format!("{} is there already; a key is never written over", file.display()),
+            "choose another place with --output",
+        ));
+    }
+    let passphrase = asking::new_passphrase()?;
+    let key = KeyFile::generate(&arguments.name, &passphrase)?;
+    key.write(&file)?;
+    printer.answer(&show::Generated {
+        name: key.name,
+        public_key: key.public_key,
+        file: file.display().to_string(),
+    })?;
+    Ok(Exit::Done)
+}
+
+async fn keys(
+    arguments: HarnessKeysArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let root = folder(&arguments.folder, settings);
+    let keys = match &arguments.key {
+        Some(key) => {
+            let now = engine.harness_keys(&root).await?;
+            let key = KeyFile::read(key)?;
+            asking::to_the_terminal(&crate::printer::Render::human(&now))?;
+            let passphrase =
+                asking::passphrase(&format!("passphrase of {} to accept these keys: ", key.name))?;
+            engine.harness_accept_keys(&root, &key, &passphrase).await?
+        }
+        None => engine.harness_keys(&root).await?,
+    };
+    let fine = keys.known != Some(false);
+    printer.answer(&keys)?;
+    Ok(if fine { Exit::Done } else { Exit::GateSaysNo })
+}
+
+async fn audit(arguments: HarnessAuditAddArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let row = engine
+        .harness_audit(AuditRequest {
+            cycle_id: arguments.cycle,
+            auditor: arguments.auditor,
+            accepts: arguments.accept,
+            note: arguments.note,
+        })
+        .await?;
+    printer.answer(&show::Audits { audits: vec![row] })?;
+    Ok(Exit::Done)
+}
+
+fn folder(named: &HarnessFolder, settings: &Settings) -> PathBuf {
+    named
+        .harness
+        .clone()
+        .unwrap_or_else(|| settings.harness.folder.clone())
+}
+
+fn ending(by: Option<String>, why: String) -> Result<Ending, Failure> {
+    Ok(Ending { by: who(by)?, why })
+}
+
+fn read_anchor(text: &str) -> Result<Anchor, Failure> {
+    let wrong = || {
+        Failure::bad_input(
+            format!("`{text}` is no anchor"),
+            "write NUMBER:HASH, as `satiety harness verify` prints it",
+        )
+    };
+    let (seq, hash) = text.split_once(':').ok_or_else(wrong)?;
+    Ok(Anchor {
+        seq: seq.parse().map_err(|_| wrong())?,
+        hash: hash.to_owned(),
+    })
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::environment(format!("cannot write JSON: {error}"), None))?;
+    fs_err::write(path, text + "\n")?;
+    Ok(())
+}

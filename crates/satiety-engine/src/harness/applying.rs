@@ -1,0 +1,453 @@
+//! An approved expansion, applied step by step: archive, thresholds, new suites and cases disabled, enabled one at a
+//! time, the old ones verified, committed, logged; or everything brought back. Each step is recorded before the next, so
+//! whoever was interrupted, or killed, goes on where it was.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use satiety::bench::{GatePolicy, GateVerdict, leading, summarize};
+use satiety::harness::approval::verify;
+use satiety::harness::expansion::{CaseOutcome, Context, Ending, Event};
+use satiety::harness::ledger::Anchor;
+use satiety::harness::rules::figure;
+use satiety::harness::{Action, CaseRef, Expansion, KeyRing, Observation, Phase, Proposal, Step};
+use serde::Serialize;
+use serde_json::json;
+
+use super::HarnessError;
+use super::approving::{release, trusted};
+use super::disk;
+use super::folder::{Applied, Folder};
+use super::measuring::ThresholdState;
+use super::state::{State, Writing};
+use crate::bench::{Progress, RunBenchRequest, Stop};
+use crate::{Alert, Engine, EngineError};
+
+/// An expansion to be applied.
+#[derive(Debug, Clone, Default)]
+pub struct ApplyRequest {
+    /// The harness.
+    pub folder: PathBuf,
+    /// The expansion; the open one where none is named.
+    pub expansion: Option<String>,
+    /// How cases are run.
+    pub options: RunBenchRequest,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct AppliedExpansion {
+    /// The expansion.
+    pub expansion_id: String,
+    /// Where it stands.
+    pub phase: Phase,
+    /// The version in force.
+    pub version: String,
+    /// New cases and whether the system passed them at once.
+    pub outcomes: Vec<CaseOutcome>,
+    /// Why it was rolled back, or who asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ending>,
+    /// Whether it was ended before it was through; apply goes on from there.
+    pub interrupted: bool,
+    /// The last hash of the log, to be kept elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<Anchor>,
+}
+
+impl Engine {
+    /// Applies an approved expansion, or goes on with it. `told` is given every step that was done.
+    pub async fn harness_apply(
+        &self,
+        request: ApplyRequest,
+        stop: &Stop,
+        mut told: impl FnMut(&str),
+        mut progress: impl FnMut(Progress),
+    ) -> Result<AppliedExpansion, EngineError> {
+        let mut state = self.harness_state().await?;
+        let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
+        // The files are read first: keys lie beside them.
+        let folder = Folder::read(&request.folder)?;
+        let keys = trusted(&state, &folder)?;
+        approved(&state, &expansion, &keys)?;
+        while !expansion.is_over() && !stop.is_asked() {
+            let step = self
+                .step(&mut state, &mut expansion, &keys, &request, stop, &mut progress)
+                .await?;
+            told(&step);
+        }
+        finished(&state, expansion, &request.folder)
+    }
+
+    /// Brings the archived version back while a new one is being applied: the one exemption from the ratchet.
+    pub async fn harness_rollback(
+        &self,
+        request: ApplyRequest,
+        ending: Ending,
+        told: impl FnMut(&str),
+    ) -> Result<AppliedExpansion, EngineError> {
+        let mut state = self.harness_state().await?;
+        let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
+        if expansion.phase != Phase::RollingBack {
+            if !expansion.phase.is_applying() {
+                return Err(HarnessError::Phase {
+                    id: expansion.expansion_id,
+                    state: "is not being applied, so there is nothing to bring back".into(),
+                    hint: "a proposal that only waits is ended with `satiety harness reject`; what is committed stays: the ratchet turns one way".into(),
+                }
+                .into());
+            }
+            observe(
+                &mut state,
+                &mut expansion,
+                &KeyRing::default(),
+                Observation::RollbackRequested(ending),
+            )
+            .await?;
+        }
+        let stop = Stop::default();
+        self.harness_apply(request, &stop, told, |_| {}).await
+    }
+
+    /// Tells that an expansion was rolled back, which somebody should look at.
+    pub async fn harness_rollback_alert(&self, alert: &Alert, applied: &AppliedExpansion) -> Vec<String> {
+        let body = json!({
+            "event": "harness_rollback",
+            "action": Action::FlagForReview,
+            "reason": applied.ended.as_ref().map(|ended| &ended.why),
+            "expansion_id": applied.expansion_id,
+            "harness_version": applied.version,
+        });
+        alert.tell("harness.notify", &body).await
+    }
+
+    /// Does one step and records it; says what it was.
+    async fn step(
+        &self,
+        state: &mut State,
+        expansion: &mut Expansion,
+        keys: &KeyRing,
+        request: &ApplyRequest,
+        stop: &Stop,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<String, EngineError> {
+        let root = request.folder.as_path();
+        let marker = format!("added by {}; it is enabled in its turn", expansion.expansion_id);
+        let content = expansion
+            .proposal
+            .as_ref()
+            .map(|proposal| proposal.content.clone())
+            .unwrap_or_default();
+        let (observation, told) = match expansion.next() {
+            Step::Research | Step::AwaitApproval(_) => {
+                return Err(not_approved(expansion));
+            }
+            Step::Archive { version } => {
+                let (folder, version) = (Folder::read(root)?, version.to_owned());
+                let files = disk::packed(&folder.contents()?);
+                let found = folder.manifest.version();
+                let told = format!("archived version {}", super::state::short(&version));
+                let observation = Observation::Archived(found);
+                let writing = Writing::default().version(&folder.manifest, Some(files))?;
+                observe_with(state, expansion, keys, observation, writing).await?;
+                return Ok(told);
+            }
+            Step::ApplyThresholds(increases) => {
+                let told = format!("tightened {} threshold(s)", increases.len());
+                disk::write_thresholds(&Folder::read(root)?, &content)?;
+                (Observation::ThresholdsApplied, told)
+            }
+            Step::AddBenchmarks(cases) => {
+                let told = format!("added {} case(s) of new suites, disabled", cases.len());
+                disk::add_suites(&Folder::read(root)?, &content, &marker)?;
+                (Observation::BenchmarksAdded, told)
+            }
+            Step::AddEdgeCases(cases) => {
+                let told = format!("added {} case(s) to known suites, disabled", cases.len());
+                disk::add_cases(&Folder::read(root)?, &content, &marker)?;
+                (Observation::EdgeCasesAdded, told)
+            }
+            Step::Enable(case) => {
+                let case = case.clone();
+                disk::enable(&Folder::read(root)?, &content, &case.suite, &case.case_id)?;
+                let Some(passed) = self.try_case(request, &case, stop, progress).await? else {
+                    return Ok("interrupted".into());
+                };
+                let told = format!(
+                    "enabled {}/{}: the system {} it",
+                    case.suite,
+                    case.case_id,
+                    if passed { "passes" } else { "fails" }
+                );
+                (Observation::Enabled(CaseOutcome { case, passed }), told)
+            }
+            Step::VerifyBaseline => {
+                let Some((passes, detail)) = self.verify_baseline(request, stop, progress).await? else {
+                    return Ok("interrupted".into());
+                };
+                let told = format!(
+                    "baseline {}: {detail}",
+                    if passes { "holds" } else { "does not hold" }
+                );
+                (Observation::BaselineVerified { passes, detail }, told)
+            }
+            Step::Commit { .. } => {
+                disk::write_retirements(&Folder::read(root)?, &content)?;
+                let folder = Folder::read(root)?;
+                if let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) {
+                    keep_approval(&folder, proposal, approval)?;
+                }
+                let version = folder.manifest.version();
+                let told = format!("committed version {}", super::state::short(&version));
+                let observation = Observation::Committed(version);
+                let writing = Writing::default().version(&folder.manifest, None)?;
+                observe_with(state, expansion, keys, observation, writing).await?;
+                return Ok(told);
+            }
+            Step::Log => (Observation::Logged, "logged".into()),
+            Step::Restore { version, ending } => {
+                let told = format!(
+                    "brought version {} back: {}",
+                    super::state::short(version),
+                    ending.why
+                );
+                let archived = archive(state, version).await?;
+                disk::restore(root, &archived, &content)?;
+                let found = Folder::read(root)?.manifest.version();
+                (Observation::Restored(found), told)
+            }
+            Step::Finished(_) => return Ok("finished".into()),
+        };
+        observe(state, expansion, keys, observation).await?;
+        Ok(told)
+    }
+
+    /// Whether the system passes a new case: more than half of its decided repeats. Absent when it was interrupted.
+    async fn try_case(
+        &self,
+        request: &ApplyRequest,
+        case: &CaseRef,
+        stop: &Stop,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Option<bool>, EngineError> {
+        let folder = Folder::read(&request.folder)?;
+        let Some(loaded) = folder.suite(&case.suite) else {
+            return Err(HarnessError::NotWritable {
+                suite: case.suite.clone(),
+                reason: "it is gone".into(),
+            }
+            .into());
+        };
+        let plan = self
+            .bench_plan(RunBenchRequest {
+                suite: loaded.file.clone(),
+                cases: vec![case.case_id.clone()],
+                ..request.options.clone()
+            })
+            .await?;
+        let ran = self.bench_run_plan(plan, stop, progress).await?;
+        if ran.interrupted {
+            return Ok(None);
+        }
+        let results = leading(&ran.run.results);
+        let decided: Vec<bool> = results.iter().filter_map(|result| result.decided()).collect();
+        if decided.is_empty() {
+            let first = results.first();
+            let reason =
+                first.and_then(|result| result.error.clone().or_else(|| result.reasons.first().cloned()));
+            return Err(HarnessError::Undecided {
+                case: format!("{}/{}", case.suite, case.case_id),
+                reason: reason.unwrap_or_else(|| "no reason was given".into()),
+            }
+            .into());
+        }
+        let passes = decided.iter().filter(|passed| **passed).count();
+        Ok(Some(2 * passes > decided.len()))
+    }
+
+    /// Runs every suite and holds it against its baseline and the tightened thresholds.
+    async fn verify_baseline(
+        &self,
+        request: &ApplyRequest,
+        stop: &Stop,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Option<(bool, String)>, EngineError> {
+        let folder = Folder::read(&request.folder)?;
+        let mut summaries = BTreeMap::new();
+        let (mut wrong, mut held, mut without) = (Vec::new(), 0, 0);
+        for loaded in &folder.suites {
+            let plan = self
+                .bench_plan(RunBenchRequest {
+                    suite: loaded.file.clone(),
+                    ..request.options.clone()
+                })
+                .await?;
+            let ran = self.bench_run_plan(plan, stop, &mut *progress).await?;
+            if ran.interrupted {
+                return Ok(None);
+            }
+            let id = &loaded.suite.suite_id;
+            match &ran.baseline {
+                None => without += 1,
+                Some(baseline) => {
+                    let policy = folder
+                        .rules
+                        .gates
+                        .get(id)
+                        .cloned()
+                        .unwrap_or_else(GatePolicy::default);
+                    let report = crate::bench::judge(baseline, &ran.run, &policy)?;
+                    if report.verdict == GateVerdict::Regression {
+                        let why = report.reasons.first().cloned().unwrap_or_default();
+                        wrong.push(format!("{id} is worse than its baseline ({why})"));
+                    } else {
+                        held += 1;
+                    }
+                }
+            }
+            summaries.insert(id.clone(), summarize(leading(&ran.run.results)));
+        }
+        for (name, threshold) in &folder.rules.thresholds {
+            let found = name
+                .rsplit_once('/')
+                .and_then(|(suite, metric)| figure(summaries.get(suite)?, metric));
+            if ThresholdState::of(name, *threshold, found).met == Some(false) {
+                wrong.push(format!(
+                    "{name} is {}, not {}",
+                    found.unwrap_or_default(),
+                    threshold.value
+                ));
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(Some((
+                true,
+                format!("{held} suite(s) as good as their baseline, {without} without one"),
+            )));
+        }
+        Ok(Some((false, wrong.join("; "))))
+    }
+}
+
+/// An expansion that is being applied must have the signature that the log knows, whatever the store says.
+fn approved(state: &State, expansion: &Expansion, keys: &KeyRing) -> Result<(), EngineError> {
+    let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) else {
+        return Err(not_approved(expansion));
+    };
+    if !state.knows_approval(&expansion.expansion_id, approval) {
+        return Err(HarnessError::Tampered {
+            what: format!(
+                "the log knows no approval of expansion {}",
+                expansion.expansion_id
+            ),
+        }
+        .into());
+    }
+    // Its time is checked where it begins to be used; from there on it may run out.
+    let at = approval.statement.approved_at;
+    verify(approval, proposal, keys, &std::collections::BTreeSet::new(), at)
+        .map_err(|why| HarnessError::Expansion(why.into()))?;
+    Ok(())
+}
+
+fn not_approved(expansion: &Expansion) -> EngineError {
+    let (state, hint) = if expansion.proposal.is_some() {
+        (
+            "waits for a person's approval",
+            "a person runs `satiety harness approve --key FILE`",
+        )
+    } else {
+        (
+            "has no proposal yet",
+            "make one with `satiety harness expand`, or `satiety harness propose FILE`",
+        )
+    };
+    HarnessError::Phase {
+        id: expansion.expansion_id.clone(),
+        state: state.into(),
+        hint: hint.into(),
+    }
+    .into()
+}
+
+async fn observe(
+    state: &mut State,
+    expansion: &mut Expansion,
+    keys: &KeyRing,
+    observation: Observation,
+) -> Result<(), EngineError> {
+    observe_with(state, expansion, keys, observation, Writing::default()).await
+}
+
+/// Records what came of a step together with whatever else belongs to it.
+async fn observe_with(
+    state: &mut State,
+    expansion: &mut Expansion,
+    keys: &KeyRing,
+    observation: Observation,
+    writing: Writing,
+) -> Result<(), EngineError> {
+    let context = Context {
+        keys,
+        spent: &state.spent(),
+        now: state.now(),
+    };
+    let event: Event = expansion
+        .observe(observation, &context)
+        .map_err(HarnessError::from)?;
+    let mut writing = writing.expansion(event, expansion)?;
+    if expansion.is_over() && expansion.phase != Phase::Done {
+        writing = release(state, expansion, writing).await?;
+    }
+    state.write(writing).await
+}
+
+async fn archive(state: &State, version: &str) -> Result<BTreeMap<String, Vec<u8>>, EngineError> {
+    let row = state.store().harness_version(version).await?;
+    row.and_then(|row| disk::unpacked(&row.files?)).ok_or_else(|| {
+        HarnessError::Tampered {
+            what: format!("the archive of version {} is gone", super::state::short(version)),
+        }
+        .into()
+    })
+}
+
+/// The approval in the repository, so that a build without the store can check what it allowed.
+fn keep_approval(
+    folder: &Folder,
+    proposal: &Proposal,
+    approval: &satiety::harness::Approval,
+) -> Result<(), EngineError> {
+    let applied = Applied {
+        proposal: proposal.clone(),
+        approval: approval.clone(),
+    };
+    let mut text = serde_json::to_string_pretty(&applied)?;
+    text.push('\n');
+    let file = folder
+        .own()
+        .join("approvals")
+        .join(format!("{}.json", proposal.proposal_id));
+    disk::replace(&file, text.as_bytes())
+}
+
+fn finished(state: &State, expansion: Expansion, root: &Path) -> Result<AppliedExpansion, EngineError> {
+    let folder = Folder::read(root)?;
+    let anchor = state.entries.last().map(satiety::harness::Entry::anchor);
+    if expansion.is_over()
+        && let Some(anchor) = &anchor
+    {
+        let mut text = serde_json::to_string_pretty(anchor)?;
+        text.push('\n');
+        disk::replace(&folder.own().join("anchor.json"), text.as_bytes())?;
+    }
+    Ok(AppliedExpansion {
+        interrupted: !expansion.is_over(),
+        expansion_id: expansion.expansion_id,
+        phase: expansion.phase,
+        version: folder.manifest.version(),
+        outcomes: expansion.outcomes,
+        ended: expansion.ended,
+        anchor,
+    })
+}

@@ -1,0 +1,192 @@
+//! What can go wrong with a harness, and what to do about it.
+
+use satiety::harness::{
+    AmendError, BrokenAt, CycleError, ExpansionError, ManifestError, MeasureError, ProposalError, SignalError,
+};
+use thiserror::Error;
+
+use crate::Fault;
+
+/// Why something about the harness was not done.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HarnessError {
+    /// There is no such folder.
+    #[error("there is no folder {path}")]
+    NoFolder {
+        /// As the user named it.
+        path: String,
+    },
+    /// There are no suites in it.
+    #[error("there is no suite below {path}, so there is no harness")]
+    NoSuites {
+        /// As the user named it.
+        path: String,
+    },
+    /// A file that cannot be read as what it should be.
+    #[error("{file}: {reason}")]
+    BadFile {
+        /// The file as the user named it.
+        file: String,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// A commit that cannot be read.
+    #[error("the harness at git revision `{revision}` cannot be read: {reason}")]
+    Git {
+        /// What was named.
+        revision: String,
+        /// Git's words.
+        reason: String,
+    },
+    /// The files are weaker than the harness that was recorded.
+    #[error("the suites on disk are weaker than the recorded harness:\n  {}", objections.join("\n  "))]
+    Weaker {
+        /// Each weakening.
+        objections: Vec<String>,
+    },
+    /// The log is not whole.
+    #[error(transparent)]
+    Broken(#[from] BrokenAt),
+    /// Something in the store is not what the log says it was.
+    #[error("the store was changed behind the log's back: {what}")]
+    Tampered {
+        /// What.
+        what: String,
+    },
+    /// Somebody else was faster.
+    #[error("somebody else changed the harness at the same time")]
+    Conflict,
+    /// Nothing was recorded yet.
+    #[error("no harness is recorded in this store yet")]
+    Unknown,
+    /// There is no expansion to work on.
+    #[error("no expansion is open")]
+    NoExpansion,
+    /// There is no expansion of that name.
+    #[error("there is no expansion `{0}`")]
+    NoSuchExpansion(String),
+    /// The expansion is at another point.
+    #[error("expansion {id} {state}")]
+    Phase {
+        /// Which.
+        id: String,
+        /// Where it stands.
+        state: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Nothing in the data allows a proposal.
+    #[error("nothing can be tightened by rule, and no model was asked")]
+    NothingToPropose,
+    /// A model's answer that cannot be used.
+    #[error("{model} proposed nothing that can be used: {reason}")]
+    BadProposal {
+        /// Which model.
+        model: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A suite that cannot be written to.
+    #[error("{suite}: {reason}")]
+    NotWritable {
+        /// Which.
+        suite: String,
+        /// Why.
+        reason: String,
+    },
+    /// A new case that nothing could be said about.
+    #[error("{case} was run and decided nothing: {reason}")]
+    Undecided {
+        /// Which.
+        case: String,
+        /// What happened.
+        reason: String,
+    },
+    /// Nobody may approve.
+    #[error("nobody may approve yet: no approver is in {place}")]
+    NoApprovers {
+        /// The settings file.
+        place: String,
+    },
+    /// The set of approvers changed.
+    #[error("the approvers in {place} are not those that the log knows: {difference}")]
+    KeysChanged {
+        /// The settings file.
+        place: String,
+        /// In words.
+        difference: String,
+    },
+    /// A key that cannot be made, opened or used.
+    #[error("{0}")]
+    Key(String),
+    /// A person is needed.
+    #[error("{0}")]
+    NeedsPerson(String),
+    /// A manifest that is none.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// A proposal that is none.
+    #[error(transparent)]
+    Proposal(#[from] ProposalError),
+    /// A proposal that cannot be carried out.
+    #[error(transparent)]
+    Amend(#[from] AmendError),
+    /// A step that does not fit.
+    #[error(transparent)]
+    Expansion(#[from] ExpansionError),
+    /// A cycle that is none.
+    #[error(transparent)]
+    Cycle(#[from] CycleError),
+    /// Metrics that are none.
+    #[error(transparent)]
+    Signal(#[from] SignalError),
+    /// Runs that cannot be measured.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+}
+
+impl HarnessError {
+    pub(crate) fn fault(&self) -> Fault {
+        match self {
+            // What the ratchet or the gate refuses is an answer, and scripts tell it from a mistake.
+            Self::Weaker { .. }
+            | Self::Broken(_)
+            | Self::Tampered { .. }
+            | Self::KeysChanged { .. }
+            | Self::Proposal(ProposalError::Weaker(_) | ProposalError::Forged)
+            | Self::Expansion(
+                ExpansionError::Approval(_)
+                | ExpansionError::Version { .. }
+                | ExpansionError::Proposal(ProposalError::Weaker(_) | ProposalError::Forged),
+            ) => Fault::Refused,
+            Self::Conflict | Self::BadProposal { .. } | Self::Undecided { .. } => Fault::Environment,
+            _ => Fault::Request,
+        }
+    }
+
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(
+            match self {
+                Self::NoSuites { .. } => "`satiety bench init FOLDER` writes one; name the folder with --harness, or set `harness.folder`",
+                Self::Weaker { .. } => "bring the files back (git), or retire a broken case with a replacement: `satiety harness propose`, signed by a person",
+                Self::Broken(_) => return None,
+                Self::Tampered { .. } => "restore the store from a backup, and find out who could write to it",
+                Self::Conflict => "run it again",
+                Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
+                Self::NoExpansion => "one is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
+                Self::NoSuchExpansion(_) => "`satiety harness history` lists them",
+                Self::Phase { hint, .. } => return Some(hint.clone()),
+                Self::NothingToPropose => "give cases a `harder` ladder in their metadata, set thresholds in harness.toml, ask a model with --model, or write proposals yourself: `satiety harness propose FILE`",
+                Self::Undecided { .. } => "see to the target and run `satiety harness apply` again; it goes on with this case",
+                Self::NoApprovers { .. } => "a person runs `satiety harness keygen --name NAME` and adds the public key it prints",
+                Self::KeysChanged { .. } => "whoever could approve before signs the change: `satiety harness keys accept --key FILE`",
+                Self::NeedsPerson(_) => "run it in a terminal of your own; it cannot be scripted, on purpose",
+                Self::Expansion(ExpansionError::Version { .. }) => "somebody edited the suites; `satiety harness status` tells what differs, `satiety harness rollback` brings the archive back",
+                Self::Measure(_) => "run the suites first: `satiety bench run --all FOLDER`",
+                _ => return None,
+            }
+            .to_owned(),
+        )
+    }
+}

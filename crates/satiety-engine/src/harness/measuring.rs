@@ -1,0 +1,333 @@
+//! What the store's runs say about a harness: figures of each suite, of all together, and the five signals.
+
+use std::collections::BTreeMap;
+
+use satiety::bench::{BenchmarkRun, BenchmarkSummary, Direction, GateVerdict, leading};
+use satiety::harness::measured::{CaseHistory, Matrix, MeasureSettings, Measured, measure};
+use satiety::harness::rules::figure;
+use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_cases};
+use satiety::harness::{MeasureError, SignalMetrics};
+use satiety_store::Store;
+use satiety_store::bench::{BaselineRow, BenchRunRow};
+use serde::Serialize;
+
+use super::HarnessError;
+use super::folder::Folder;
+use crate::EngineError;
+use crate::bench::stored::{Detail, load};
+
+/// Versions that are looked at for each suite.
+const VERSIONS: u32 = 8;
+/// What gates and auditors said lately; as many cycles as the window holds.
+const RECENT: u32 = 20;
+
+/// Everything that the runs say.
+#[derive(Debug)]
+pub(super) struct Measurement {
+    /// Each suite with a run.
+    pub(super) suites: Vec<SuiteState>,
+    /// The newest run of each, by suite.
+    pub(super) newest: BTreeMap<String, BenchmarkRun>,
+    /// All suites together; absent with the reason.
+    pub(super) whole: Result<Measured, String>,
+    /// The five signals.
+    pub(super) metrics: SignalMetrics,
+    /// Thresholds and whether they hold.
+    pub(super) thresholds: Vec<ThresholdState>,
+    /// Recent values of each threshold's figure, oldest first.
+    pub(super) figures: BTreeMap<String, Vec<f64>>,
+}
+
+/// A suite and what its runs say.
+#[derive(Debug, Clone, Serialize)]
+pub struct SuiteState {
+    /// Which.
+    pub suite_id: String,
+    /// Its cases.
+    pub cases: usize,
+    /// Those that are regression tests, which are meant to pass and tell versions apart no more.
+    pub regression_cases: usize,
+    /// Runs that were looked at.
+    pub versions: usize,
+    /// The share of passes of the newest.
+    pub pass_rate: Option<f64>,
+    /// What was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// Why nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+}
+
+/// A threshold and where results stand.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ThresholdState {
+    /// `suite/figure`.
+    pub name: String,
+    /// The bound.
+    pub value: f64,
+    /// Which side is good.
+    pub direction: Direction,
+    /// The newest result.
+    pub found: Option<f64>,
+    /// Whether it holds; absent without a result.
+    pub met: Option<bool>,
+}
+
+impl ThresholdState {
+    pub(super) fn of(
+        name: &str,
+        threshold: satiety::harness::manifest::Threshold,
+        found: Option<f64>,
+    ) -> Self {
+        let met = found.map(|found| match threshold.direction {
+            // A tolerance of rounding, as for scores everywhere.
+            Direction::Higher => found >= threshold.value - 1e-9,
+            Direction::Lower => found <= threshold.value + 1e-9,
+        });
+        Self {
+            name: name.to_owned(),
+            value: threshold.value,
+            direction: threshold.direction,
+            found,
+            met,
+        }
+    }
+}
+
+/// Takes everything from the store. Baselines count as improvements only when they were accepted after `since`.
+pub(super) async fn take(
+    store: &Store,
+    folder: &Folder,
+    since: Option<i64>,
+) -> Result<Measurement, EngineError> {
+    let mut suites = Vec::new();
+    let mut newest = BTreeMap::new();
+    let mut pooled: Vec<(usize, CaseHistory)> = Vec::new();
+    let mut summaries: BTreeMap<String, Vec<BenchmarkSummary>> = BTreeMap::new();
+    let mut most = 0;
+    for loaded in &folder.suites {
+        let suite = &loaded.suite;
+        let rows = complete_runs(store, &suite.suite_id).await?;
+        let mut runs = Vec::new();
+        for row in rows {
+            let mut run = load(store, row, Detail::Figures).await?;
+            // A skill run with and without itself is measured with it.
+            run.results = leading(&run.results).into_iter().cloned().collect();
+            runs.push(run);
+        }
+        let regression = regression_cases(suite);
+        let mut state = SuiteState {
+            suite_id: suite.suite_id.clone(),
+            cases: suite.cases.len(),
+            regression_cases: regression.len(),
+            versions: runs.len(),
+            pass_rate: runs.last().and_then(|run| run.summary.as_ref()?.pass_rate),
+            measured: None,
+            not_measured: None,
+        };
+        summaries.insert(
+            suite.suite_id.clone(),
+            runs.iter().filter_map(|run| run.summary.clone()).collect(),
+        );
+        match matrix(&runs, |id| !regression.contains(id)) {
+            Ok(matrix) => {
+                most = most.max(matrix.versions);
+                let of_suite = |mut case: CaseHistory| {
+                    case.cluster = case
+                        .cluster
+                        .map(|cluster| format!("{}/{cluster}", suite.suite_id));
+                    case.case_id = format!("{}/{}", suite.suite_id, case.case_id);
+                    (matrix.versions, case)
+                };
+                pooled.extend(matrix.cases.iter().cloned().map(of_suite));
+                match measure(&matrix, &settings(folder)) {
+                    Ok(measured) => state.measured = Some(measured),
+                    Err(why) => state.not_measured = Some(why.to_string()),
+                }
+            }
+            Err(why) => state.not_measured = Some(why.to_string()),
+        }
+        suites.push(state);
+        if let Some(last) = runs.pop() {
+            newest.insert(suite.suite_id.clone(), last);
+        }
+    }
+    let whole = pool(pooled, most)
+        .and_then(|matrix| measure(&matrix, &settings(folder)))
+        .map_err(|why| why.to_string());
+    let metrics = signals(store, folder, &newest, since).await?;
+    let (thresholds, figures) = thresholds(folder, &summaries);
+    Ok(Measurement {
+        suites,
+        newest,
+        whole,
+        metrics,
+        thresholds,
+        figures,
+    })
+}
+
+/// Measured at the level that the harness demands.
+pub(super) fn settings(folder: &Folder) -> MeasureSettings {
+    MeasureSettings {
+        alpha: folder.rules.alpha,
+        ..MeasureSettings::default()
+    }
+}
+
+/// Complete runs of whole suites, oldest first.
+async fn complete_runs(store: &Store, suite_id: &str) -> Result<Vec<BenchRunRow>, EngineError> {
+    // Some may be incomplete or of single cases; those do not count.
+    let rows = store.bench_runs(Some(suite_id), 4 * VERSIONS).await?;
+    let whole = |row: &BenchRunRow| {
+        let all = |name: &str| {
+            row.config_snapshot
+                .get(name)
+                .and_then(|value| value.as_array())
+                .is_none_or(Vec::is_empty)
+        };
+        row.completed_at.is_some() && all("cases") && all("tags")
+    };
+    let mut rows: Vec<BenchRunRow> = rows.into_iter().filter(whole).take(VERSIONS as usize).collect();
+    rows.reverse();
+    Ok(rows)
+}
+
+fn matrix(runs: &[BenchmarkRun], counts: impl Fn(&str) -> bool) -> Result<Matrix, MeasureError> {
+    let mut matrix = Matrix::from_runs(&runs.iter().collect::<Vec<_>>(), &BTreeMap::new())?;
+    let all = matrix.cases.len();
+    matrix.cases.retain(|case| counts(&case.case_id));
+    if matrix.cases.is_empty() && all > 0 {
+        return Err(MeasureError::OnlyRegressions);
+    }
+    Ok(matrix)
+}
+
+/// All suites as one: the newest runs stand beside each other, and a suite with a shorter history begins later.
+fn pool(cases: Vec<(usize, CaseHistory)>, versions: usize) -> Result<Matrix, MeasureError> {
+    if cases.is_empty() {
+        return Err(MeasureError::NoRuns);
+    }
+    let cases = cases
+        .into_iter()
+        .map(|(known, mut case)| {
+            let missing = versions.saturating_sub(known);
+            case.tallies.splice(0..0, std::iter::repeat_n(None, missing));
+            case
+        })
+        .collect();
+    Ok(Matrix { versions, cases })
+}
+
+async fn signals(
+    store: &Store,
+    folder: &Folder,
+    newest: &BTreeMap<String, BenchmarkRun>,
+    since: Option<i64>,
+) -> Result<SignalMetrics, EngineError> {
+    let runs: Vec<_> = folder
+        .suites
+        .iter()
+        .filter_map(|loaded| Some((&loaded.suite, newest.get(&loaded.suite.suite_id)?)))
+        .collect();
+    let baselines = newest_improvement(store, folder, since).await?;
+    let mut gates = Vec::new();
+    for row in store.bench_gates(None, RECENT).await? {
+        if folder.suite(&row.suite_id).is_some() {
+            gates.push(match row.verdict.as_str() {
+                "pass" => GateVerdict::Pass,
+                "regression" => GateVerdict::Regression,
+                _ => GateVerdict::Inconclusive,
+            });
+        }
+    }
+    let mut audits: Vec<AuditVerdict> = store
+        .harness_audits(10 * RECENT)
+        .await?
+        .into_iter()
+        .map(|row| AuditVerdict {
+            cycle_id: row.cycle_id,
+            auditor: row.auditor,
+            accepts: row.accepts,
+            note: row.note,
+        })
+        .collect();
+    // Of several verdicts by one auditor the last counts.
+    audits.reverse();
+    Ok(collect(&Evidence {
+        runs: &runs,
+        baselines: &baselines.iter().collect::<Vec<_>>(),
+        gates: &gates,
+        audits: &audits,
+    }))
+}
+
+/// The newest accepted baseline with the one before it, if it was accepted after `since`.
+async fn newest_improvement(
+    store: &Store,
+    folder: &Folder,
+    since: Option<i64>,
+) -> Result<Vec<BenchmarkRun>, EngineError> {
+    let mut newest: Option<Vec<BaselineRow>> = None;
+    for loaded in &folder.suites {
+        let rows = store.bench_baselines(&loaded.suite.suite_id, 2).await?;
+        let at = |rows: &Vec<BaselineRow>| rows.first().map(|row| row.accepted_at);
+        if at(&rows) > newest.as_ref().and_then(at) {
+            newest = Some(rows);
+        }
+    }
+    let Some(rows) = newest.filter(|rows| rows.first().map(|row| row.accepted_at) > since) else {
+        return Ok(Vec::new());
+    };
+    let mut runs = Vec::new();
+    for row in rows.into_iter().rev() {
+        if let Some(run) = store.bench_run(&row.run_id).await? {
+            runs.push(load(store, run, Detail::Figures).await?);
+        }
+    }
+    Ok(runs)
+}
+
+fn thresholds(
+    folder: &Folder,
+    summaries: &BTreeMap<String, Vec<BenchmarkSummary>>,
+) -> (Vec<ThresholdState>, BTreeMap<String, Vec<f64>>) {
+    let mut states = Vec::new();
+    let mut figures = BTreeMap::new();
+    for (name, threshold) in &folder.rules.thresholds {
+        // Names of suites may hold slashes; the figure's cannot.
+        let values: Vec<f64> = name
+            .rsplit_once('/')
+            .and_then(|(suite, metric)| Some((summaries.get(suite)?, metric)))
+            .map(|(summaries, metric)| {
+                summaries
+                    .iter()
+                    .filter_map(|summary| figure(summary, metric))
+                    .collect()
+            })
+            .unwrap_or_default();
+        states.push(ThresholdState::of(name, *threshold, values.last().copied()));
+        figures.insert(name.clone(), values);
+    }
+    (states, figures)
+}
+
+/// Thresholds that nothing could ever be held against.
+pub(super) fn unknown_figures(folder: &Folder) -> Result<(), HarnessError> {
+    for name in folder.rules.thresholds.keys() {
+        let known = name.rsplit_once('/').is_some_and(|(suite, metric)| {
+            folder.suite(suite).is_some() && satiety::harness::rules::FIGURES.contains(&metric)
+        });
+        if !known {
+            return Err(HarnessError::BadFile {
+                file: super::folder::shown(&folder.root.join(super::folder::RULES_FILE)),
+                reason: format!(
+                    "thresholds.\"{name}\" names no suite and figure; write SUITE/FIGURE with one of {}",
+                    satiety::harness::rules::FIGURES.join(", ")
+                ),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! The eval harness: is it still hard enough, how may it change, who agreed? What is decided is decided in
+//! `satiety::harness`; here suites are read and written, and every event is stored.
+
+mod applying;
+mod approving;
+mod disk;
+mod error;
+mod expanding;
+mod folder;
+mod keys;
+mod measuring;
+mod recording;
+mod state;
+mod status;
+
+pub use applying::{AppliedExpansion, ApplyRequest};
+pub use approving::{Decided, Keys, Pending};
+pub use error::HarnessError;
+pub use expanding::{ExpandRequest, ProposeRequest, Proposed};
+pub use keys::KeyFile;
+pub use measuring::{SuiteState, ThresholdState};
+pub use recording::{RecordCycleRequest, RecordedCycle};
+pub use satiety_store::harness::AuditRow;
+pub use status::{AuditRequest, CheckedHarness, HarnessStatus, History, OpenExpansion, Verified};

@@ -1,0 +1,389 @@
+//! A cycle: what the runs say now, the window over the cycles so far, and what follows. Before anything is recorded the
+//! files are held against the recorded harness: weaker ones are refused.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use satiety::bench::content_hash;
+use satiety::harness::brief::{SuiteEvidence, brief, threshold_increases};
+use satiety::harness::cycles::{MeasuredMark, RollingMetrics, SCHEMA_VERSION};
+use satiety::harness::expansion::{Context, Event};
+use satiety::harness::{
+    Action, Aggregate, Consistency, ConsistencyThresholds, CycleSnapshot, Driver, Expansion, KeyRing, Level,
+    Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
+};
+use satiety::ids;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::HarnessError;
+use super::folder::{Folder, shown, unapproved_retirements};
+use super::keys::ring_of;
+use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
+use super::state::{State, Writing, short};
+use crate::{Alert, Engine, EngineError};
+
+/// How often a cycle is tried again when others record at the same time.
+const ATTEMPTS: u32 = 8;
+
+/// A cycle to be recorded.
+#[derive(Debug, Clone, Default)]
+pub struct RecordCycleRequest {
+    /// The harness.
+    pub folder: PathBuf,
+    /// The metrics in a file of the specification's shape, instead of what the store's runs say.
+    pub metrics: Option<PathBuf>,
+    /// Its name; made where none is given.
+    pub cycle_id: Option<String>,
+    /// Which score the window follows.
+    pub driver: Driver,
+}
+
+/// A cycle that was recorded.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordedCycle {
+    /// What was recorded, under its key.
+    pub snapshot: CycleSnapshot,
+    /// The specification's score, part by part.
+    pub signals: SignalScore,
+    /// What was measured over all suites; absent with metrics from a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// Each suite.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<SuiteState>,
+    /// Thresholds and whether they hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<ThresholdState>,
+    /// The window.
+    pub rolling_metrics: RollingMetrics,
+    /// The scores of the window, oldest first.
+    pub history: Vec<f64>,
+    /// What follows.
+    #[serde(flatten)]
+    pub consistency: Consistency,
+    /// The expansion that is open, opened by this cycle or before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expansion_id: Option<String>,
+    /// What changed in the harness since the cycle before, when anything did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<RigorDiff>,
+    /// What could not be measured, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Metrics as a file gives them: the specification's snapshot, or the metrics alone.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    #[serde(default)]
+    cycle_id: Option<String>,
+    #[serde(default)]
+    timestamp: Option<Timestamp>,
+    metrics: SignalMetrics,
+    // Worked out anew: a score that somebody claims is not believed.
+    #[serde(default, rename = "saturation_score")]
+    _score: Option<f64>,
+    #[serde(default, rename = "saturation_level")]
+    _level: Option<Level>,
+    #[serde(default, rename = "harness_version")]
+    _version: Option<String>,
+    #[serde(default, rename = "x-schema-version")]
+    _schema: Option<String>,
+}
+
+impl Engine {
+    /// Records a cycle.
+    pub async fn harness_record(&self, request: RecordCycleRequest) -> Result<RecordedCycle, EngineError> {
+        let folder = Folder::read(&request.folder)?;
+        unknown_figures(&folder)?;
+        let (_, keys) = ring_of(&folder.root)?;
+        let given = request.metrics.as_deref().map(read_metrics).transpose()?;
+        let mut left = ATTEMPTS;
+        loop {
+            match self.record_once(&request, &folder, &keys, given.as_ref()).await {
+                Err(EngineError::Harness(HarnessError::Conflict)) if left > 0 => left -= 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// Tells about a cycle that somebody should look at, and about no other.
+    pub async fn harness_alert(&self, alert: &Alert, recorded: &RecordedCycle) -> Vec<String> {
+        if recorded.consistency.action == Action::Continue {
+            return Vec::new();
+        }
+        let body = json!({
+            "event": "harness_saturation",
+            "action": recorded.consistency.action,
+            "urgency": recorded.consistency.urgency,
+            "reason": recorded.consistency.reason,
+            "cycle_id": recorded.snapshot.cycle_id,
+            "harness_version": recorded.snapshot.harness_version,
+            "expansion_id": recorded.expansion_id,
+        });
+        alert.tell("harness.notify", &body).await
+    }
+
+    async fn record_once(
+        &self,
+        request: &RecordCycleRequest,
+        folder: &Folder,
+        keys: &KeyRing,
+        given: Option<&Given>,
+    ) -> Result<RecordedCycle, EngineError> {
+        let mut state = self.harness_state().await?;
+        let (writing, adopted) = adopt(&state, folder, keys).await?;
+        let version = folder.manifest.version();
+        let before = state.aggregate().await?;
+        let mut aggregate = before
+            .clone()
+            .filter(|aggregate| aggregate.harness_version == version)
+            .unwrap_or_else(|| Aggregate::new(&version, request.driver));
+        aggregate.driver = request.driver;
+        let since = aggregate.last_updated.map(|at| at.as_microsecond());
+        let measurement = match given {
+            None => Some(measuring::take(state.store(), folder, since).await?),
+            Some(_) => None,
+        };
+        let metrics = match (given, &measurement) {
+            (Some(given), _) => given.metrics,
+            (None, Some(measurement)) => measurement.metrics,
+            (None, None) => SignalMetrics::default(),
+        };
+        if metrics == SignalMetrics::default() {
+            return Err(HarnessError::Measure(satiety::harness::MeasureError::NoRuns).into());
+        }
+        let mut deltas = aggregate.deltas();
+        deltas.extend(metrics.improvement_delta);
+        let signals = score(&metrics, &deltas, &SignalSettings::default()).map_err(HarnessError::from)?;
+        let measured = measurement
+            .as_ref()
+            .and_then(|measurement| measurement.whole.as_ref().ok());
+        let snapshot = CycleSnapshot {
+            cycle_id: request
+                .cycle_id
+                .clone()
+                .or_else(|| given?.cycle_id.clone())
+                .unwrap_or_else(|| ids::prefixed("cycle", uuid::Uuid::now_v7())),
+            timestamp: given
+                .and_then(|given| given.timestamp)
+                .unwrap_or_else(|| state.now()),
+            harness_version: version.clone(),
+            metrics,
+            saturation_score: signals.score,
+            saturation_level: signals.level,
+            measured: measured.map(mark),
+            schema_version: SCHEMA_VERSION.to_owned(),
+        };
+        let known = aggregate
+            .history
+            .iter()
+            .any(|entry| entry.cycle_id == snapshot.cycle_id);
+        aggregate.record(&snapshot).map_err(HarnessError::from)?;
+        let thresholds = ConsistencyThresholds::default();
+        let consistency = aggregate.decide(&thresholds);
+        let opened = if consistency.action == Action::TriggerExpansionResearch && !known {
+            Some(open(
+                &state,
+                folder,
+                &aggregate,
+                &consistency,
+                measurement.as_ref(),
+            )?)
+        } else {
+            None
+        };
+        if let Some((expansion, _)) = &opened {
+            aggregate
+                .latch(&expansion.expansion_id)
+                .map_err(HarnessError::from)?;
+        }
+        // The same cycle again is no event.
+        if !known {
+            let mut writing = writing.event(
+                "cycle",
+                json!({
+                    "cycle_id": snapshot.cycle_id,
+                    "version": version,
+                    "snapshot": content_hash(&snapshot),
+                    "score": snapshot.driving(request.driver).0,
+                    "level": snapshot.driving(request.driver).1,
+                    "action": consistency.action,
+                }),
+            );
+            writing = writing.record(snapshot.record().map_err(HarnessError::from)?);
+            if let Some((expansion, events)) = &opened {
+                for event in events {
+                    writing = writing.expansion(event.clone(), expansion)?;
+                }
+            }
+            state.write(writing.aggregate(&aggregate)).await?;
+        }
+        let mut notes = Vec::new();
+        let (suites, thresholds) = match &measurement {
+            Some(measurement) => {
+                notes.extend(measurement.whole.as_ref().err().cloned());
+                (measurement.suites.clone(), measurement.thresholds.clone())
+            }
+            None => (Vec::new(), Vec::new()),
+        };
+        Ok(RecordedCycle {
+            measured: measured.cloned(),
+            suites,
+            thresholds,
+            rolling_metrics: aggregate.rolling_metrics.clone(),
+            history: aggregate.history.iter().map(|entry| entry.score).collect(),
+            consistency,
+            expansion_id: aggregate.open_expansion.clone(),
+            adopted,
+            notes,
+            snapshot,
+            signals,
+        })
+    }
+}
+
+/// Holds the files against the recorded harness. What is at least as rigorous becomes the harness with this writing.
+pub(super) async fn adopt(
+    state: &State,
+    folder: &Folder,
+    keys: &KeyRing,
+) -> Result<(Writing, Option<RigorDiff>), EngineError> {
+    let version = folder.manifest.version();
+    let mut writing = Writing::default();
+    // Trust on first use: from now on a change of keys needs a signature of one that is known.
+    if state.known_keys().is_none() && !keys.approvers.is_empty() {
+        writing = writing.event("keys", json!({"keys": keys, "by": "first use"}));
+    }
+    let Some(known) = state.version() else {
+        let event = json!({"version": version, "why": "first seen"});
+        return Ok((
+            writing.event("adopted", event).version(&folder.manifest, None)?,
+            None,
+        ));
+    };
+    if known == version {
+        return Ok((writing, None));
+    }
+    if let Ok(expansion) = state.open_expansion(None).await
+        && (expansion.phase.is_applying() || expansion.phase == satiety::harness::Phase::RollingBack)
+    {
+        return Err(HarnessError::Phase {
+            id: expansion.expansion_id,
+            state: "is being applied, and the suites are on their way".into(),
+            hint: "finish it with `satiety harness apply`, or bring the archive back with `satiety harness rollback`".into(),
+        }
+        .into());
+    }
+    let old = state.manifest(known).await?;
+    let diff = compare(&old, &folder.manifest).map_err(HarnessError::from)?;
+    let mut objections: Vec<String> = diff
+        .objections()
+        .map(|change| format!("{}: {}", change.place, change.reason))
+        .collect();
+    objections.extend(
+        unapproved_retirements(&old, &folder.manifest, &folder.applied()?, keys)
+            .into_iter()
+            .map(|case| format!("{case}: retired without the signature of an approver")),
+    );
+    if !objections.is_empty() {
+        return Err(HarnessError::Weaker { objections }.into());
+    }
+    let event = json!({"version": version, "from": known, "why": "at least as rigorous", "changes": diff.changes.len()});
+    Ok((
+        writing.event("adopted", event).version(&folder.manifest, None)?,
+        Some(diff),
+    ))
+}
+
+/// A new expansion with its brief, and the events that begin it.
+pub(super) fn open(
+    state: &State,
+    folder: &Folder,
+    aggregate: &Aggregate,
+    trigger: &Consistency,
+    measurement: Option<&Measurement>,
+) -> Result<(Expansion, Vec<Event>), EngineError> {
+    let rolling = &aggregate.rolling_metrics;
+    let mut expansion = Expansion::triggered(
+        ids::prefixed("exp", uuid::Uuid::now_v7()),
+        folder.manifest.version(),
+        trigger,
+        rolling.avg_saturation_score,
+        state.now(),
+    );
+    let mut events = vec![Event {
+        kind: "triggered".into(),
+        body: json!({
+            "expansion_id": expansion.expansion_id,
+            "detail": {"reason": expansion.trigger_reason, "urgency": expansion.urgency, "version": short(&expansion.from_version)},
+        }),
+    }];
+    let findings = findings(folder, &expansion.trigger_reason, rolling, measurement);
+    let context = Context {
+        keys: &KeyRing::default(),
+        spent: &state.spent(),
+        now: state.now(),
+    };
+    events.push(
+        expansion
+            .observe(Observation::Found(findings), &context)
+            .map_err(HarnessError::from)?,
+    );
+    Ok((expansion, events))
+}
+
+/// What research is told, as far as there are runs.
+pub(super) fn findings(
+    folder: &Folder,
+    reason: &str,
+    rolling: &RollingMetrics,
+    measurement: Option<&Measurement>,
+) -> Value {
+    let Some(measurement) = measurement else {
+        return json!({"note": "the cycles came from files; there are no runs to take a brief from"});
+    };
+    let evidence: Vec<SuiteEvidence<'_>> = measurement
+        .suites
+        .iter()
+        .filter_map(|state| {
+            Some(SuiteEvidence {
+                suite: &folder.suite(&state.suite_id)?.suite,
+                run: measurement.newest.get(&state.suite_id)?,
+                measured: state.measured.as_ref()?,
+            })
+        })
+        .collect();
+    let increases = threshold_increases(&folder.manifest, &measurement.figures);
+    let brief = brief(reason, rolling, &evidence, increases);
+    json!({"brief": brief, "prompt": brief.prompt()})
+}
+
+fn mark(measured: &Measured) -> MeasuredMark {
+    let probability = measured.headroom.saturation;
+    MeasuredMark {
+        probability,
+        verdict: measured.verdict,
+        level: Level::of(probability, SignalSettings::default().levels),
+    }
+}
+
+fn read_metrics(path: &std::path::Path) -> Result<Given, EngineError> {
+    let bad = |reason: String| {
+        EngineError::from(HarnessError::BadFile {
+            file: shown(path),
+            reason,
+        })
+    };
+    let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let value = if value.get("metrics").is_some() {
+        value
+    } else {
+        json!({"metrics": value})
+    };
+    serde_path_to_error::deserialize(value)
+        .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))
+}

@@ -1,0 +1,315 @@
+//! What the store knows about the harness: the log, verified from its beginning, and the values that it vouches for.
+//! Whatever is read beside the log is held against a hash in it, so an edit of the store is found before it is believed.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use satiety::bench::content_hash;
+use satiety::harness::cycles::{AGGREGATE_KEY, Record, retention_days};
+use satiety::harness::expansion::Event;
+use satiety::harness::{Aggregate, Approval, Entry, Expansion, KeyRing, Manifest, ledger};
+use satiety_store::harness::{HarnessChange, LedgerRow, RecordChange, VersionRow};
+use satiety_store::{Store, now_micros};
+use serde_json::{Value, json};
+
+use super::HarnessError;
+use crate::{Engine, EngineError};
+
+/// Entries that are read at a time.
+const PAGE: u32 = 1000;
+/// Where the whole state of an expansion lies in its record, beside what the specification puts there.
+const STATE: &str = "state";
+
+/// The log and the store behind it.
+#[derive(Debug)]
+pub(super) struct State {
+    store: Store,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// What is written together.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    events: Vec<Event>,
+    records: Vec<RecordChange>,
+    versions: Vec<VersionRow>,
+}
+
+impl Engine {
+    /// The log, verified.
+    pub(super) async fn harness_state(&self) -> Result<State, EngineError> {
+        let store = self.store().await?.clone();
+        let entries = entries(&store).await?;
+        ledger::verify_chain(&entries).map_err(HarnessError::from)?;
+        Ok(State { store, entries })
+    }
+}
+
+/// Every entry, as it is stored.
+pub(super) async fn entries(store: &Store) -> Result<Vec<Entry>, EngineError> {
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let from = i64::try_from(entries.len()).unwrap_or(i64::MAX);
+        let page = store.harness_ledger(from, PAGE).await?;
+        let full = page.len() == PAGE as usize;
+        for row in page {
+            entries.push(entry(row)?);
+        }
+        if !full {
+            return Ok(entries);
+        }
+    }
+}
+
+fn entry(row: LedgerRow) -> Result<Entry, EngineError> {
+    let tampered = |what: String| EngineError::from(HarnessError::Tampered { what });
+    let number = row.seq;
+    Ok(Entry {
+        seq: u64::try_from(row.seq)
+            .map_err(|_| tampered(format!("an entry of the log has number {number}")))?,
+        prev: row.prev,
+        at: row
+            .at
+            .parse()
+            .map_err(|_| tampered(format!("entry {number} of the log has no time")))?,
+        kind: row.kind,
+        body: serde_json::from_str(&row.body)
+            .map_err(|_| tampered(format!("entry {number} of the log is no JSON")))?,
+        hash: row.hash,
+    })
+}
+
+impl State {
+    /// The time, never before the last entry's.
+    pub(super) fn now(&self) -> Timestamp {
+        let now = Timestamp::now();
+        self.entries.last().map_or(now, |last| now.max(last.at))
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The version in force.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.entries
+            .iter()
+            .rev()
+            .find_map(|entry| match entry.kind.as_str() {
+                "adopted" => entry.body["version"].as_str(),
+                "committed" => entry.body["detail"]["version"].as_str(),
+                "restored" => entry.body["detail"]["exemption"]["to_version"].as_str(),
+                _ => None,
+            })
+    }
+
+    /// A version's manifest, which must be what its name says.
+    pub(super) async fn manifest(&self, version: &str) -> Result<Manifest, EngineError> {
+        let tampered = |what: &str| HarnessError::Tampered {
+            what: format!("the manifest of version {} {what}", short(version)),
+        };
+        let row = self
+            .store
+            .harness_version(version)
+            .await?
+            .ok_or_else(|| tampered("is gone"))?;
+        let manifest: Manifest = serde_json::from_value(row.manifest).map_err(|_| tampered("is none"))?;
+        if manifest.version() != version {
+            return Err(tampered("was edited").into());
+        }
+        Ok(manifest)
+    }
+
+    /// The rolling window, as it was when the log last spoke of it.
+    pub(super) async fn aggregate(&self) -> Result<Option<Aggregate>, EngineError> {
+        let told = self
+            .entries
+            .iter()
+            .rev()
+            .find_map(|entry| entry.body["aggregate"].as_str());
+        let record = self.store.record(AGGREGATE_KEY).await?;
+        let (Some(told), Some(record)) = (told, record) else {
+            // A record that the log knows nothing of is not believed.
+            return match told {
+                None => Ok(None),
+                Some(_) => Err(tampered("the rolling window is gone").into()),
+            };
+        };
+        let aggregate: Aggregate =
+            serde_json::from_value(record.body).map_err(|_| tampered("the rolling window is none"))?;
+        if content_hash(&aggregate) != told {
+            return Err(tampered("the rolling window was edited").into());
+        }
+        Ok(Some(aggregate))
+    }
+
+    /// An expansion, as it was when the log last spoke of it.
+    pub(super) async fn expansion(&self, id: &str) -> Result<Expansion, EngineError> {
+        let key = satiety::harness::cycles::expansion_key(id).map_err(HarnessError::from)?;
+        let told = self.entries.iter().rev().find_map(|entry| {
+            (entry.body["expansion_id"] == *id)
+                .then(|| entry.body[STATE].as_str())
+                .flatten()
+        });
+        let Some(told) = told else {
+            return Err(HarnessError::NoSuchExpansion(id.to_owned()).into());
+        };
+        let record = self.store.record(&key).await?;
+        let mut body = record.map(|record| record.body).unwrap_or_default();
+        let expansion: Expansion = serde_json::from_value(body[STATE].take())
+            .map_err(|_| tampered(&format!("expansion {id} is gone or none")))?;
+        if content_hash(&expansion) != told {
+            return Err(tampered(&format!("expansion {id} was edited")).into());
+        }
+        Ok(expansion)
+    }
+
+    /// The expansion that was named, or the one that is open.
+    pub(super) async fn open_expansion(&self, named: Option<&str>) -> Result<Expansion, EngineError> {
+        if let Some(id) = named {
+            return self.expansion(id).await;
+        }
+        let open = self
+            .aggregate()
+            .await?
+            .and_then(|aggregate| aggregate.open_expansion);
+        let Some(id) = open else {
+            return Err(HarnessError::NoExpansion.into());
+        };
+        let expansion = self.expansion(&id).await?;
+        if expansion.is_over() {
+            return Err(HarnessError::NoExpansion.into());
+        }
+        Ok(expansion)
+    }
+
+    /// Approvals that were used.
+    pub(super) fn spent(&self) -> BTreeSet<String> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.kind == "approved")
+            .filter_map(|entry| entry.body["detail"]["approval_id"].as_str())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Whether the log knows this approval as given to this expansion.
+    pub(super) fn knows_approval(&self, expansion: &str, approval: &Approval) -> bool {
+        let id = approval.id();
+        self.entries.iter().any(|entry| {
+            entry.kind == "approved"
+                && entry.body["expansion_id"] == *expansion
+                && entry.body["detail"]["approval_id"] == *id
+        })
+    }
+
+    /// The keys that the log knows.
+    pub(super) fn known_keys(&self) -> Option<KeyRing> {
+        let entry = self.entries.iter().rev().find(|entry| entry.kind == "keys")?;
+        serde_json::from_value(entry.body["keys"].clone()).ok()
+    }
+
+    /// Writes what belongs together, or nothing.
+    pub(super) async fn write(&mut self, writing: Writing) -> Result<(), EngineError> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for Event { kind, body } in writing.events {
+            let last = entries.last().or(self.entries.last());
+            entries.push(ledger::append(last, Timestamp::now(), kind, body));
+        }
+        let change = HarnessChange {
+            entries: entries.iter().map(row).collect(),
+            records: writing.records,
+            versions: writing.versions,
+        };
+        if !self.store.commit_harness(&change).await? {
+            return Err(HarnessError::Conflict.into());
+        }
+        self.entries.extend(entries);
+        Ok(())
+    }
+}
+
+fn row(entry: &Entry) -> LedgerRow {
+    LedgerRow {
+        seq: i64::try_from(entry.seq).unwrap_or(i64::MAX),
+        prev: entry.prev.clone(),
+        at: entry.at.to_string(),
+        kind: entry.kind.clone(),
+        body: entry.body.to_string(),
+        hash: entry.hash.clone(),
+    }
+}
+
+impl Writing {
+    /// An event of its own.
+    pub(super) fn event(mut self, kind: &str, body: Value) -> Self {
+        self.events.push(Event {
+            kind: kind.to_owned(),
+            body,
+        });
+        self
+    }
+
+    /// An event of an expansion, with the state that it leads to.
+    pub(super) fn expansion(mut self, mut event: Event, expansion: &Expansion) -> Result<Self, EngineError> {
+        event.body[STATE] = json!(content_hash(expansion));
+        self.events.push(event);
+        let record = expansion.record().map_err(HarnessError::from)?;
+        let mut change = record_change(record);
+        change.body[STATE] = serde_json::to_value(expansion)?;
+        self.records.push(change);
+        Ok(self)
+    }
+
+    /// The window; the last event vouches for it.
+    pub(super) fn aggregate(mut self, aggregate: &Aggregate) -> Self {
+        if let Some(event) = self.events.last_mut() {
+            event.body["aggregate"] = json!(content_hash(aggregate));
+        }
+        self.records.push(record_change(Record::aggregate(aggregate)));
+        self
+    }
+
+    /// A record of a cycle.
+    pub(super) fn record(mut self, record: Record) -> Self {
+        self.records.push(record_change(record));
+        self
+    }
+
+    /// A version, with its files where it is archived.
+    pub(super) fn version(mut self, manifest: &Manifest, files: Option<Value>) -> Result<Self, EngineError> {
+        self.versions.push(VersionRow {
+            version: manifest.version(),
+            manifest: serde_json::to_value(manifest)?,
+            files,
+        });
+        Ok(self)
+    }
+}
+
+fn record_change(record: Record) -> RecordChange {
+    const DAY: i64 = 86_400_000_000;
+    let mut body = record.value;
+    if let Some(fields) = body.as_object_mut() {
+        for (name, value) in record.tags {
+            fields.entry(name).or_insert(Value::String(value));
+        }
+    }
+    RecordChange {
+        expires_at: retention_days(&record.key).map(|days| now_micros() + i64::from(days) * DAY),
+        schema_version: satiety::harness::cycles::SCHEMA_VERSION.to_owned(),
+        key: record.key,
+        body,
+    }
+}
+
+fn tampered(what: &str) -> HarnessError {
+    HarnessError::Tampered {
+        what: what.to_owned(),
+    }
+}
+
+/// The beginning of a hash, as people say it.
+pub(super) fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}

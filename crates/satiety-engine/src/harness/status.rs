@@ -1,0 +1,406 @@
+//! Where the harness stands, what happened to it, whether the record is whole, and whether one harness is at least as
+//! rigorous as another.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use satiety::harness::cycles::RollingMetrics;
+use satiety::harness::{
+    Aggregate, Anchor, Consistency, ConsistencyThresholds, Driver, Entry, KeyRing, Manifest, Measured, Phase,
+    RigorDiff, SignalMetrics, compare, ledger,
+};
+use satiety_store::harness::AuditRow;
+use satiety_store::{Store, now_micros};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::HarnessError;
+use super::folder::{Folder, manifest_of, shown, unapproved_retirements};
+use super::keys::ring_of;
+use super::measuring::{self, SuiteState, ThresholdState, unknown_figures};
+use super::state::entries;
+use crate::{Engine, EngineError};
+
+/// Where a harness stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct HarnessStatus {
+    /// The folder.
+    pub folder: String,
+    /// The version of the files.
+    pub version: String,
+    /// Whether that is the version that the log knows; absent before the first cycle.
+    pub recorded: Option<bool>,
+    /// How the files differ from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<RigorDiff>,
+    /// Suites and cases.
+    pub suites: Vec<SuiteState>,
+    /// What was measured over all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// Why nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+    /// The five signals as they would be recorded now.
+    pub metrics: SignalMetrics,
+    /// Thresholds and whether they hold.
+    pub thresholds: Vec<ThresholdState>,
+    /// The window's figures.
+    pub rolling_metrics: RollingMetrics,
+    /// Cycles in the window.
+    pub cycles_tracked: u32,
+    /// The scores of the window, oldest first.
+    pub history: Vec<f64>,
+    /// Which score the window follows.
+    pub driver: Driver,
+    /// What follows.
+    #[serde(flatten)]
+    pub consistency: Consistency,
+    /// The expansion that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expansion: Option<OpenExpansion>,
+    /// What to do next.
+    pub next: String,
+}
+
+/// An expansion that is open.
+#[derive(Debug, Clone, Serialize)]
+pub struct OpenExpansion {
+    /// Which.
+    pub expansion_id: String,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Why it was opened.
+    pub trigger_reason: String,
+    /// What research is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct History {
+    /// Events, oldest first.
+    pub entries: Vec<Entry>,
+}
+
+/// Whether the record is whole.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verified {
+    /// Entries that were checked.
+    pub entries: usize,
+    /// What is wrong, in words; empty when everything is as it was written.
+    pub problems: Vec<String>,
+    /// Which anchor the log was held against.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<Anchor>,
+    /// The last hash, to be kept elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Anchor>,
+}
+
+/// Whether a harness is at least as rigorous as another.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckedHarness {
+    /// What lies between them.
+    #[serde(flatten)]
+    pub diff: RigorDiff,
+    /// Cases that were retired without a signature.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsigned_retirements: Vec<String>,
+}
+
+/// An auditor's verdict.
+#[derive(Debug, Clone)]
+pub struct AuditRequest {
+    /// The cycle; the newest where none is named.
+    pub cycle_id: Option<String>,
+    /// Who.
+    pub auditor: String,
+    /// Whether the auditor accepts.
+    pub accepts: bool,
+    /// Why.
+    pub note: String,
+}
+
+impl Engine {
+    /// Where the harness stands.
+    pub async fn harness_status(&self, folder: &Path, driver: Driver) -> Result<HarnessStatus, EngineError> {
+        let folder = Folder::read(folder)?;
+        unknown_figures(&folder)?;
+        let state = self.harness_state().await?;
+        let version = folder.manifest.version();
+        let known = state.version().map(str::to_owned);
+        let drift = match &known {
+            Some(known) if *known != version => {
+                let old = state.manifest(known).await?;
+                Some(compare(&old, &folder.manifest).map_err(HarnessError::from)?)
+            }
+            _ => None,
+        };
+        let aggregate = state
+            .aggregate()
+            .await?
+            .unwrap_or_else(|| Aggregate::new(&version, driver));
+        let since = aggregate.last_updated.map(|at| at.as_microsecond());
+        let measurement = measuring::take(state.store(), &folder, since).await?;
+        let open = match state.open_expansion(None).await {
+            Ok(expansion) => Some(expansion),
+            Err(EngineError::Harness(HarnessError::NoExpansion)) => None,
+            Err(error) => return Err(error),
+        };
+        let consistency = aggregate.decide(&ConsistencyThresholds::default());
+        let (measured, not_measured) = match measurement.whole {
+            Ok(measured) => (Some(measured), None),
+            Err(why) => (None, Some(why)),
+        };
+        let expansion = open.map(|open| OpenExpansion {
+            prompt: open
+                .findings
+                .as_ref()
+                .and_then(|found| found["prompt"].as_str())
+                .map(str::to_owned),
+            expansion_id: open.expansion_id,
+            phase: open.phase,
+            trigger_reason: open.trigger_reason,
+        });
+        let next = next_step(
+            known.as_deref(),
+            drift.as_ref(),
+            expansion.as_ref(),
+            &measurement.suites,
+        );
+        Ok(HarnessStatus {
+            folder: shown(&folder.root),
+            recorded: known.map(|known| known == version),
+            version,
+            drift,
+            suites: measurement.suites,
+            measured,
+            not_measured,
+            metrics: measurement.metrics,
+            thresholds: measurement.thresholds,
+            rolling_metrics: aggregate.rolling_metrics.clone(),
+            cycles_tracked: aggregate.cycles_tracked,
+            history: aggregate.history.iter().map(|entry| entry.score).collect(),
+            driver: aggregate.driver,
+            consistency,
+            expansion,
+            next,
+        })
+    }
+
+    /// What happened, oldest first; the last `limit` events.
+    pub async fn harness_history(&self, limit: usize) -> Result<History, EngineError> {
+        let mut entries = entries(self.store().await?).await?;
+        entries.drain(..entries.len().saturating_sub(limit));
+        Ok(History { entries })
+    }
+
+    /// A record of the harness by its key.
+    pub async fn harness_record_by_key(&self, key: &str) -> Result<Option<Value>, EngineError> {
+        Ok(self.store().await?.record(key).await?.map(|record| record.body))
+    }
+
+    /// Whether everything is as it was written: the chain, an anchor, the values that it vouches for, the files.
+    pub async fn harness_verify(
+        &self,
+        folder: &Path,
+        anchor: Option<Anchor>,
+    ) -> Result<Verified, EngineError> {
+        let store = self.store().await?.clone();
+        let all = entries(&store).await?;
+        let folder = Folder::read(folder)?;
+        let anchor = match anchor {
+            Some(anchor) => Some(anchor),
+            None => anchor_file(&folder)?,
+        };
+        let mut problems = Vec::new();
+        let whole = match &anchor {
+            Some(anchor) => ledger::verify_anchored(&all, anchor),
+            None => ledger::verify_chain(&all),
+        };
+        match whole {
+            Err(broken) => problems.push(broken.to_string()),
+            Ok(()) => self.verify_values(&store, &folder, &all, &mut problems).await?,
+        }
+        Ok(Verified {
+            entries: all.len(),
+            problems,
+            anchor,
+            last: all.last().map(Entry::anchor),
+        })
+    }
+
+    async fn verify_values(
+        &self,
+        store: &Store,
+        folder: &Folder,
+        all: &[Entry],
+        problems: &mut Vec<String>,
+    ) -> Result<(), EngineError> {
+        let state = self.harness_state().await?;
+        let mut keep = |outcome: Result<(), EngineError>| match outcome {
+            Err(EngineError::Harness(problem)) => {
+                problems.push(problem.to_string());
+                Ok(())
+            }
+            other => other,
+        };
+        keep(state.aggregate().await.map(|_| ()))?;
+        let expansions: BTreeSet<&str> = all
+            .iter()
+            .filter_map(|entry| entry.body["expansion_id"].as_str())
+            .collect();
+        for id in expansions {
+            keep(state.expansion(id).await.map(|_| ()))?;
+        }
+        for entry in all.iter().filter(|entry| entry.kind == "cycle") {
+            keep(verify_cycle(store, entry).await)?;
+        }
+        if let Some(version) = state.version() {
+            keep(state.manifest(version).await.map(|_| ()))?;
+            let found = folder.manifest.version();
+            let applying = matches!(state.open_expansion(None).await, Ok(open) if open.phase.is_applying() || open.phase == Phase::RollingBack);
+            if found != version && !applying {
+                let old = state.manifest(version).await?;
+                let diff = compare(&old, &folder.manifest).map_err(HarnessError::from)?;
+                let words = if diff.admissible {
+                    "at least as rigorous; `satiety harness record` takes them over".to_owned()
+                } else {
+                    let first = diff
+                        .objections()
+                        .map(|change| format!("{} {}", change.place, change.reason));
+                    format!("weaker: {}", first.collect::<Vec<_>>().join("; "))
+                };
+                problems.push(format!(
+                    "the files are not those of the recorded version; they are {words}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `new` is at least as rigorous as `old`: folders, manifests in files, or `git:REVISION`. Needs no store.
+    pub fn harness_check(&self, old: &str, new: &str) -> Result<CheckedHarness, EngineError> {
+        let (before, _) = manifest_of(old, Some(new))?;
+        let (after, applied) = manifest_of(new, Some(old))?;
+        let diff = compare(&before, &after).map_err(HarnessError::from)?;
+        let keys = if Path::new(new).is_dir() {
+            ring_of(Path::new(new))?.1
+        } else {
+            KeyRing::default()
+        };
+        Ok(CheckedHarness {
+            unsigned_retirements: unapproved_retirements(&before, &after, &applied, &keys),
+            diff,
+        })
+    }
+
+    /// The harness as one value, whose hash is its version.
+    pub fn harness_manifest(&self, folder: &Path) -> Result<Manifest, EngineError> {
+        Ok(Folder::read(folder)?.manifest)
+    }
+
+    /// Keeps what an auditor said.
+    pub async fn harness_audit(&self, request: AuditRequest) -> Result<AuditRow, EngineError> {
+        let state = self.harness_state().await?;
+        let cycles = || state.entries.iter().filter(|entry| entry.kind == "cycle");
+        let id_of = |entry: &Entry| entry.body["cycle_id"].as_str().map(str::to_owned);
+        let cycle_id = match request.cycle_id {
+            Some(id) if cycles().any(|entry| id_of(entry).as_ref() == Some(&id)) => id,
+            Some(id) => {
+                return Err(HarnessError::Phase {
+                    id: "of this cycle".into(),
+                    state: format!("cannot be audited: there is no cycle `{id}`"),
+                    hint: "`satiety harness history` lists the cycles".into(),
+                }
+                .into());
+            }
+            None => cycles().last().and_then(id_of).ok_or(HarnessError::Unknown)?,
+        };
+        let row = AuditRow {
+            audit_id: satiety::ids::prefixed("audit", uuid::Uuid::now_v7()),
+            cycle_id,
+            auditor: request.auditor,
+            accepts: request.accepts,
+            note: request.note,
+            at: now_micros(),
+        };
+        self.store().await?.put_harness_audit(&row).await?;
+        Ok(row)
+    }
+
+    /// What auditors said, newest first.
+    pub async fn harness_audits(&self, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
+        Ok(self.store().await?.harness_audits(limit).await?)
+    }
+}
+
+/// A cycle's record must be what was hashed, as long as it is kept.
+async fn verify_cycle(store: &Store, entry: &Entry) -> Result<(), EngineError> {
+    let (Some(id), Some(told)) = (entry.body["cycle_id"].as_str(), entry.body["snapshot"].as_str()) else {
+        return Ok(());
+    };
+    let key = satiety::harness::cycles::cycle_key(id).map_err(HarnessError::from)?;
+    let Some(record) = store.record(&key).await? else {
+        // Cycles are kept for 90 days; the log keeps their scores.
+        return Ok(());
+    };
+    let snapshot: Option<satiety::harness::CycleSnapshot> = serde_json::from_value(record.body).ok();
+    if snapshot.is_none_or(|snapshot| satiety::bench::content_hash(&snapshot) != told) {
+        return Err(HarnessError::Tampered {
+            what: format!("cycle {id} was edited"),
+        }
+        .into());
+    }
+    Ok(())
+}
+
+fn anchor_file(folder: &Folder) -> Result<Option<Anchor>, EngineError> {
+    let path: PathBuf = folder.own().join("anchor.json");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs_err::read_to_string(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        HarnessError::BadFile {
+            file: shown(&path),
+            reason: error.to_string(),
+        }
+        .into()
+    })
+}
+
+fn next_step(
+    known: Option<&str>,
+    drift: Option<&RigorDiff>,
+    open: Option<&OpenExpansion>,
+    suites: &[SuiteState],
+) -> String {
+    let next = match (open.map(|open| open.phase), drift) {
+        (Some(Phase::Research), _) => {
+            "propose what to add: `satiety harness expand`, with --model MODEL, or `satiety harness propose FILE`"
+        }
+        (Some(Phase::AwaitingApproval), _) => {
+            "a person looks at the proposal and signs it: `satiety harness approve --key FILE`"
+        }
+        (Some(_), _) => {
+            "go on with `satiety harness apply`, or bring the archive back with `satiety harness rollback`"
+        }
+        (None, Some(drift)) if !drift.admissible => {
+            "the files are weaker than the recorded harness: bring them back, or retire broken cases with `satiety harness propose`"
+        }
+        (None, Some(_)) => {
+            "the files are harder than the recorded harness: `satiety harness record` takes them over"
+        }
+        (None, None) if suites.iter().all(|suite| suite.versions == 0) => {
+            "run the suites: `satiety bench run --all FOLDER`"
+        }
+        (None, None) if known.is_none() => {
+            "register the harness with its first cycle: `satiety harness record`"
+        }
+        (None, None) => "record a cycle after each round of changes: `satiety harness record`",
+    };
+    next.to_owned()
+}

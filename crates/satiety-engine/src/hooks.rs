@@ -1,0 +1,194 @@
+//! Who is told of something: a command, a web address, or both. Telling is not deciding: what cannot be delivered is a
+//! warning, and the verdict stays what it was.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::bench::target::{post_address, post_client};
+
+/// How long a hook may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How much of what a command complains about is told.
+const SHOWN: u64 = 2000;
+
+/// Whom to tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Alert {
+    /// A command for the shell, which gets the report on its standard input.
+    pub command: Option<String>,
+    /// An address that the report is posted to.
+    pub webhook: Option<String>,
+    /// How long each may take; ten seconds where nobody says.
+    pub limit: Option<Duration>,
+}
+
+impl Alert {
+    /// Tells everybody. What comes back are warnings about hooks that failed; `name` is the settings' section and the
+    /// first part of their names.
+    pub(crate) async fn tell(&self, name: &str, body: &Value) -> Vec<String> {
+        let limit = self.limit.unwrap_or(LIMIT);
+        let mut warnings = Vec::new();
+        if let Some(command) = &self.command
+            && let Err(problem) = run(command, body.to_string(), limit).await
+        {
+            warnings.push(format!("{name}_command: {problem}"));
+        }
+        if let Some(url) = &self.webhook
+            && let Err(problem) = post(url, body, limit).await
+        {
+            warnings.push(format!("{name}_webhook: {problem}"));
+        }
+        warnings
+    }
+}
+
+async fn run(command: &str, input: String, limit: Duration) -> Result<(), String> {
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("cannot start the shell: {error}"))?;
+    let group = child
+        .id()
+        .and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+    let exchange = async {
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // A command that does not want to know it closes its end, which is its right.
+                let _ = stdin.write_all(input.as_bytes()).await;
+            }
+        };
+        let listen = async {
+            let mut said = Vec::new();
+            if let Some(mut stderr) = stderr {
+                let _ = (&mut stderr).take(SHOWN).read_to_end(&mut said).await;
+                // What is too much is read all the same, or the command would wait for ever.
+                let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+            }
+            String::from_utf8_lossy(&said).trim().to_owned()
+        };
+        let ((), said, ended) = tokio::join!(feed, listen, child.wait());
+        (said, ended)
+    };
+    let outcome = timeout(limit, exchange).await;
+    let Ok((said, ended)) = outcome else {
+        if let Some(group) = group {
+            // It may have ended just now.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        return Err(format!(
+            "took longer than {} seconds and was ended",
+            limit.as_secs_f64()
+        ));
+    };
+    let status = ended.map_err(|error| error.to_string())?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = if said.is_empty() {
+        String::new()
+    } else {
+        format!(": {said}")
+    };
+    Err(format!("{status}{said}"))
+}
+
+async fn post(url: &str, body: &Value, limit: Duration) -> Result<(), String> {
+    let address = post_address(url).map_err(|problem| problem.to_string())?;
+    let client = post_client().map_err(|problem| problem.to_string())?;
+    let sent = client.post(address).timeout(limit).json(body).send().await;
+    // The address may hold a secret.
+    let response = sent.map_err(|error| {
+        let error = error.without_url();
+        if error.is_timeout() {
+            format!("did not answer within {} seconds", limit.as_secs_f64())
+        } else {
+            with_causes(&error)
+        }
+    })?;
+    if response.status().is_success() {
+        return Ok(());
+    }
+    Err(format!("it answered {}", response.status().as_u16()))
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_gets_the_report_and_its_complaints_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("got.json");
+        let limit = Duration::from_secs(10);
+        run(&format!("cat > {}", file.display()), "{\"a\":1}".into(), limit)
+            .await
+            .unwrap();
+        assert_eq!(fs_err::read_to_string(&file).unwrap(), "{\"a\":1}");
+        let problem = run("echo no such room >&2; exit 3", "x".repeat(1 << 20), limit)
+            .await
+            .unwrap_err();
+        assert!(
+            problem.contains('3') && problem.contains("no such room"),
+            "{problem}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_command_that_hangs_is_ended_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("late");
+        let started = std::time::Instant::now();
+        let command = format!("(sleep 2; touch {}) & sleep 60", file.display());
+        let problem = run(&command, String::new(), Duration::from_millis(300))
+            .await
+            .unwrap_err();
+        assert!(problem.contains("0.3 seconds"), "{problem}");
+        assert!(started.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert!(!file.exists(), "a child went on");
+    }
+
+    #[tokio::test]
+    async fn a_webhook_that_says_no_is_told_without_its_address() {
+        let server = wiremock::MockServer::start().await;
+        wiremock::Mock::given(wiremock::matchers::method("POST"))
+            .and(wiremock::matchers::body_json(json!({"a": 1})))
+            .respond_with(wiremock::ResponseTemplate::new(204))
+            .mount(&server)
+            .await;
+        let limit = Duration::from_secs(10);
+        post(&server.uri(), &json!({"a": 1}), limit).await.unwrap();
+        assert_eq!(
+            post(&server.uri(), &json!({"a": 2}), limit).await,
+            Err("it answered 404".into())
+        );
+        let problem = post("http://127.0.0.1:9/secret", &json!({}), limit)
+            .await
+            .unwrap_err();
+        assert!(!problem.contains("secret"), "{problem}");
+        assert!(post("nowhere", &json!({}), limit).await.is_err());
+    }
+}
