@@ -218,7 +218,7 @@ fn signed_ring(ring: &KeyRing) -> Vec<u8> {
 /// The keys of the repository, if they are those that the log knows.
 pub(super) fn trusted(state: &State, folder: &Folder) -> Result<KeyRing, EngineError> {
     let (file, ring) = ring_of(&folder.root)?;
-    let place = file.map_or_else(|| PathBuf::from("satiety.toml"), |file| file);
+    let place = file.unwrap_or_else(|| PathBuf::from("satiety.toml"));
     if let Some(known) = state.known_keys()
         && let Some(difference) = difference(&known, &ring)
     {

@@ -60,6 +60,12 @@ pub enum HarnessError {
     /// Nothing was recorded yet.
     #[error("no harness is recorded in this store yet")]
     Unknown,
+    /// The same runs again.
+    #[error("no suite was run since cycle {cycle_id}, so there is nothing new to record")]
+    NothingNew {
+        /// The newest cycle.
+        cycle_id: String,
+    },
     /// There is no expansion to work on.
     #[error("no expansion is open")]
     NoExpansion,
@@ -170,10 +176,10 @@ impl HarnessError {
             match self {
                 Self::NoSuites { .. } => "`satiety bench init FOLDER` writes one; name the folder with --harness, or set `harness.folder`",
                 Self::Weaker { .. } => "bring the files back (git), or retire a broken case with a replacement: `satiety harness propose`, signed by a person",
-                Self::Broken(_) => return None,
                 Self::Tampered { .. } => "restore the store from a backup, and find out who could write to it",
                 Self::Conflict => "run it again",
                 Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
+                Self::NothingNew { .. } | Self::Measure(_) => "run the suites first: `satiety bench run --all FOLDER`",
                 Self::NoExpansion => "one is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
                 Self::NoSuchExpansion(_) => "`satiety harness history` lists them",
                 Self::Phase { hint, .. } => return Some(hint.clone()),
@@ -183,7 +189,6 @@ impl HarnessError {
                 Self::KeysChanged { .. } => "whoever could approve before signs the change: `satiety harness keys accept --key FILE`",
                 Self::NeedsPerson(_) => "run it in a terminal of your own; it cannot be scripted, on purpose",
                 Self::Expansion(ExpansionError::Version { .. }) => "somebody edited the suites; `satiety harness status` tells what differs, `satiety harness rollback` brings the archive back",
-                Self::Measure(_) => "run the suites first: `satiety bench run --all FOLDER`",
                 _ => return None,
             }
             .to_owned(),

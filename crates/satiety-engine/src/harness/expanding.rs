@@ -142,9 +142,19 @@ impl Engine {
             text: &text,
         })
         .map_err(HarnessError::from)?;
-        // Everything is checked before an expansion is opened for it.
-        carry_out(&folder, &content)?;
         let mut state = self.harness_state().await?;
+        let author = Author::Person(request.by.clone());
+        // Everything is checked before an expansion is opened for it.
+        let (_, new) = carry_out(&folder, &content)?;
+        Proposal::new(
+            ("", ""),
+            author.clone(),
+            state.now(),
+            content.clone(),
+            &folder.manifest,
+            &new,
+        )
+        .map_err(HarnessError::from)?;
         let expansion = working_on(
             &mut state,
             &folder,
@@ -243,7 +253,7 @@ fn by_rule(folder: &Folder, measurement: &Measurement) -> ExpansionProposals {
                 content.new_edge_cases.push(NewEdgeCase {
                     category: "harder variant".into(),
                     description: format!("{} with {}", case.case_id, variant.how),
-                    expected_failure_mode: format!("passes {} by a wide margin only", case.case_id),
+                    expected_failure_mode: format!("a system that only just passes {}", case.case_id),
                     suite: Some(state.suite_id.clone()),
                     case: Some(variant.case),
                 });
@@ -503,7 +513,7 @@ fn merge_usable(
     }
     for suite in proposed.new_benchmarks {
         take(format!("suite {}", suite.id), &|with| {
-            with.new_benchmarks.push(suite.clone())
+            with.new_benchmarks.push(suite.clone());
         });
     }
     for edge in proposed.new_edge_cases {

@@ -38,6 +38,14 @@ pub(super) struct Measurement {
     pub(super) figures: BTreeMap<String, Vec<f64>>,
 }
 
+impl Measurement {
+    /// Whether any suite was run after this time, in microseconds.
+    pub(super) fn newer_than(&self, since: i64) -> bool {
+        let ended = |run: &BenchmarkRun| run.completed_at.is_some_and(|at| at.as_microsecond() > since);
+        self.newest.values().any(ended)
+    }
+}
+
 /// A suite and what its runs say.
 #[derive(Debug, Clone, Serialize)]
 pub struct SuiteState {

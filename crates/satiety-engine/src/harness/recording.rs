@@ -142,11 +142,21 @@ impl Engine {
             .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, request.driver));
         aggregate.driver = request.driver;
-        let since = aggregate.last_updated.map(|at| at.as_microsecond());
+        let since = aggregate.last_updated.map(Timestamp::as_microsecond);
         let measurement = match given {
             None => Some(measuring::take(state.store(), folder, since).await?),
             Some(_) => None,
         };
+        // Looking at the same runs again is no evidence of consistency.
+        if let (Some(measurement), Some(since)) = (&measurement, since)
+            && !measurement.newer_than(since)
+            && request.cycle_id.is_none()
+        {
+            return Err(HarnessError::NothingNew {
+                cycle_id: aggregate.newest_cycle.clone().unwrap_or_default(),
+            }
+            .into());
+        }
         let metrics = match (given, &measurement) {
             (Some(given), _) => given.metrics,
             (None, Some(measurement)) => measurement.metrics,

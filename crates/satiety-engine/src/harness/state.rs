@@ -128,19 +128,30 @@ impl State {
             .rev()
             .find_map(|entry| entry.body["aggregate"].as_str());
         let record = self.store.record(AGGREGATE_KEY).await?;
-        let (Some(told), Some(record)) = (told, record) else {
-            // A record that the log knows nothing of is not believed.
-            return match told {
-                None => Ok(None),
-                Some(_) => Err(tampered("the rolling window is gone").into()),
-            };
+        // A record that the log knows nothing of is not believed.
+        let Some(told) = told else {
+            return Ok(None);
         };
-        let aggregate: Aggregate =
-            serde_json::from_value(record.body).map_err(|_| tampered("the rolling window is none"))?;
-        if content_hash(&aggregate) != told {
-            return Err(tampered("the rolling window was edited").into());
+        let Some(record) = record else {
+            return Err(self.differs("the rolling window is gone").await);
+        };
+        match serde_json::from_value::<Aggregate>(record.body) {
+            Ok(aggregate) if content_hash(&aggregate) == told => Ok(Some(aggregate)),
+            _ => Err(self.differs("the rolling window was edited").await),
         }
-        Ok(Some(aggregate))
+    }
+
+    /// What was read beside the log does not fit it: somebody wrote both meanwhile, or somebody tampered.
+    async fn differs(&self, what: &str) -> EngineError {
+        let from = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
+        match self.store.harness_ledger(from, 1).await {
+            Ok(newer) if newer.is_empty() => HarnessError::Tampered {
+                what: what.to_owned(),
+            }
+            .into(),
+            Ok(_) => HarnessError::Conflict.into(),
+            Err(error) => error.into(),
+        }
     }
 
     /// An expansion, as it was when the log last spoke of it.
@@ -156,12 +167,13 @@ impl State {
         };
         let record = self.store.record(&key).await?;
         let mut body = record.map(|record| record.body).unwrap_or_default();
-        let expansion: Expansion = serde_json::from_value(body[STATE].take())
-            .map_err(|_| tampered(&format!("expansion {id} is gone or none")))?;
-        if content_hash(&expansion) != told {
-            return Err(tampered(&format!("expansion {id} was edited")).into());
+        let state = body.get_mut(STATE).map(Value::take).unwrap_or_default();
+        match serde_json::from_value::<Expansion>(state) {
+            Ok(expansion) if content_hash(&expansion) == told => Ok(expansion),
+            _ => Err(self
+                .differs(&format!("expansion {id} is gone or was edited"))
+                .await),
         }
-        Ok(expansion)
     }
 
     /// The expansion that was named, or the one that is open.
@@ -300,12 +312,6 @@ fn record_change(record: Record) -> RecordChange {
         schema_version: satiety::harness::cycles::SCHEMA_VERSION.to_owned(),
         key: record.key,
         body,
-    }
-}
-
-fn tampered(what: &str) -> HarnessError {
-    HarnessError::Tampered {
-        what: what.to_owned(),
     }
 }
 

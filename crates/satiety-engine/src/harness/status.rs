@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use satiety::harness::cycles::RollingMetrics;
 use satiety::harness::{
     Aggregate, Anchor, Consistency, ConsistencyThresholds, Driver, Entry, KeyRing, Manifest, Measured, Phase,
@@ -138,11 +139,13 @@ impl Engine {
             }
             _ => None,
         };
+        // Cycles of another version say nothing about this one.
         let aggregate = state
             .aggregate()
             .await?
+            .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, driver));
-        let since = aggregate.last_updated.map(|at| at.as_microsecond());
+        let since = aggregate.last_updated.map(Timestamp::as_microsecond);
         let measurement = measuring::take(state.store(), &folder, since).await?;
         let open = match state.open_expansion(None).await {
             Ok(expansion) => Some(expansion),
@@ -317,7 +320,10 @@ impl Engine {
                 }
                 .into());
             }
-            None => cycles().last().and_then(id_of).ok_or(HarnessError::Unknown)?,
+            None => cycles()
+                .next_back()
+                .and_then(id_of)
+                .ok_or(HarnessError::Unknown)?,
         };
         let row = AuditRow {
             audit_id: satiety::ids::prefixed("audit", uuid::Uuid::now_v7()),

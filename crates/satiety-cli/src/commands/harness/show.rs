@@ -593,7 +593,9 @@ fn rigor(diff: &RigorDiff) -> String {
 
 fn changes(text: &mut String, all: &[Change]) {
     for sort in [Rigor::Weaker, Rigor::Incomparable, Rigor::Harder, Rigor::Neutral] {
-        let of_sort: Vec<&Change> = all.iter().filter(|change| change.rigor == sort).collect();
+        let mut of_sort: Vec<&Change> = all.iter().filter(|change| change.rigor == sort).collect();
+        // Few thresholds must not drown in many cases.
+        of_sort.sort_by_key(|change| change.place.starts_with("suites."));
         for change in of_sort.iter().take(CHANGES) {
             let word = format!("{:<12}", rigor_word(sort));
             let word = match sort {

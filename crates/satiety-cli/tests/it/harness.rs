@@ -1,0 +1,390 @@
+//! `satiety harness` as a person uses it: from cycles to an expansion that is signed and applied, and what it refuses.
+
+use serde_json::json;
+
+use crate::harness_support::{Lab, PASSPHRASE};
+
+#[test]
+fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
+    let lab = Lab::new(8);
+    let (out, _) = lab.expect(0, &["harness", "status"]);
+    assert!(out.contains("next: run the suites"), "{out}");
+    lab.expect(2, &["harness", "record"]);
+    let ninth = lab.cycles(9);
+    assert_eq!(ninth["action"], "CONTINUE");
+    assert_eq!(ninth["reason"], "Insufficient data: 9 cycles");
+    // Looking again is no evidence.
+    let (_, err) = lab.expect(2, &["harness", "record"]);
+    assert!(err.contains("no suite was run since cycle"), "{err}");
+    let tenth = lab.cycles(1);
+    assert_eq!(
+        (&tenth["action"], &tenth["urgency"]),
+        (&json!("TRIGGER_EXPANSION_RESEARCH"), &json!("CRITICAL"))
+    );
+    assert_eq!(tenth["measured"]["verdict"], "SATURATED");
+    // One expansion for a version, however many cycles follow.
+    let next = lab.cycles(1);
+    assert_eq!(next["action"], "CONTINUE");
+    assert_eq!(next["expansion_id"], tenth["expansion_id"]);
+
+    // The brief is made of the data.
+    let (prompt, _) = lab.expect(0, &["harness", "status", "--prompt"]);
+    assert!(
+        prompt.contains("- echoes/c00") && prompt.contains("echoes/pass_rate: 0.5 could be 0.6667"),
+        "{prompt}"
+    );
+
+    let (yaml, _) = lab.expect(0, &["harness", "expand", "--dry-run", "--yaml"]);
+    assert!(yaml.starts_with("expansion_proposals:\n"), "{yaml}");
+    lab.place.write("proposals.yaml", &yaml);
+    lab.expect(2, &["harness", "apply"]);
+    let proposed = lab.json(0, &["harness", "propose", "proposals.yaml"]);
+    assert_eq!(proposed["diff"]["admissible"], true);
+    let hash = proposed["proposal_hash"].as_str().unwrap();
+
+    // A person at a terminal, and nobody else.
+    let (_, err) = lab.expect(2, &["harness", "approve", "--key", "anna.key"]);
+    assert!(err.contains("nobody can be asked here"), "{err}");
+    let asks = "hash to approve it: ";
+    let (code, seen) = lab.at_a_terminal(
+        &[(asks, "ffffffff")],
+        &["harness", "approve", "--key", "anna.key"],
+    );
+    assert_eq!(code, 2, "{seen}");
+    let wrong = [(asks, &hash[..8]), ("passphrase of anna", "incorrect horse")];
+    let (code, seen) = lab.at_a_terminal(&wrong, &["harness", "approve", "--key", "anna.key"]);
+    assert!(
+        code == 2 && seen.contains("does not open this key"),
+        "{code} {seen}"
+    );
+    let right = [(asks, &hash[..8]), ("passphrase of anna", PASSPHRASE)];
+    let (code, seen) = lab.at_a_terminal(&right, &["harness", "approve", "--key", "anna.key"]);
+    assert!(
+        code == 0 && seen.contains("was approved by anna"),
+        "{code} {seen}"
+    );
+    assert!(
+        seen.contains("thresholds.echoes/pass_rate: raised from 0.5 to 0.6667"),
+        "{seen}"
+    );
+
+    let applied = lab.json(0, &["harness", "apply"]);
+    assert_eq!(
+        (&applied["phase"], applied["outcomes"].as_array().unwrap().len()),
+        (&json!("done"), 8)
+    );
+    let rules = fs_err::read_to_string(lab.place.path("suites/harness.toml")).unwrap();
+    assert!(
+        rules.starts_with("# Kept by hand.\n") && rules.contains("0.6667"),
+        "{rules}"
+    );
+    lab.expect(0, &["harness", "verify"]);
+    // The new version has a window of its own.
+    let status = lab.status();
+    assert_eq!(
+        (&status["cycles_tracked"], &status["recorded"]),
+        (&json!(0), &json!(true))
+    );
+    assert_eq!(lab.cycles(1)["rolling_metrics"]["consecutive_high_count"], 1);
+    let (history, _) = lab.expect(0, &["harness", "history", "--limit", "100"]);
+    for kind in [
+        "adopted",
+        "cycle",
+        "triggered",
+        "proposed",
+        "approved",
+        "archived",
+        "enabled",
+        "committed",
+        "done",
+    ] {
+        assert!(history.contains(kind), "{kind}\n{history}");
+    }
+}
+
+#[test]
+fn an_expansion_that_is_too_hard_is_rolled_back_to_the_byte() {
+    let lab = Lab::new(4);
+    lab.settings(&[&lab.key], "notify_command = \"cat > told.json\"\n");
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    let before = lab.files();
+    lab.propose(0, &[("n1", false), ("n2", true), ("n3", false)]);
+    lab.approve(0, &lab.signed(&lab.key, 0, 24));
+    let applied = lab.json(1, &["harness", "apply"]);
+    assert_eq!(applied["phase"], "rolled_back");
+    let why = applied["ended"]["why"].as_str().unwrap();
+    assert!(why.starts_with("2 of 3 new tests fail at once"), "{why}");
+    let mut after = lab.files();
+    after.retain(|name, _| !name.contains(".harness"));
+    assert_eq!(after, before);
+    let told = fs_err::read_to_string(lab.place.path("told.json")).unwrap();
+    assert!(
+        told.contains("FLAG_FOR_REVIEW") && told.contains("harness_rollback"),
+        "{told}"
+    );
+    let (history, _) = lab.expect(0, &["harness", "history"]);
+    assert!(history.contains("restored"), "{history}");
+    lab.expect(0, &["harness", "verify"]);
+    // It is over: the next one may come.
+    lab.propose(0, &[("n2", true)]);
+}
+
+#[test]
+fn half_of_the_new_tests_failing_is_what_an_expansion_is_for() {
+    let lab = Lab::new(4);
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    lab.propose(0, &[("n1", false), ("n2", true)]);
+    lab.approve(0, &lab.signed(&lab.key, 0, 24));
+    let applied = lab.json(0, &["harness", "apply"]);
+    assert_eq!(applied["phase"], "done");
+}
+
+#[test]
+fn a_system_that_no_longer_passes_at_baseline_rolls_it_back() {
+    let lab = Lab::new(6);
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
+    lab.propose(0, &[("n1", true)]);
+    lab.approve(0, &lab.signed(&lab.key, 0, 24));
+    // Another system answers now: right about what is new, wrong about what was.
+    let script = "import json,sys\nfor line in sys.stdin:\n    q = json.loads(line)\n    goal = q['input']['goal']\n    print(json.dumps({'id': q.get('id'), 'output': goal if goal == 'n1' else 'no'}), flush=True)\n";
+    let target = lab.worker("other", script);
+    let applied = lab.json(1, &["harness", "apply", "--target", &target]);
+    let why = applied["ended"]["why"].as_str().unwrap();
+    assert!(why.contains("does not pass at baseline"), "{why}");
+}
+
+#[test]
+fn a_new_suite_comes_whole_and_goes_whole() {
+    let lab = Lab::new(3);
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    let case = |id: &str, answer: &str| json!({"case_id": id, "input": {"goal": id}, "expected": {"mode": "exact", "value": answer}});
+    for (answer, code) in [("wrong", 1), ("x1", 0)] {
+        let content = json!({"expansion_proposals": {"new_benchmarks": [
+            {"id": "extra", "name": "Extra", "purpose": "p", "expected_difficulty": "harder", "cases": [case("x1", answer)]}]}});
+        lab.place.write("p.json", &content.to_string());
+        lab.expect(0, &["harness", "propose", "p.json"]);
+        lab.approve(0, &lab.signed(&lab.key, 0, 24));
+        lab.expect(code, &["harness", "apply", "--target", "echo"]);
+        assert_eq!(lab.place.path("suites/extra/suite.json").exists(), code == 0);
+        assert!(!lab.place.path("suites/.extra.partial").exists());
+    }
+}
+
+#[test]
+fn a_broken_case_is_retired_with_a_signature_and_a_replacement_only() {
+    let lab = Lab::new(4);
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    lab.json(0, &["harness", "record"]);
+    let saved = lab.expect(0, &["harness", "manifest"]).0;
+    lab.place.write("before.json", &saved);
+    let content = json!({"expansion_proposals": {"retirements": [{"suite": "echoes", "case_id": "c01",
+        "reason": "its answer depends on the day", "audited_by": "anna",
+        "replacement": {"case_id": "c01b", "input": {"goal": "c01b"}, "expected": {"mode": "exact", "value": "c01b"}}}]}});
+    lab.place.write("p.json", &content.to_string());
+    lab.expect(0, &["harness", "propose", "p.json"]);
+    lab.approve(0, &lab.signed(&lab.key, 0, 24));
+    lab.json(0, &["harness", "apply"]);
+    assert!(!lab.place.path("suites/echoes/cases/c01.json").exists());
+    // A build without the store sees the signature in the repository.
+    let (out, _) = lab.expect(0, &["harness", "check", "before.json", "suites"]);
+    assert!(out.contains("retired as broken"), "{out}");
+    fs_err::remove_dir_all(lab.place.path("suites/.harness/approvals")).unwrap();
+    let (out, _) = lab.expect(1, &["harness", "check", "before.json", "suites"]);
+    assert!(out.contains("echoes/c01 was retired, and no approval"), "{out}");
+}
+
+#[test]
+fn the_hook_records_a_cycle_after_a_gated_run() {
+    let lab = Lab::new(4);
+    lab.settings(&[&lab.key], "record = true\n");
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
+    let (_, err) = lab.expect(0, &["bench", "run", "suites/echoes", "--gate"]);
+    assert!(err.contains("harness: CRITICAL 1.00"), "{err}");
+    let status = lab.status();
+    assert_eq!(status["cycles_tracked"], 1);
+    let metrics = &status["metrics"];
+    assert_eq!(
+        (&metrics["benchmark_ceiling_rate"], &metrics["proposal_pass_rate"]),
+        (&json!(1.0), &json!(1.0))
+    );
+    // A threshold is a gate too.
+    lab.place.write("suites/harness.toml", "[thresholds]\n\"echoes/pass_rate\" = { value = 0.5, direction = \"higher\" }\n\"echoes/mean_latency_ms\" = { value = -1.0, direction = \"lower\" }\n");
+    lab.expect(1, &["bench", "run", "suites/echoes", "--gate"]);
+}
+
+#[test]
+fn metrics_from_a_file_and_what_is_wrong_with_them() {
+    let lab = Lab::new(3);
+    let snapshot = json!({"cycle_id": "cycle-1735600000000", "timestamp": "2025-12-30T15:00:00Z",
+        "metrics": {"benchmark_ceiling_rate": 0.82, "regression_pass_rate": 1.0, "improvement_delta": 0.03,
+            "proposal_pass_rate": 0.88, "auditor_unanimous_rate": 0.92},
+        "saturation_score": 0.78, "saturation_level": "HIGH", "x-schema-version": "1.0"});
+    lab.place.write("cycle.json", &snapshot.to_string());
+    let recorded = lab.json(0, &["harness", "record", "--metrics", "cycle.json"]);
+    // The formula stands, not the example's number.
+    assert!((recorded["snapshot"]["saturation_score"].as_f64().unwrap() - 0.8).abs() < 1e-9);
+    let key = "eval-harness/saturation/cycles/cycle-1735600000000";
+    let kept: serde_json::Value =
+        serde_json::from_str(&lab.expect(0, &["harness", "history", "--key", key]).0).unwrap();
+    assert_eq!(
+        (&kept["x-schema-version"], &kept["x-namespace"]),
+        (&json!("1.0"), &json!(key))
+    );
+    // The same again changes nothing.
+    lab.json(0, &["harness", "record", "--metrics", "cycle.json"]);
+    assert_eq!(lab.status()["cycles_tracked"], 1);
+    for (metrics, says) in [
+        (
+            r#"{"benchmark_ceiling_rate": 82}"#,
+            "benchmark_ceiling_rate is 82, outside",
+        ),
+        (
+            r#"{"benchmark_ceiling_rate": "high"}"#,
+            "metrics.benchmark_ceiling_rate",
+        ),
+        (r#"{"ceiling": 1}"#, "unknown field `ceiling`"),
+        (
+            r#"{"cycle_id": "../x", "metrics": {"benchmark_ceiling_rate": 1}}"#,
+            "cannot be part of a key",
+        ),
+        ("{", "m.json: EOF"),
+    ] {
+        lab.place.write("m.json", metrics);
+        let (_, err) = lab.expect(2, &["harness", "record", "--metrics", "m.json"]);
+        assert!(err.contains(says), "{err} has no {says}");
+    }
+    assert_eq!(lab.status()["cycles_tracked"], 1);
+    lab.expect(0, &["harness", "audit", "add", "--auditor", "a", "--accept"]);
+    lab.expect(
+        0,
+        &[
+            "harness",
+            "audit",
+            "add",
+            "--auditor",
+            "b",
+            "--reject",
+            "--note",
+            "no",
+        ],
+    );
+    lab.expect(
+        2,
+        &[
+            "harness",
+            "audit",
+            "add",
+            "--auditor",
+            "b",
+            "--reject",
+            "--cycle",
+            "nope",
+        ],
+    );
+    let (out, _) = lab.expect(0, &["harness", "audit", "list"]);
+    assert!(
+        out.contains("rejects") && out.contains("cycle-1735600000000"),
+        "{out}"
+    );
+    assert_eq!(lab.status()["metrics"]["auditor_unanimous_rate"], 0.0);
+}
+
+#[test]
+fn bad_input_is_named_and_changes_nothing() {
+    let lab = Lab::new(3);
+    lab.cycles(1);
+    let edge = |case: &str| {
+        format!(
+            "expansion_proposals:\n  new_edge_cases:\n    - {{category: c, description: d, expected_failure_mode: f, suite: echoes, case: {case}}}\n"
+        )
+    };
+    for (text, code, says) in [
+        ("expansion_proposals:\n  threshold_increases:\n    - {benchmark: echoes/pass_rate, current: 0.5, proposed: 0.4, rationale: r}\n".to_owned(), 1, "lowered from 0.5 to 0.4"),
+        ("expansion_proposals:\n  threshold_increases:\n    - {benchmark: echoes/pass_rate, current: 0.9, proposed: 0.95, rationale: r}\n".to_owned(), 2, "says that echoes/pass_rate goes from 0.9"),
+        ("expansion_proposals:\n  threshold_increases: 3\n".to_owned(), 2, "threshold_increases"),
+        (edge("{case_id: ../../evil, input: {goal: g}, expected: {mode: exact, value: x}}"), 2, "cannot be the name of a file"),
+        (edge("{case_id: c00, input: {goal: g}, expected: {mode: exact, value: x}}"), 2, "is there already"),
+        (edge("{case_id: new, input: {goal: g, files: [nowhere.txt]}, expected: {mode: exact, value: x}}"), 2, "nowhere.txt"),
+        ("expansion_proposals:\n  new_benchmarks:\n    - {id: i, name: name, purpose: p, expected_difficulty: h}\n".to_owned(), 2, "changes nothing"),
+    ] {
+        lab.place.write("p.yaml", &text);
+        let (_, err) = lab.expect(code, &["harness", "propose", "p.yaml"]);
+        assert!(err.contains(says), "{err} has no {says}");
+    }
+    assert_eq!(lab.status()["expansion"], json!(null));
+    let (_, err) = lab.expect(2, &["harness", "status", "--harness", "nowhere"]);
+    assert!(err.contains("there is no folder nowhere"), "{err}");
+    lab.place.write(
+        "suites/harness.toml",
+        "[thresholds]\n\"echoes/beauty\" = { value = 1, direction = \"higher\" }\n",
+    );
+    let (_, err) = lab.expect(2, &["harness", "status"]);
+    assert!(err.contains("thresholds.\"echoes/beauty\""), "{err}");
+    lab.place.write("suites/harness.toml", "alpha = 7\n");
+    let (_, err) = lab.expect(2, &["harness", "status"]);
+    assert!(err.contains("alpha is 7, outside"), "{err}");
+    lab.place.write("suites/harness.toml", "alhpa = 0.1\n");
+    let (_, err) = lab.expect(2, &["harness", "status"]);
+    assert!(err.contains("alhpa"), "{err}");
+}
+
+#[test]
+fn a_check_needs_no_store_and_reads_commits() {
+    let lab = Lab::new(4);
+    let git = |arguments: &[&str]| {
+        let done = std::process::Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
+            .args(arguments)
+            .current_dir(lab.place.folder.path())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    git(&["init", "-q"]);
+    git(&["add", "suites"]);
+    git(&["commit", "-qm", "suites"]);
+    let store = lab.place.path("s.db");
+    lab.expect(0, &["harness", "check", "git:HEAD", "suites"]);
+    lab.place.write(
+        "suites/echoes/cases/new.json",
+        r#"{"case_id": "new", "input": {"goal": "n"}, "expected": {"mode": "exact", "value": "n"}}"#,
+    );
+    let (out, _) = lab.expect(0, &["harness", "check", "git:HEAD:suites", "suites"]);
+    assert!(
+        out.contains("at least as rigorous") && out.contains("suites.echoes.new: a new case"),
+        "{out}"
+    );
+    fs_err::remove_file(lab.place.path("suites/echoes/cases/c00.json")).unwrap();
+    lab.place.write("suites/echoes/cases/c01.json", r#"{"case_id": "c01", "skip": "later", "input": {"goal": "c01"}, "expected": {"mode": "exact", "value": "c01"}}"#);
+    lab.place.write("suites/harness.toml", "alpha = 0.1\n");
+    let found = lab.json(1, &["harness", "check", "git:HEAD", "suites"]);
+    let weaker: Vec<&str> = found["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|change| change["rigor"] == "weaker")
+        .map(|change| change["place"].as_str().unwrap())
+        .collect();
+    for place in [
+        "alpha",
+        "suites.echoes.c00",
+        "suites.echoes.c01",
+        "thresholds.echoes/pass_rate",
+    ] {
+        assert!(
+            weaker.iter().any(|found| found.starts_with(place)),
+            "{place}: {weaker:?}"
+        );
+    }
+    let (markdown, _) = lab.expect(
+        1,
+        &["harness", "check", "git:HEAD", "suites", "--format", "markdown"],
+    );
+    assert!(markdown.starts_with("### Harness: weaker\n"), "{markdown}");
+    let (_, err) = lab.expect(2, &["harness", "check", "git:nowhere", "suites"]);
+    assert!(err.contains("nowhere"), "{err}");
+    lab.expect(2, &["harness", "check", "git:--output=x", "suites"]);
+    assert!(!store.exists(), "a store was made");
+}

@@ -1,0 +1,378 @@
+//! What somebody who wants an easier harness could try, and what happens then. docs/harness.md lists the same.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use satiety::harness::ledger;
+use satiety_engine::harness::KeyFile;
+use serde_json::json;
+
+use crate::harness_support::{Lab, PASSPHRASE};
+
+#[test]
+fn editing_the_suites_by_hand() {
+    let lab = Lab::new(4);
+    lab.cycles(1);
+    let easier =
+        r#"{"case_id": "c00", "input": {"goal": "c00"}, "expected": {"mode": "contains", "value": "c"}}"#;
+    lab.place.write("suites/echoes/cases/c00.json", easier);
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    let (_, err) = lab.expect(1, &["harness", "record"]);
+    assert!(
+        err.contains("weaker than the recorded harness") && err.contains("suites.echoes.c00"),
+        "{err}"
+    );
+    let (out, _) = lab.expect(1, &["harness", "verify"]);
+    assert!(out.contains("weaker: suites.echoes.c00"), "{out}");
+    let status = lab.status();
+    assert_eq!(
+        (&status["recorded"], &status["drift"]["admissible"]),
+        (&json!(false), &json!(false))
+    );
+    // Nor can an expansion be opened on top of it.
+    lab.propose(1, &[("n1", true)]);
+}
+
+#[test]
+fn retiring_a_case_by_hand() {
+    let lab = Lab::new(4);
+    lab.cycles(1);
+    let manifest: serde_json::Value =
+        serde_json::from_str(&lab.expect(0, &["harness", "manifest"]).0).unwrap();
+    let case = &manifest["suites"]["echoes"]["c00"];
+    let (hash, input) = (
+        case["hash"].as_str().unwrap(),
+        case["input_hash"].as_str().unwrap(),
+    );
+    fs_err::remove_file(lab.place.path("suites/echoes/cases/c00.json")).unwrap();
+    lab.place.write(
+        "suites/echoes/cases/r.json",
+        r#"{"case_id": "r", "input": {"goal": "r"}, "expected": {"mode": "exact", "value": "r"}}"#,
+    );
+    let rules = fs_err::read_to_string(lab.place.path("suites/harness.toml")).unwrap();
+    lab.place.write("suites/harness.toml", &format!("{rules}\n[retired.{hash}]\nsuite = \"echoes\"\ncase_id = \"c00\"\ninput_hash = \"{input}\"\nreason = \"broken\"\naudited_by = \"an agent\"\nreplacement = \"r\"\n"));
+    lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
+    let (_, err) = lab.expect(1, &["harness", "record"]);
+    assert!(err.contains("echoes/c00: retired without the signature"), "{err}");
+}
+
+#[test]
+fn editing_the_store() {
+    for (statement, says) in [
+        (
+            "UPDATE harness_ledger SET body = replace(body, 'CRITICAL', 'NORMAL') WHERE kind = 'cycle'",
+            "its content was changed",
+        ),
+        (
+            "UPDATE harness_ledger SET at = '2020-01-01T00:00:00Z' WHERE seq = 2",
+            "its content was changed",
+        ),
+        (
+            "DELETE FROM harness_ledger WHERE seq = 1",
+            "its number is 2, not 1",
+        ),
+        (
+            "UPDATE harness_ledger SET seq = CASE seq WHEN 1 THEN 1002 WHEN 2 THEN 1001 END WHERE seq IN (1, 2)",
+            "its number is",
+        ),
+        (
+            "UPDATE records SET body = replace(body, 'CRITICAL', 'NORMAL') WHERE key LIKE '%/aggregate'",
+            "the rolling window was edited",
+        ),
+        (
+            "DELETE FROM records WHERE key LIKE '%/aggregate'",
+            "the rolling window is gone",
+        ),
+        (
+            "UPDATE records SET body = replace(body, '\"saturation_score\":0.', '\"saturation_score\":0.0') WHERE key LIKE '%/cycles/%'",
+            "was edited",
+        ),
+        (
+            "UPDATE harness_versions SET manifest = replace(manifest, '\"alpha\":0.05', '\"alpha\":0.5')",
+            "was edited",
+        ),
+        // The whole state of an expansion, made to look approved.
+        (
+            "UPDATE records SET body = replace(body, '\"phase\":\"awaiting_approval\"', '\"phase\":\"applying_thresholds\"') WHERE key LIKE '%/expansions/%'",
+            "was edited",
+        ),
+    ] {
+        let lab = Lab::new(3);
+        lab.cycles(2);
+        lab.propose(0, &[("n1", true)]);
+        lab.sql(statement);
+        let (out, _) = lab.expect(1, &["harness", "verify"]);
+        assert!(out.contains(says), "{statement}: {out}");
+        let before = lab.files();
+        // Whatever the store says now, nothing is applied.
+        let applied = lab.run(&["harness", "apply"]);
+        assert!(matches!(applied.status.code(), Some(1 | 2)), "{statement}");
+        assert_eq!(lab.files(), before, "{statement}");
+    }
+}
+
+#[test]
+fn truncating_the_log_and_writing_it_anew() {
+    let lab = Lab::new(3);
+    lab.cycles(3);
+    let verified = lab.json(0, &["harness", "verify"]);
+    let anchor = format!(
+        "{}:{}",
+        verified["last"]["seq"],
+        verified["last"]["hash"].as_str().unwrap()
+    );
+    lab.expect(0, &["harness", "verify", "--anchor", &anchor]);
+    // Written anew with right hashes it is whole by itself, and not what the anchor knows.
+    let rows = lab.json(0, &["harness", "history", "--limit", "1000"]);
+    let mut anew: Vec<ledger::Entry> = Vec::new();
+    for row in rows["entries"].as_array().unwrap() {
+        let entry: ledger::Entry = serde_json::from_value(row.clone()).unwrap();
+        let mut body = entry.body.clone();
+        body["forged"] = json!(true);
+        anew.push(ledger::append(anew.last(), entry.at, entry.kind, body));
+    }
+    anew.push(ledger::append(
+        anew.last(),
+        jiff::Timestamp::now(),
+        "note",
+        json!({}),
+    ));
+    lab.sql("DELETE FROM harness_ledger");
+    for entry in &anew {
+        lab.sql(&format!(
+            "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}')",
+            entry.seq, entry.prev, entry.at, entry.kind, entry.body, entry.hash
+        ));
+    }
+    lab.expect(0, &["harness", "verify"]);
+    let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
+    assert!(out.contains("is not the entry that is known"), "{out}");
+    // Cut off at its end, it is whole by itself too; here the window would tell, because it follows the log.
+    lab.sql("DELETE FROM harness_ledger WHERE seq >= (SELECT max(seq) - 1 FROM harness_ledger)");
+    let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
+    assert!(out.contains("the chain ends before entry"), "{out}");
+    lab.expect(2, &["harness", "verify", "--anchor", "nonsense"]);
+}
+
+#[test]
+fn replaying_an_approval_or_approving_something_else() {
+    let lab = Lab::new(3);
+    lab.cycles(1);
+    lab.propose(0, &[("n1", true)]);
+    let first = lab.signed(&lab.key, 0, 24);
+    // Another proposal took its place: what was signed is not what waits.
+    lab.propose(0, &[("n2", true)]);
+    let err = lab.approve(1, &first);
+    assert!(err.contains("that of another proposal"), "{err}");
+    // A hash that is put into a signed statement breaks the signature.
+    let second = lab.signed(&lab.key, 0, 24);
+    let mut forged = first.clone();
+    forged.statement.clone_from(&second.statement);
+    let err = lab.approve(1, &forged);
+    assert!(err.contains("signature is not that of"), "{err}");
+    lab.approve(0, &second);
+    let err = lab.approve(1, &second);
+    assert!(err.contains("was used before"), "{err}");
+    lab.json(0, &["harness", "apply"]);
+    // Neither is good for the next one.
+    lab.propose(0, &[("n3", true)]);
+    let mut carried = second;
+    carried.statement.expansion_id = lab.status()["expansion"]["expansion_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    lab.approve(1, &carried);
+    // The expansion that it was for is over.
+    lab.approve(2, &first);
+}
+
+#[test]
+fn another_clock() {
+    let lab = Lab::new(3);
+    lab.cycles(1);
+    lab.propose(0, &[("n1", true)]);
+    let old = lab.signed(&lab.key, -48, -24);
+    assert!(lab.approve(1, &old).contains("was good until"));
+    let future = lab.signed(&lab.key, 24, 48);
+    assert!(lab.approve(1, &future).contains("still to come"));
+    let endless = lab.signed(&lab.key, 0, 24 * 365);
+    assert!(lab.approve(1, &endless).contains("at most 30 days"));
+    // The log has seen a later time than the clock shows now: what ran out by then stays so.
+    let soon = lab.signed(&lab.key, 0, 1);
+    let rows = lab.json(0, &["harness", "history", "--limit", "1000"]);
+    let last: ledger::Entry =
+        serde_json::from_value(rows["entries"].as_array().unwrap().last().unwrap().clone()).unwrap();
+    let later = jiff::Timestamp::now()
+        .checked_add(jiff::SignedDuration::from_hours(2))
+        .unwrap();
+    let entry = ledger::append(Some(&last), later, "note", json!({}));
+    lab.sql(&format!(
+        "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}')",
+        entry.seq, entry.prev, entry.at, entry.kind, entry.body, entry.hash
+    ));
+    assert!(lab.approve(1, &soon).contains("was good until"));
+}
+
+#[test]
+fn bringing_a_key_of_ones_own() {
+    let lab = Lab::new(3);
+    lab.cycles(1);
+    lab.propose(0, &[("n1", true)]);
+    let agent = KeyFile::generate("agent", PASSPHRASE).unwrap();
+    let named_anna = KeyFile::generate("anna", PASSPHRASE).unwrap();
+    assert!(
+        lab.approve(1, &lab.signed(&agent, 0, 24))
+            .contains("nobody named `agent` may approve")
+    );
+    assert!(
+        lab.approve(1, &lab.signed(&named_anna, 0, 24))
+            .contains("signature is not that of `anna`")
+    );
+    // No other file, variable or flag brings keys.
+    let other = format!(
+        "[harness]\nfolder = \"suites\"\n\n[[harness.approvers]]\nname = \"agent\"\npublic_key = \"{}\"\n",
+        agent.public_key
+    );
+    lab.place.write("elsewhere/satiety.toml", &other);
+    let signed = lab.signed(&agent, 0, 24);
+    lab.place
+        .write("approval.json", &serde_json::to_string(&signed).unwrap());
+    let arguments = ["harness", "approve", "--signed", "approval.json"];
+    let with_config = lab
+        .command(&arguments)
+        .env("SATIETY_CONFIG", lab.place.path("elsewhere/satiety.toml"))
+        .output()
+        .unwrap();
+    assert_eq!(with_config.status.code(), Some(1));
+    let with_flag = lab.run(&[
+        "harness",
+        "approve",
+        "--signed",
+        "approval.json",
+        "--config",
+        "elsewhere/satiety.toml",
+    ]);
+    assert_eq!(with_flag.status.code(), Some(1));
+    let with_variable = lab
+        .command(&arguments)
+        .env("SATIETY_HARNESS_APPROVERS", &other)
+        .output()
+        .unwrap();
+    assert_eq!(with_variable.status.code(), Some(1));
+    // A key that is added to the repository's file counts only once somebody known has signed for it.
+    lab.settings(&[&lab.key, &agent], "");
+    assert!(
+        lab.approve(1, &lab.signed(&agent, 0, 24))
+            .contains("agent was added or changed")
+    );
+    lab.expect(1, &["harness", "keys"]);
+    agent.write(&lab.place.path("agent.key")).unwrap();
+    let accept = |key: &str| {
+        lab.at_a_terminal(
+            &[("to accept these keys: ", PASSPHRASE)],
+            &["harness", "keys", "--accept", "--key", key],
+        )
+    };
+    let (code, seen) = accept("agent.key");
+    assert!(
+        code == 2 && seen.contains("nobody named `agent` may approve"),
+        "{code} {seen}"
+    );
+    let (code, seen) = accept("anna.key");
+    assert!(
+        code == 0 && seen.contains("the log knows the same keys"),
+        "{code} {seen}"
+    );
+    lab.approve(0, &lab.signed(&agent, 0, 24));
+}
+
+#[test]
+fn many_record_at_once_and_the_chain_stays_whole() {
+    let lab = Lab::new(3);
+    let children: Vec<_> = (0..6)
+        .map(|number| {
+            lab.place
+                .write(&format!("m{number}.json"), r#"{"benchmark_ceiling_rate": 0.5}"#);
+            lab.command(&[
+                "harness",
+                "record",
+                "--metrics",
+                &format!("m{number}.json"),
+                "--cycle",
+                &format!("cycle-{number}"),
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    assert_eq!(lab.status()["cycles_tracked"], 6);
+    lab.expect(0, &["harness", "verify"]);
+}
+
+/// Killed at any moment, the suites on disk are a harness that is at least as rigorous, and apply goes on to the end.
+#[test]
+fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
+    let lab = Lab::new(5);
+    lab.cycles(1);
+    lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
+    let before = lab.expect(0, &["harness", "manifest"]).0;
+    lab.place.write("before.json", &before);
+    let content = json!({"expansion_proposals": {
+        "threshold_increases": [{"benchmark": "echoes/pass_rate", "current": 0.5, "proposed": 0.6, "rationale": "r"}],
+        "new_benchmarks": [{"id": "extra", "name": "Extra", "purpose": "p", "expected_difficulty": "h",
+            "cases": [{"case_id": "x1", "input": {"goal": "x1"}, "expected": {"mode": "exact", "value": "x1"}}]}],
+        "new_edge_cases": (0..4).map(|n| json!({"category": "c", "description": "d", "expected_failure_mode": "f", "suite": "echoes",
+            "case": {"case_id": format!("n{n}"), "input": {"goal": format!("n{n}")}, "expected": {"mode": "exact", "value": format!("n{n}")}}})).collect::<Vec<_>>(),
+        "retirements": [{"suite": "echoes", "case_id": "c04", "reason": "broken", "audited_by": "anna",
+            "replacement": {"case_id": "c04b", "input": {"goal": "c04b"}, "expected": {"mode": "exact", "value": "c04b"}}}],
+    }});
+    lab.place.write("p.json", &content.to_string());
+    let proposed = lab.json(0, &["harness", "propose", "p.json"]);
+    lab.approve(0, &lab.signed(&lab.key, 0, 24));
+    // A target that takes its time, so that there is something to kill.
+    let target = lab.worker("slow", "import json,sys,time\nfor line in sys.stdin:\n    q = json.loads(line)\n    time.sleep(0.03)\n    print(json.dumps({'id': q.get('id'), 'output': q['input']['goal']}), flush=True)\n");
+    let apply = ["harness", "apply", "--target", &target];
+    let mut kills = 0;
+    for attempt in 0..20_u64 {
+        let log = fs_err::File::create(lab.place.path("apply.log")).unwrap();
+        let mut child = lab
+            .command(&apply)
+            .stdout(Stdio::null())
+            .stderr(log.into_file())
+            .spawn()
+            .unwrap();
+        // Somewhere in between, another place each time.
+        std::thread::sleep(Duration::from_millis(40 + attempt * 97 % 700));
+        let ended = child.try_wait().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (out, _) = lab.expect_one_of(&[0, 1], &["harness", "check", "before.json", "suites"]);
+        // Between the record of a retirement and the signature in the repository there is nothing that weakens.
+        assert!(!out.contains("weaker  "), "after {attempt}: {out}");
+        if let Some(status) = ended {
+            let log = fs_err::read_to_string(lab.place.path("apply.log")).unwrap();
+            assert!(status.success(), "apply failed after {attempt} kills: {log}");
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills >= 3, "only {kills} kills hit");
+    // Whatever is left is done in one go; what is done already is not an error.
+    lab.expect_one_of(&[0, 2], &apply);
+    let status = lab.status();
+    assert_eq!(status["version"], proposed["diff"]["to"]);
+    assert_eq!(status["expansion"], json!(null));
+    lab.expect(0, &["harness", "verify"]);
+    lab.expect(0, &["harness", "check", "before.json", "suites"]);
+    println!("{kills} kills");
+}
