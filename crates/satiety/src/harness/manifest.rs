@@ -16,6 +16,8 @@ use crate::bench::suite::{BenchmarkCase, BenchmarkSuite, Source};
 mod assign;
 mod compare;
 mod compare_cases;
+#[cfg(test)]
+mod laws;
 mod strictness;
 #[cfg(test)]
 pub(super) mod tests;

@@ -30,6 +30,8 @@ pub mod literal;
 pub mod manifest;
 pub mod measured;
 pub mod proposal;
+#[cfg(test)]
+mod reading_tests;
 pub mod signals;
 #[cfg(test)]
 mod simulation_tests;

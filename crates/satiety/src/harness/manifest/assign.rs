@@ -98,12 +98,8 @@ impl<'a> Assignment<'a> {
     /// The new case that is nearest to an old one for which nothing stands: the same content, then the same input.
     pub(super) fn nearest(&self, old: Placed<'a>) -> Option<Placed<'a>> {
         let same_input = |now: &Placed<'a>| now.case.input_hash == old.case.input_hash;
-        let best = |known: Option<&Vec<Placed<'a>>>| {
-            known?
-                .iter()
-                .copied()
-                .min_by_key(|now| self.preference(old, *now))
-        };
+        let best =
+            |known: Option<&Vec<Placed<'a>>>| known?.iter().copied().min_by_key(|now| preference(old, *now));
         self.in_place(old.place)
             .filter(|now| now.case.hash == old.case.hash || same_input(now))
             .or_else(|| best(self.by_hash.get(old.case.hash.as_str())))
@@ -132,18 +128,6 @@ impl<'a> Assignment<'a> {
             || (old.case.tier == Tier::Regression && self.pinned_ids.contains(old.place.1))
     }
 
-    /// The fuller the agreement with an old case, the smaller.
-    fn preference(&self, old: Placed<'a>, now: Placed<'a>) -> impl Ord + use<'a> {
-        (
-            now.place != old.place,
-            !now.case.enabled,
-            now.case.hash != old.case.hash,
-            now.place.0 != old.place.0,
-            now.case.tier == Tier::Capability,
-            now.place,
-        )
-    }
-
     /// Everything that could stand for an old case, best first.
     fn candidates(&self, old: Placed<'a>) -> Vec<Stand<'a>> {
         let pinned = self.is_pinned(old);
@@ -155,7 +139,7 @@ impl<'a> Assignment<'a> {
             .copied()
             .filter(|now| (!pinned || now.place.1 == old.place.1) && covers(old, *now))
             .collect();
-        fitting.sort_by_key(|now| self.preference(old, *now));
+        fitting.sort_by_key(|now| preference(old, *now));
         let kept = fitting.into_iter().map(|now| Stand { now, retired: None });
         let replaced = self
             .retirements(old)
@@ -232,6 +216,18 @@ impl<'a> Assignment<'a> {
             }
         }
     }
+}
+
+/// The fuller the agreement with an old case, the smaller.
+fn preference<'a>(old: Placed<'a>, now: Placed<'a>) -> impl Ord + use<'a> {
+    (
+        now.place != old.place,
+        !now.case.enabled,
+        now.case.hash != old.case.hash,
+        now.place.0 != old.place.0,
+        now.case.tier == Tier::Capability,
+        now.place,
+    )
 }
 
 /// Whether a retirement has a reason and somebody who looked at the case.

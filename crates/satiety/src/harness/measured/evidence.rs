@@ -1,7 +1,8 @@
 //! Is a suite *consistently* saturated? The evidence of all versions against "the accepted versions fail as many cases
 //! as an improvement needs to be shown", valid however often it is looked at.
 //!
-//! A figure beside the window's counters, not in their place: it says nothing of levels or actions.
+//! A figure beside the window's counters, not in their place: it says nothing of levels or actions, and whether a suite is
+//! too easy or too small is the verdict's business.
 
 use serde::{Deserialize, Serialize};
 
