@@ -44,7 +44,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             bench::run(command, engine, settings, printer).await
         }),
         Command::Harness(command) => with_engine(settings, async |engine| {
-            harness::run(command, engine, settings, printer).await
+            Box::pin(harness::run(command, engine, settings, printer)).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::bench::expected::Mode;
 
-    fn case(expected: Value) -> BenchmarkCase {
+    fn case(expected: &Value) -> BenchmarkCase {
         serde_json::from_value(json!({"case_id": "c", "input": {"goal": "g"}, "expected": expected})).unwrap()
     }
 
@@ -153,7 +153,7 @@ mod tests {
                 None,
             ),
         ] {
-            let case = case(expected.clone());
+            let case = case(&expected);
             let found = harder(&case, &taken(&["c"]));
             assert_eq!(
                 found.as_ref().map(|harder| harder.how.as_str()),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn rungs_are_taken_in_order() {
-        let mut climb = case(json!({"mode": "exact", "value": "6"}));
+        let mut climb = case(&json!({"mode": "exact", "value": "6"}));
         climb.metadata.insert(
             LADDER.into(),
             json!([
@@ -205,7 +205,7 @@ mod tests {
             // The same question with less expected of the answer.
             json!({"expected": {"mode": "contains", "value": ""}}),
         ] {
-            let mut climb = case(json!({"mode": "exact", "value": "6"}));
+            let mut climb = case(&json!({"mode": "exact", "value": "6"}));
             climb.metadata.insert(LADDER.into(), json!([rung]));
             assert_eq!(harder(&climb, &taken(&["c"])), None, "{rung}");
         }

@@ -13,8 +13,11 @@ use crate::bench::gate::GatePolicy;
 use crate::bench::hash::{canonical_json, case_hash, content_hash};
 use crate::bench::suite::{BenchmarkCase, BenchmarkSuite, Source};
 
+mod assign;
 mod compare;
 mod compare_cases;
+#[cfg(test)]
+mod laws;
 mod strictness;
 #[cfg(test)]
 pub(super) mod tests;

@@ -12,13 +12,17 @@ use thiserror::Error;
 use crate::explanation::{Explanation, Number, Relation};
 use crate::stats::StatsError;
 
+mod evidence;
 mod headroom;
+mod indices;
 mod items;
 mod matrix;
 #[cfg(test)]
 mod tests;
 
+pub use evidence::{SHOWN_AT, SaturationEvidence, saturation_evidence};
 pub use headroom::Headroom;
+pub use indices::{CaseIndex, case_indices};
 pub use items::{Discrimination, Items};
 pub use matrix::{CaseHistory, Matrix};
 

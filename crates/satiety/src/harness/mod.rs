@@ -33,6 +33,8 @@ pub mod literal;
 pub mod manifest;
 pub mod measured;
 pub mod proposal;
+#[cfg(test)]
+mod reading_tests;
 pub mod rules;
 pub mod signals;
 #[cfg(test)]

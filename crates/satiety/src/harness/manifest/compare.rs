@@ -3,7 +3,7 @@
 //!
 //! | what | may | may not |
 //! |---|---|---|
-//! | cases | be added, enabled, asked more of, graduate to the regression tier | be removed, disabled, moved, asked less of, asked something else; a broken one may be retired with an audited reason and a new replacement |
+//! | cases | be added, enabled, asked more of, renamed, graduate to the regression tier | be removed, disabled, moved, asked less of, asked something else, merged; a broken one may be retired with an audited reason and a new replacement, which keeps its id |
 //! | repeats, determinism, time limits | more, declared, shorter | fewer (but for a graduate), undeclared, longer |
 //! | thresholds | tighten | loosen, turn round, go |
 //! | gates | be added, tolerate less | go, tolerate more, find less (smaller alpha) |
@@ -87,6 +87,11 @@ impl Changes {
         });
     }
 
+    /// Whether nothing is weaker and everything can be compared.
+    pub(super) fn are_admissible(&self) -> bool {
+        self.0.iter().all(|change| change.rigor >= Rigor::Neutral)
+    }
+
     /// A number of which more is harder.
     pub(super) fn number(&mut self, place: impl Into<String>, old: f64, new: f64) {
         if old != new {
@@ -117,12 +122,13 @@ pub fn compare(old: &Manifest, new: &Manifest) -> Result<RigorDiff, ManifestErro
     judges(old, new, &mut changes);
     changes.tolerance("alpha", old.alpha, new.alpha);
     changes.number("judge_agreement", old.judge_agreement, new.judge_agreement);
+    let admissible = changes.are_admissible();
     let mut changes = changes.0;
     changes.sort_by(|a, b| (a.rigor, &a.place).cmp(&(b.rigor, &b.place)));
     Ok(RigorDiff {
         from: old.version(),
         to: new.version(),
-        admissible: changes.iter().all(|change| change.rigor >= Rigor::Neutral),
+        admissible,
         changes,
     })
 }

@@ -1,84 +1,57 @@
-//! The ratchet for cases: each old one must still be asked, at least as strictly.
+//! The ratchet for cases: each old one must still be asked, at least as strictly, by a case of its own.
 
 use std::collections::BTreeSet;
 
+use super::assign::{Assignment, Place, Placed, is_audited, placed};
 use super::compare::{Changes, Rigor};
 use super::strictness::{Order, order};
-use super::{CaseEntry, Manifest, Retirement, Tier};
-
-/// Where the content of an old case is found now.
-enum Found<'a> {
-    /// In its place, or under another name in the same suite.
-    Here(&'a CaseEntry),
-    /// In another suite.
-    Moved(&'a str, &'a CaseEntry),
-}
+use super::{CaseEntry, Manifest, Tier};
 
 pub(super) fn compare_cases(old: &Manifest, new: &Manifest, changes: &mut Changes) {
-    let mut covering: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let mut replacements: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let mut edited: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for (suite, id, case) in old.cases() {
-        let place = format!("suites.{suite}.{id}");
-        match find(new, suite, id, case) {
-            Some((key, Found::Here(now))) => {
-                covering.insert(key);
-                if key.1 != id {
-                    changes.add(&place, Rigor::Neutral, format!("renamed to {}", key.1));
+    let assignment = Assignment::of(old, new);
+    // New cases that are told of with an old one.
+    let mut told: BTreeSet<Place<'_>> = BTreeSet::new();
+    for before in placed(old) {
+        let place = format!("suites.{}.{}", before.place.0, before.place.1);
+        if !before.case.enabled {
+            // What was not run asked nothing, and somebody else may have its place now.
+            match assignment
+                .in_place(before.place)
+                .filter(|now| assignment.owner(now.place).is_none())
+            {
+                Some(now) => {
+                    told.insert(now.place);
+                    compare_case(&place, before.case, now.case, changes);
                 }
-                compare_case(&place, case, now, changes);
+                None => changes.add(&place, Rigor::Neutral, "a case that was not run is gone"),
             }
-            Some((key, Found::Moved(to, now))) => {
-                covering.insert(key);
-                if now.tier == Tier::Regression {
-                    if case.tier == Tier::Regression {
-                        changes.add(&place, Rigor::Neutral, format!("moved to {to}"));
-                    }
-                    compare_case(&place, case, now, changes);
-                } else {
-                    changes.add(
-                        &place,
-                        Rigor::Incomparable,
-                        format!("moved to {to}, where other thresholds hold; only graduates to the regression tier may move"),
-                    );
+            continue;
+        }
+        match assignment.stand(before.place) {
+            Some(stand) => match stand.retired {
+                None => {
+                    told.insert(stand.now.place);
+                    compare_placed(&place, before, stand.now, changes);
                 }
-            }
-            None if !case.enabled => {
-                changes.add(&place, Rigor::Neutral, "a case that was not run is gone");
-            }
-            None => match retirement_of(old, new, suite, id, case) {
-                None if new.suites.get(suite).is_some_and(|cases| cases.contains_key(id)) => {
-                    edited.insert((suite, id));
-                    changes.add(
-                        &place,
-                        Rigor::Incomparable,
-                        "asks something else; add that as a new case beside it",
-                    );
-                }
-                None => changes.add(&place, Rigor::Weaker, "the case is gone"),
-                Some(retirement) => match replaced(old, new, suite, id, retirement, &mut replacements) {
-                    Ok(by) => changes.add(
-                        &place,
-                        Rigor::Neutral,
-                        format!(
-                            "retired as broken ({}) by {}, replaced by {by}",
-                            retirement.reason, retirement.audited_by
-                        ),
+                Some(record) => changes.add(
+                    &place,
+                    Rigor::Neutral,
+                    format!(
+                        "retired as broken ({}) by {}, replaced by {}",
+                        record.reason, record.audited_by, record.replacement
                     ),
-                    Err(why) => changes.add(&place, Rigor::Weaker, why),
-                },
+                ),
             },
+            None => told.extend(object(&place, before, &assignment, changes)),
         }
     }
-    for (suite, id, case) in new.cases() {
-        if !covering.contains(&(suite, id)) && !edited.contains(&(suite, id)) {
-            let (rigor, reason) = if case.enabled {
-                (Rigor::Harder, "a new case")
-            } else {
-                (Rigor::Neutral, "a new case that is not run yet")
-            };
-            changes.add(format!("suites.{suite}.{id}"), rigor, reason);
-        }
+    for now in placed(new).filter(|now| !told.contains(&now.place)) {
+        let (rigor, reason) = if now.case.enabled {
+            (Rigor::Harder, "a new case")
+        } else {
+            (Rigor::Neutral, "a new case that is not run yet")
+        };
+        changes.add(format!("suites.{}.{}", now.place.0, now.place.1), rigor, reason);
     }
     for (hash, retirement) in &old.retired {
         if new.retired.get(hash) != Some(retirement) {
@@ -91,49 +64,84 @@ pub(super) fn compare_cases(old: &Manifest, new: &Manifest, changes: &mut Change
     }
 }
 
-/// The new case that asks what an old one asked: the same content, best in its place; else its place, when the input is
-/// the same or the case was not run; else the same input with an expectation at least as strict.
-fn find<'a>(
-    new: &'a Manifest,
-    suite: &str,
-    id: &str,
-    case: &CaseEntry,
-) -> Option<((&'a str, &'a str), Found<'a>)> {
-    let place = |(in_suite, in_id, found): (&'a str, &'a str, &'a CaseEntry)| {
-        let found = if in_suite == suite {
-            Found::Here(found)
-        } else {
-            Found::Moved(in_suite, found)
-        };
-        ((in_suite, in_id), found)
-    };
-    let in_place = new
-        .cases()
-        .find(|(in_suite, in_id, _)| *in_suite == suite && *in_id == id);
-    if let Some(same) = in_place.filter(|(_, _, now)| now.hash == case.hash) {
-        return Some(place(same));
+/// Says why nothing stands for an old case; gives the new case that was told of with it.
+fn object<'a>(
+    place: &str,
+    old: Placed<'a>,
+    assignment: &Assignment<'a>,
+    changes: &mut Changes,
+) -> Option<Place<'a>> {
+    if let Some(now) = assignment.nearest(old) {
+        if covers(old, now) {
+            let reason = match assignment.owner(now.place) {
+                Some(other) if other.place != old.place => format!(
+                    "the case is gone: {}/{} stands for {}/{} already",
+                    now.place.0, now.place.1, other.place.0, other.place.1
+                ),
+                _ => "it replaced a retired case, whose record knows it by its id; keep the id".to_owned(),
+            };
+            changes.add(place, Rigor::Weaker, reason);
+            return None;
+        }
+        compare_placed(place, old, now, changes);
+        return Some(now.place);
     }
-    // What is run in its own suite comes before what is not, or lies elsewhere.
-    let best = |fits: &dyn Fn(&CaseEntry) -> bool| {
-        new.cases()
-            .filter(|(_, _, now)| fits(now))
-            .min_by_key(|(in_suite, _, now)| (!now.enabled, *in_suite != suite, now.tier == Tier::Capability))
-    };
-    best(&|now| now.hash == case.hash)
-        .or(in_place.filter(|(_, _, now)| now.input_hash == case.input_hash || !case.enabled))
-        .or_else(|| {
-            best(&|now| {
-                now.input_hash == case.input_hash
-                    && matches!(
-                        order(&case.expected, &now.expected),
-                        Order::Same | Order::Stricter
-                    )
-            })
-        })
-        .map(place)
+    if let Some(record) = assignment.retirements(old).next() {
+        let by = &record.replacement;
+        let reason = if !is_audited(record) {
+            "retired without a reason or without somebody who looked at it".to_owned()
+        } else if assignment.replacements(record).is_empty() {
+            format!("its replacement {by} is missing or not run")
+        } else {
+            format!("its replacement {by} was there before or replaces another case already")
+        };
+        changes.add(place, Rigor::Weaker, reason);
+        return None;
+    }
+    if let Some(now) = assignment.in_place(old.place) {
+        changes.add(
+            place,
+            Rigor::Incomparable,
+            "asks something else; add that as a new case beside it",
+        );
+        return Some(now.place);
+    }
+    changes.add(place, Rigor::Weaker, "the case is gone");
+    None
 }
 
-/// Compares a case with the one that was found for it, see [`find`].
+/// Whether a new case asks at least as much as an old one that is run, where it stands.
+pub(super) fn covers(old: Placed<'_>, new: Placed<'_>) -> bool {
+    if old.place == new.place && old.case == new.case {
+        return true;
+    }
+    let mut changes = Changes::default();
+    compare_placed("", old, new, &mut changes);
+    changes.are_admissible()
+}
+
+/// Compares a case with another, place and content.
+fn compare_placed(place: &str, old: Placed<'_>, new: Placed<'_>, changes: &mut Changes) {
+    let to = new.place.0;
+    if old.place.0 == to {
+        if old.place.1 != new.place.1 {
+            changes.add(place, Rigor::Neutral, format!("renamed to {}", new.place.1));
+        }
+    } else if new.case.tier == Tier::Capability {
+        changes.add(
+            place,
+            Rigor::Incomparable,
+            format!(
+                "moved to {to}, where other thresholds hold; only graduates to the regression tier may move"
+            ),
+        );
+    } else if old.case.tier == Tier::Regression {
+        changes.add(place, Rigor::Neutral, format!("moved to {to}"));
+    }
+    compare_case(place, old.case, new.case, changes);
+}
+
+/// Compares what two cases ask.
 fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Changes) {
     if !old.enabled {
         // What was not run asked nothing.
@@ -213,75 +221,4 @@ fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Cha
         ),
         (None, None) => {}
     }
-}
-
-/// The record of a case's retirement. One that is new may also be about a stricter form that the case had taken.
-fn retirement_of<'a>(
-    old: &Manifest,
-    new: &'a Manifest,
-    suite: &str,
-    id: &str,
-    case: &CaseEntry,
-) -> Option<&'a Retirement> {
-    new.retired.get(&case.hash).or_else(|| {
-        new.retired
-            .iter()
-            .find(|(hash, retired)| {
-                !old.retired.contains_key(*hash)
-                    && (retired.suite.as_str(), retired.case_id.as_str()) == (suite, id)
-                    && retired.input_hash == case.input_hash
-            })
-            .map(|(_, retired)| retired)
-    })
-}
-
-/// The replacement of a retired case: there, run, not there before and nobody else's.
-fn replaced<'a>(
-    old: &Manifest,
-    new: &'a Manifest,
-    suite: &str,
-    id: &str,
-    retirement: &'a Retirement,
-    taken: &mut BTreeSet<(&'a str, &'a str)>,
-) -> Result<&'a str, String> {
-    if retirement.suite != suite || retirement.case_id != id {
-        return Err("the retirement names another case".to_owned());
-    }
-    if retirement.reason.trim().is_empty() || retirement.audited_by.trim().is_empty() {
-        return Err("retired without a reason or without somebody who looked at it".to_owned());
-    }
-    let by = retirement.replacement.as_str();
-    if !taken.insert((&retirement.suite, by)) {
-        return Err(format!("{by} replaces another case already"));
-    }
-    if old
-        .suites
-        .get(suite)
-        .and_then(|cases| cases.get(by))
-        .is_some_and(|case| case.enabled)
-    {
-        return Err(format!("{by} was there before, so it replaces nothing"));
-    }
-    // A replacement may have been retired and replaced in its turn.
-    let (mut current, mut seen) = (by, BTreeSet::new());
-    while seen.insert(current) {
-        let here = new.suites.get(suite).and_then(|cases| cases.get(current));
-        let graduated = || {
-            new.cases()
-                .find(|(_, in_id, case)| *in_id == current && case.tier == Tier::Regression)
-                .map(|(_, _, case)| case)
-        };
-        if here.or_else(graduated).is_some_and(|case| case.enabled) {
-            return Ok(by);
-        }
-        match new
-            .retired
-            .values()
-            .find(|next| next.suite == suite && next.case_id == current)
-        {
-            Some(next) => current = &next.replacement,
-            None => break,
-        }
-    }
-    Err(format!("its replacement {by} is missing or not run"))
 }

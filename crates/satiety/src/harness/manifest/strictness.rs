@@ -22,11 +22,11 @@ pub enum Order {
     Incomparable,
 }
 
-/// How `new` stands to `old`. A bound on a figure that was not looked at before proves nothing: a case whose figure is
-/// not measured is skipped, whatever else it asks.
+/// How `new` stands to `old`. A bound on a figure that was not looked at before proves nothing, nor does a check that
+/// cannot be made: a case whose figure is not measured is skipped, whatever else it asks.
 pub fn order(old: &BenchmarkExpected, new: &BenchmarkExpected) -> Order {
-    let measured = figures(new).is_subset(&figures(old));
-    match (implies(new, old) && measured, implies(old, new)) {
+    let checked = new.unsupported_because().is_none() && figures(new).is_subset(&figures(old));
+    match (implies(new, old) && checked, implies(old, new)) {
         (true, true) => Order::Same,
         (true, false) => Order::Stricter,
         (false, true) => Order::Weaker,
@@ -55,18 +55,13 @@ pub fn implies(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     if same(a, b) {
         return true;
     }
-    match (a.negate, b.negate) {
-        // Not a implies not b exactly when b implies a.
-        (true, true) => return implies(&plain(b), &plain(a)),
-        (true, false) | (false, true) if !is_group(a) && !is_group(b) => return false,
-        // A negated group is no logic group, see below.
-        _ => {}
+    // Not a implies not b exactly when b implies a.
+    if a.negate && b.negate {
+        return implies(&plain(b), &plain(a));
     }
-    // Weighted groups pass by their score, and parts of weight 0 do not count: only identity is known about them.
-    if (is_group(a) && !is_logic(a)) || (is_group(b) && !is_logic(b)) {
-        return weighted(a, b);
-    }
-    if b.mode == Mode::All {
+    // Groups that mean exactly "all hold" or "one holds" are taken apart, in the order in which nothing is missed that
+    // the parts can show (Whitman's for free lattices); every other group is one thing by itself.
+    if is_logic(b) && b.mode == Mode::All {
         return b.parts.iter().all(|part| implies(a, part));
     }
     // Several texts are one demand each.
@@ -81,19 +76,20 @@ pub fn implies(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
             implies(a, &single)
         });
     }
-    if a.mode == Mode::Any {
-        return !a.parts.is_empty() && a.parts.iter().all(|part| implies(part, b));
+    if is_logic(a) && a.mode == Mode::Any {
+        return a.parts.iter().all(|part| implies(part, b));
     }
-    if a.mode == Mode::All && a.parts.iter().any(|part| implies(part, b)) {
+    if is_logic(a) && a.parts.iter().any(|part| implies(part, b)) {
         return true;
     }
-    if b.mode == Mode::Any {
-        return b.parts.iter().any(|part| implies(a, part));
+    if is_logic(b) && b.parts.iter().any(|part| implies(a, part)) {
+        return true;
     }
     if is_group(a) || is_group(b) {
-        return false;
+        // Weighted groups pass by their score, and parts of weight 0 do not count: only identity is known about them.
+        return weighted(a, b);
     }
-    leaf(a, b)
+    !a.negate && !b.negate && leaf(a, b)
 }
 
 fn is_group(expected: &BenchmarkExpected) -> bool {
@@ -102,7 +98,8 @@ fn is_group(expected: &BenchmarkExpected) -> bool {
 
 /// A group that means exactly "all hold" or "one holds".
 fn is_logic(expected: &BenchmarkExpected) -> bool {
-    expected.threshold.is_none()
+    is_group(expected)
+        && expected.threshold.is_none()
         && !expected.negate
         && !expected.parts.is_empty()
         && expected.parts.iter().all(|part| part.weight > 0.0)
@@ -164,7 +161,11 @@ fn leaf(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
                 && a.tolerance.unwrap_or(0.0) <= b.tolerance.unwrap_or(0.0)
                 && a.relative_tolerance.unwrap_or(0.0) <= b.relative_tolerance.unwrap_or(0.0)
         }
-        (Mode::JsonPath, Mode::JsonPath) => a.path == b.path && b.value.is_none() && b.tolerance.is_none(),
+        (Mode::JsonPath, Mode::JsonPath) => {
+            // An empty list is also what a path selects that selects nothing.
+            let selects = a.value != Some(Value::Array(Vec::new()));
+            a.path == b.path && selects && b.value.is_none() && b.tolerance.is_none()
+        }
         (Mode::LlmJudge, Mode::LlmJudge) => a.value == b.value && judge_threshold(a) >= judge_threshold(b),
         (Mode::MetricThreshold, Mode::MetricThreshold) => metrics(a, b),
         _ => false,
@@ -190,11 +191,16 @@ fn texts(expected: &BenchmarkExpected) -> Option<Vec<&str>> {
 fn holds(text: &str, part: &str, a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     let text = if a.keep_whitespace { text } else { text.trim() };
     let part = if b.keep_whitespace { part } else { part.trim() };
-    if b.ignore_case {
-        text.to_lowercase().contains(&part.to_lowercase())
-    } else {
-        !a.ignore_case && text.contains(part)
+    if !b.ignore_case {
+        return !a.ignore_case && text.contains(part);
     }
+    let part = part.to_lowercase();
+    if a.ignore_case || a.mode == Mode::Exact {
+        return text.to_lowercase().contains(&part);
+    }
+    // Σ is ς at the end of a word and σ elsewhere: inside a longer answer it may become either, so it proves nothing.
+    text.split('Σ')
+        .any(|stretch| stretch.to_lowercase().contains(&part))
 }
 
 fn judge_threshold(expected: &BenchmarkExpected) -> f64 {
@@ -231,160 +237,6 @@ fn metrics(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn parse(value: Value) -> BenchmarkExpected {
-        serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn what_asks_more() {
-        for (old, new, expected) in [
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"mode": "contains", "value": ["a", "b"]}),
-                Order::Stricter,
-            ),
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"mode": "contains", "value": "ab"}),
-                Order::Stricter,
-            ),
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"mode": "contains", "value": "b"}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"mode": "contains", "value": "A", "ignore_case": true}),
-                Order::Weaker,
-            ),
-            (
-                json!({"mode": "exact", "value": "cab"}),
-                json!({"mode": "contains", "value": "a"}),
-                Order::Weaker,
-            ),
-            (
-                json!({"mode": "exact", "value": "cab"}),
-                json!({"mode": "contains", "value": "x"}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "exact", "value": "a"}),
-                json!({"mode": "exact", "value": "a", "ignore_case": true}),
-                Order::Weaker,
-            ),
-            (
-                json!({"mode": "numeric", "value": 1, "tolerance": 0.1}),
-                json!({"mode": "numeric", "value": 1, "tolerance": 0.05}),
-                Order::Stricter,
-            ),
-            (
-                json!({"mode": "numeric", "value": 1}),
-                json!({"mode": "numeric", "value": 1, "relative_tolerance": 0.05}),
-                Order::Weaker,
-            ),
-            (
-                json!({"mode": "llm_judge", "value": "good?"}),
-                json!({"mode": "llm_judge", "value": "good?", "threshold": 0.8}),
-                Order::Stricter,
-            ),
-            (
-                json!({"mode": "llm_judge", "value": "good?"}),
-                json!({"mode": "llm_judge", "value": "good?", "threshold": 0.7}),
-                Order::Same,
-            ),
-            (
-                json!({"mode": "llm_judge", "value": "good?"}),
-                json!({"mode": "llm_judge", "value": "fine?"}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "metric_threshold", "metric_thresholds": {"latency_ms": 100}}),
-                json!({"mode": "metric_threshold", "metric_thresholds": {"latency_ms": 90}}),
-                Order::Stricter,
-            ),
-            (
-                json!({"mode": "metric_threshold", "metric_thresholds": {"latency_ms": 100}}),
-                json!({"mode": "metric_threshold", "metric_thresholds": {"latency_ms": 90, "never_measured": 0.5}}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "exact", "value": " a ", "keep_whitespace": true}),
-                json!({"mode": "exact", "value": " a "}),
-                Order::Weaker,
-            ),
-            (
-                json!({"mode": "metric_threshold", "metric_thresholds": {"latency_ms": 100}}),
-                json!({"mode": "metric_threshold", "metric_thresholds": {"latency_ms": 110}}),
-                Order::Weaker,
-            ),
-            (
-                json!({"mode": "metric_threshold", "metric_thresholds": {"x": 1}}),
-                json!({"mode": "metric_threshold", "metric_thresholds": {"x": 2}, "directions": {"x": "lower"}}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "json_path", "path": "$.a"}),
-                json!({"mode": "json_path", "path": "$.a", "value": 1}),
-                Order::Stricter,
-            ),
-            (
-                json!({"mode": "regex", "value": "a+"}),
-                json!({"mode": "regex", "value": "a*"}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "contains", "value": "a", "negate": true}),
-                json!({"mode": "contains", "value": "ab", "negate": true}),
-                Order::Weaker,
-            ),
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"mode": "contains", "value": "a", "negate": true}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!([{"mode": "contains", "value": "a"}, {"mode": "regex", "value": "x"}]),
-                Order::Stricter,
-            ),
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"any": [{"mode": "contains", "value": "a"}, {"mode": "regex", "value": "x"}]}),
-                Order::Weaker,
-            ),
-            (
-                json!({"all": [{"mode": "contains", "value": "a"}, {"mode": "contains", "value": "b"}]}),
-                json!({"mode": "contains", "value": ["b", "a"]}),
-                Order::Same,
-            ),
-            // A part of weight 0, or a group that passes by its score, proves nothing.
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"all": [{"mode": "contains", "value": "a", "weight": 0}, {"mode": "regex", "value": "x"}]}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"mode": "contains", "value": "a"}),
-                json!({"all": [{"mode": "contains", "value": "a"}, {"mode": "regex", "value": "x"}], "threshold": 0.5}),
-                Order::Incomparable,
-            ),
-            (
-                json!({"all": [{"mode": "regex", "value": "a"}, {"mode": "regex", "value": "x"}], "threshold": 0.5}),
-                json!({"all": [{"mode": "regex", "value": "a"}, {"mode": "regex", "value": "x"}], "threshold": 0.6}),
-                Order::Stricter,
-            ),
-        ] {
-            assert_eq!(
-                order(&parse(old.clone()), &parse(new.clone())),
-                expected,
-                "{old} → {new}"
-            );
-        }
-    }
-}
+mod laws;
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,11 @@ struct Sums {
 pub(super) fn headroom(matrix: &Matrix, settings: &MeasureSettings) -> Result<Headroom, MeasureError> {
     let ceiling = settings.noise_ceiling;
     let (mut gaps, mut noises, mut names) = (Vec::new(), Vec::new(), Vec::new());
-    for (case, tally) in matrix.cases.iter().zip(matrix.accepted()) {
+    let decided = matrix
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, case.tallies.last().copied().flatten()?)));
+    for (case, tally) in decided {
         gaps.push(ceiling - rate(tally));
         // An unbiased estimate of p(1 − p)/R: what the successor's repeats add. What the accepted version's add is in
         // the spread of the gaps already.

@@ -148,7 +148,7 @@ fn discrimination(matrix: &Matrix, totals: &[f64], cases: usize) -> Vec<Discrimi
 }
 
 /// Pearson's; absent when one does not vary, or with fewer than three versions, where it is always ±1.
-fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
+pub(super) fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() < 3 {
         return None;
     }

@@ -14,7 +14,7 @@ fn single(cases: usize, failing: usize) -> Matrix {
 }
 
 /// Rows of passes out of `tries` for each version.
-fn rows(rows: Vec<Vec<u64>>, tries: u64) -> Matrix {
+pub(super) fn rows(rows: Vec<Vec<u64>>, tries: u64) -> Matrix {
     Matrix {
         versions: rows.first().map_or(0, Vec::len),
         cases: rows
@@ -266,6 +266,29 @@ fn runs_become_a_matrix_of_what_is_still_the_same() {
     assert_eq!(
         measure(&single(1, 1), &MeasureSettings::default()).unwrap_err(),
         MeasureError::OneCase
+    );
+}
+
+/// A matrix that was read from somewhere may lack the accepted version's result of a case.
+#[test]
+fn a_case_that_the_accepted_version_did_not_decide_does_not_shift_the_clusters() {
+    let clustered = |matrix: &mut Matrix| {
+        for (index, case) in matrix.cases.iter_mut().enumerate() {
+            case.cluster = Some(format!("template-{}", index / 10));
+        }
+    };
+    let mut with_hole = single(110, 0);
+    clustered(&mut with_hole);
+    for (index, case) in with_hole.cases.iter_mut().enumerate() {
+        let passes = u64::from(!(20..30).contains(&index));
+        case.tallies = vec![(index != 5).then_some(Tally { passes, tries: 1 })];
+    }
+    let mut without = with_hole.clone();
+    without.cases.remove(5);
+    let settings = MeasureSettings::default();
+    assert_eq!(
+        measure(&with_hole, &settings).unwrap().headroom,
+        measure(&without, &settings).unwrap().headroom
     );
 }
 

@@ -3,14 +3,17 @@
 //!
 //! - [`BettingTest`]: bounded paired differences of any shape; the default
 //! - [`discordant_evidence`]: paired pass/fail results
+//! - [`rate_below_evidence`]: how rare an event is
 //! - [`NormalSprt`]: two sharp hypotheses and roughly normal differences; the fastest when its effect is right
 
 mod betting;
 mod discordant;
+mod rate;
 mod sprt;
 
 pub use betting::{BettingSettings, BettingTest};
 pub use discordant::{discordant_evidence, win_rate_sequence};
+pub use rate::rate_below_evidence;
 pub use sprt::{NormalSprt, SprtDecision, SprtSettings, SprtSigma};
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,18 @@
+//! Is the harness right about suites that have become too easy, how soon, how often by mistake, and at what cost?
+//!
+//! `cargo run --release -p perf --bin harness [HISTORIES]`
+
+#![expect(clippy::print_stdout, reason = "a program that prints its tables")]
+
+mod archetypes;
+mod histories;
+mod scenarios;
+mod speed;
+
+fn main() -> anyhow::Result<()> {
+    let histories: u64 = std::env::args().nth(1).map_or(Ok(1_000), |text| text.parse())?;
+    archetypes::print()?;
+    scenarios::print_detection(histories)?;
+    scenarios::print_false_triggers(histories)?;
+    speed::print()
+}
