@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use owo_colors::OwoColorize;
 use satiety::bench::GatePolicy;
+use satiety::harness::Action;
 use satiety::retrieval::{ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions};
 use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
+use satiety_engine::harness::{ExpandRequest, Proposed, RecordCycleRequest, RecordedCycle};
 use satiety_engine::retrieval::{CompareRequest, Compared, ImportCorpusRequest, KnownFiles, Rankings};
 use serde::Serialize;
 
@@ -63,6 +65,30 @@ const RANKINGS: [(&str, &str); 3] = [
     ),
 ];
 
+/// The harness of the demo: a suite that its agent passes whole, and what is demanded of it.
+const HARNESS: [(&str, &str); 5] = [
+    (
+        "harness.toml",
+        include_str!("../../../../examples/harness/harness.toml"),
+    ),
+    (
+        "sums/suite.toml",
+        include_str!("../../../../examples/harness/sums/suite.toml"),
+    ),
+    (
+        "sums/cases/plain.yaml",
+        include_str!("../../../../examples/harness/sums/cases/plain.yaml"),
+    ),
+    (
+        "sums/target.toml",
+        include_str!("../../../../examples/harness/sums/target.toml"),
+    ),
+    (
+        "sums/agent.sh",
+        include_str!("../../../../examples/harness/sums/agent.sh"),
+    ),
+];
+
 pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::environment(format!("cannot make a temporary folder: {error}"), None))?;
@@ -109,9 +135,11 @@ async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
     };
     engine.import_corpus(import).await?;
     let bench = benchmark(engine, folder).await?;
+    let harness = Box::pin(saturate(engine, &folder.join("harness"))).await?;
     let store = engine.db_status(true).await?;
     Ok(Played {
         bench,
+        harness,
         conversations,
         retrieval,
         store,
@@ -174,9 +202,67 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
     Ok(ran)
 }
 
+/// Runs a suite that everything passes until somebody notices, asks for something harder, and tries something easier.
+async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated, Failure> {
+    for (name, text) in HARNESS {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs_err::create_dir_all(parent)?;
+        }
+        fs_err::write(path, text)?;
+    }
+    let request = RunBenchRequest {
+        suite: folder.join("sums"),
+        ..RunBenchRequest::default()
+    };
+    let cycle = RecordCycleRequest {
+        folder: folder.into(),
+        ..RecordCycleRequest::default()
+    };
+    let cycle = loop {
+        let plan = engine.bench_plan(request.clone()).await?;
+        engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
+        let recorded = engine.harness_record(cycle.clone()).await?;
+        if recorded.consistency.action != Action::Continue || recorded.history.len() == 20 {
+            break recorded;
+        }
+    };
+    let proposed = engine
+        .harness_expand(ExpandRequest {
+            folder: folder.into(),
+            by: "demo".into(),
+            ..ExpandRequest::default()
+        })
+        .await?;
+    let rules = folder.join("harness.toml");
+    let text = fs_err::read_to_string(&rules)?;
+    fs_err::write(&rules, text.replace("value = 0.8", "value = 0.5"))?;
+    let plan = engine.bench_plan(request).await?;
+    engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
+    let again = RecordCycleRequest {
+        folder: folder.into(),
+        ..RecordCycleRequest::default()
+    };
+    let refused = engine.harness_record(again).await.err();
+    Ok(Saturated {
+        cycle,
+        proposed,
+        refused: refused.map(|error| error.to_string()),
+    })
+}
+
+/// What became of the harness.
+#[derive(Serialize)]
+struct Saturated {
+    cycle: RecordedCycle,
+    proposed: Proposed,
+    refused: Option<String>,
+}
+
 #[derive(Serialize)]
 struct Played {
     bench: BenchRan,
+    harness: Saturated,
     conversations: Vec<Scored>,
     retrieval: Compared,
     store: Status,
@@ -226,6 +312,14 @@ impl Render for Played {
             "{}\nIs the agent still as good as the run that was accepted?\n\n{}",
             "Bench".bold().underline(),
             self.bench.human()
+        ));
+        let harness = &self.harness;
+        parts.push(format!(
+            "{}\nAre the evals still hard enough, and can anybody make them easier?\n\n{}\n\n{}\n\nSomebody lowers a threshold in harness.toml:\n{}",
+            "Harness".bold().underline(),
+            harness.cycle.human(),
+            harness.proposed.human(),
+            harness.refused.as_deref().unwrap_or("nobody noticed"),
         ));
         let model = self
             .conversations

@@ -1,6 +1,7 @@
 //! A harness to try things on: a suite of cases that the echoing target passes or fails as its expectation says, a
 //! person with a key, and a terminal for that person.
 
+use std::fmt::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use jiff::{SignedDuration, Timestamp};
@@ -48,10 +49,11 @@ impl Lab {
     pub(crate) fn settings(&self, keys: &[&KeyFile], more: &str) {
         let mut text = format!("[harness]\nfolder = \"suites\"\n{more}");
         for key in keys {
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 "\n[[harness.approvers]]\nname = \"{}\"\npublic_key = \"{}\"\n",
                 key.name, key.public_key
-            ));
+            );
         }
         self.place.write("satiety.toml", &text);
     }

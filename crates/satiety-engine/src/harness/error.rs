@@ -1,7 +1,7 @@
 //! What can go wrong with a harness, and what to do about it.
 
 use satiety::harness::{
-    AmendError, BrokenAt, CycleError, ExpansionError, ManifestError, MeasureError, ProposalError, SignalError,
+    AmendError, BrokenAt, CycleError, ExpansionError, ManifestError, ProposalError, SignalError,
 };
 use thiserror::Error;
 
@@ -60,6 +60,12 @@ pub enum HarnessError {
     /// Nothing was recorded yet.
     #[error("no harness is recorded in this store yet")]
     Unknown,
+    /// Neither runs nor metrics that say anything.
+    #[error("there is nothing to record: {why}")]
+    NoEvidence {
+        /// Why not.
+        why: String,
+    },
     /// The same runs again.
     #[error("no suite was run since cycle {cycle_id}, so there is nothing new to record")]
     NothingNew {
@@ -147,9 +153,6 @@ pub enum HarnessError {
     /// Metrics that are none.
     #[error(transparent)]
     Signal(#[from] SignalError),
-    /// Runs that cannot be measured.
-    #[error(transparent)]
-    Measure(#[from] MeasureError),
 }
 
 impl HarnessError {
@@ -179,7 +182,7 @@ impl HarnessError {
                 Self::Tampered { .. } => "restore the store from a backup, and find out who could write to it",
                 Self::Conflict => "run it again",
                 Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
-                Self::NothingNew { .. } | Self::Measure(_) => "run the suites first: `satiety bench run --all FOLDER`",
+                Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all FOLDER`",
                 Self::NoExpansion => "one is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
                 Self::NoSuchExpansion(_) => "`satiety harness history` lists them",
                 Self::Phase { hint, .. } => return Some(hint.clone()),

@@ -161,9 +161,13 @@ pub(super) async fn take(
             newest.insert(suite.suite_id.clone(), last);
         }
     }
+    // Why the suites cannot be measured says more than that nothing can.
+    let first = suites
+        .iter()
+        .find_map(|state: &SuiteState| state.not_measured.clone());
     let whole = pool(pooled, most)
         .and_then(|matrix| measure(&matrix, &settings(folder)))
-        .map_err(|why| why.to_string());
+        .map_err(|why| first.unwrap_or_else(|| why.to_string()));
     let metrics = signals(store, folder, &newest, since).await?;
     let (thresholds, figures) = thresholds(folder, &summaries);
     Ok(Measurement {

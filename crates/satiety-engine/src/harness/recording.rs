@@ -163,7 +163,11 @@ impl Engine {
             (None, None) => SignalMetrics::default(),
         };
         if metrics == SignalMetrics::default() {
-            return Err(HarnessError::Measure(satiety::harness::MeasureError::NoRuns).into());
+            let why = measurement.and_then(|measurement| measurement.whole.err());
+            return Err(HarnessError::NoEvidence {
+                why: why.unwrap_or_else(|| "the metrics are empty".into()),
+            }
+            .into());
         }
         let mut deltas = aggregate.deltas();
         deltas.extend(metrics.improvement_delta);

@@ -196,7 +196,7 @@ fn judge(room: &Headroom, items: &Items, settings: &MeasureSettings) -> (Verdict
         });
         let easy = if let Some(dead) = items.dead_share {
             reasons.push(format!(
-                "{:.0} % of the cases passed in all of the last {} versions",
+                "{:.0} % of the cases that the last {} versions were asked passed every time",
                 100.0 * dead,
                 items.versions
             ));
