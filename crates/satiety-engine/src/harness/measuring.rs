@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use satiety::bench::{BenchmarkRun, BenchmarkSummary, Direction, GateVerdict, leading};
-use satiety::harness::measured::{CaseHistory, Matrix, MeasureSettings, Measured, measure};
+use satiety::harness::measured::{
+    CaseHistory, Matrix, MeasureSettings, Measured, SaturationEvidence, measure, saturation_evidence,
+};
 use satiety::harness::rules::figure;
 use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_cases};
 use satiety::harness::{MeasureError, SignalMetrics};
@@ -30,6 +32,8 @@ pub(super) struct Measurement {
     pub(super) newest: BTreeMap<String, BenchmarkRun>,
     /// All suites together; absent with the reason.
     pub(super) whole: Result<Measured, String>,
+    /// The evidence over all versions that so few cases fail that no improvement could be shown.
+    pub(super) evidence: Option<SaturationEvidence>,
     /// The five signals.
     pub(super) metrics: SignalMetrics,
     /// Thresholds and whether they hold.
@@ -165,7 +169,12 @@ pub(super) async fn take(
     let first = suites
         .iter()
         .find_map(|state: &SuiteState| state.not_measured.clone());
-    let whole = pool(pooled, most)
+    let pooled = pool(pooled, most);
+    let evidence = pooled
+        .as_ref()
+        .ok()
+        .and_then(|matrix| saturation_evidence(matrix, &settings(folder)).ok()?);
+    let whole = pooled
         .and_then(|matrix| measure(&matrix, &settings(folder)))
         .map_err(|why| first.unwrap_or_else(|| why.to_string()));
     let metrics = signals(store, folder, &newest, since).await?;
@@ -174,6 +183,7 @@ pub(super) async fn take(
         suites,
         newest,
         whole,
+        evidence,
         metrics,
         thresholds,
         figures,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use satiety::harness::cycles::RollingMetrics;
+use satiety::harness::measured::SaturationEvidence;
 use satiety::harness::{
     Aggregate, Anchor, Consistency, ConsistencyThresholds, Driver, Entry, KeyRing, Manifest, Measured, Phase,
     RigorDiff, SignalMetrics, compare, ledger,
@@ -42,6 +43,9 @@ pub struct HarnessStatus {
     /// Why nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
+    /// The evidence over all versions that so few cases fail that no improvement could be shown; from 20 on it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<SaturationEvidence>,
     /// The five signals as they would be recorded now.
     pub metrics: SignalMetrics,
     /// Thresholds and whether they hold.
@@ -181,6 +185,7 @@ impl Engine {
             suites: measurement.suites,
             measured,
             not_measured,
+            evidence: measurement.evidence,
             metrics: measurement.metrics,
             thresholds: measurement.thresholds,
             rolling_metrics: aggregate.rolling_metrics.clone(),

@@ -68,6 +68,21 @@ impl Render for HarnessStatus {
             }
             (None, None) => {}
         }
+        if let Some(evidence) = &self.evidence {
+            let _ = write!(
+                text,
+                "\n  {} of {} results failed; evidence that fewer than {:.0} % fail: {}{}",
+                evidence.failures,
+                evidence.results,
+                100.0 * evidence.rate,
+                e_value(evidence.now.ln_e),
+                if evidence.shown_after.is_some() {
+                    ", which shows it"
+                } else {
+                    " (20 shows it)"
+                }
+            );
+        }
         metrics(&mut text, &self.metrics);
         thresholds(&mut text, &self.thresholds);
         if let Some(drift) = &self.drift {
@@ -649,6 +664,15 @@ fn verdict(verdict: Verdict) -> String {
         Verdict::Discriminates => verdict.green().to_string(),
         Verdict::Underpowered => verdict.yellow().to_string(),
         Verdict::Saturated => verdict.red().bold().to_string(),
+    }
+}
+
+/// An e-value; large ones by their magnitude.
+fn e_value(ln: f64) -> String {
+    if ln < 7.0 {
+        format!("{:.1}", ln.exp())
+    } else {
+        format!("10^{:.0}", ln / std::f64::consts::LN_10)
     }
 }
 
