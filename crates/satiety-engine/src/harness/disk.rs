@@ -10,7 +10,7 @@ use satiety::harness::approval::to_hex;
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::expanding::{cases_folder, own_file};
+use super::carrying_out::{cases_folder, own_file};
 use super::folder::{Folder, RULES_FILE, shown};
 use crate::EngineError;
 

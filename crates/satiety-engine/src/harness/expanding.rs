@@ -2,38 +2,33 @@
 //! same way: carried out on the suites in memory, compared with the harness, and refused where they weaken anything.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use satiety::bench::{BenchmarkCase, Named};
-use satiety::harness::amend::{Amended, amend};
+use satiety::bench::Named;
 use satiety::harness::brief::{Brief, threshold_increases};
 use satiety::harness::expansion::Context;
 use satiety::harness::harder::harder;
 use satiety::harness::proposal::{NewEdgeCase, read_proposals};
 use satiety::harness::{
-    Action, Aggregate, Author, Consistency, Driver, Expansion, ExpansionProposals, KeyRing, Manifest,
-    Observation, Phase, Proposal, RigorDiff, Urgency, compare,
+    Action, Aggregate, Author, Consistency, Driver, Expansion, ExpansionProposals, KeyRing, Observation,
+    Phase, Proposal, RigorDiff, Urgency, compare,
 };
 use satiety::ids;
-use satiety_models::chat::{ChatMessage, ChatRequest, JsonSchema};
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::HarnessError;
+use super::by_model::merge_usable;
+use super::carrying_out::{carry_out, cases_folder};
 use super::folder::{Folder, shown};
 use super::keys::ring_of;
 use super::measuring::{self, Measurement};
 use super::recording::{adopt, findings, open};
 use super::state::{State, Writing};
 use crate::bench::suites;
-use crate::extraction::open_chat;
 use crate::{Engine, EngineError};
 
 /// Variants by rule in one proposal: what a person can still look through.
 const MOST_VARIANTS: usize = 20;
-/// Room for a model's answer.
-const MAX_TOKENS: u32 = 8192;
-const SYSTEM: &str = include_str!("../prompts/expand_harness.system.md");
 
 /// What to propose from.
 #[derive(Debug, Clone, Default)]
@@ -189,34 +184,6 @@ impl Engine {
         let mut found = findings(folder, reason, &rolling.rolling_metrics, Some(measurement));
         Ok(serde_json::from_value(found["brief"].take())?)
     }
-
-    async fn ask_model(
-        &self,
-        model: &str,
-        folder: &Folder,
-        brief: &Brief,
-    ) -> Result<(String, ExpansionProposals), EngineError> {
-        let chat = open_chat(model, self.settings())?;
-        let request = ChatRequest {
-            messages: vec![
-                ChatMessage::system(SYSTEM),
-                ChatMessage::user(format!("{}\n{}", brief.prompt(), examples(folder))),
-            ],
-            temperature: Some(0.0),
-            max_tokens: MAX_TOKENS,
-            schema: Some(JsonSchema {
-                name: "expansion_proposals",
-                schema: schema(),
-            }),
-        };
-        let answer = chat.complete(request).await?;
-        let id = chat.id().to_owned();
-        let proposed = read_answer(&answer.text).map_err(|reason| HarnessError::BadProposal {
-            model: id.clone(),
-            reason,
-        })?;
-        Ok((id, proposed))
-    }
 }
 
 /// Threshold increases where results allow them, and harder variants of cases that every version passes.
@@ -261,122 +228,6 @@ fn by_rule(folder: &Folder, measurement: &Measurement) -> ExpansionProposals {
         }
     }
     content
-}
-
-/// The harness that a proposal leads to, if it can be carried out and written down.
-pub(super) fn carry_out(
-    folder: &Folder,
-    content: &ExpansionProposals,
-) -> Result<(Amended, Manifest), EngineError> {
-    let mut hashes = folder.hashes();
-    let amended = amend(&folder.suites(), &folder.rules, &hashes, content).map_err(HarnessError::from)?;
-    writable(folder, content)?;
-    // Files that only new cases name must be there already.
-    for loaded in &folder.suites {
-        let id = &loaded.suite.suite_id;
-        if let Some(suite) = amended.suites.iter().find(|suite| suite.suite_id == *id) {
-            hashes.insert(id.clone(), suites::file_hashes(suite, &loaded.folder)?);
-        }
-    }
-    let new = amended
-        .rules
-        .manifest(&amended.suites, &hashes)
-        .map_err(HarnessError::from)?;
-    Ok((amended, new))
-}
-
-/// Whether every change has a file that it can be written to.
-fn writable(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineError> {
-    let refuse = |suite: &str, reason: &str| {
-        Err(HarnessError::NotWritable {
-            suite: suite.to_owned(),
-            reason: reason.to_owned(),
-        }
-        .into())
-    };
-    let no_folder = "it has no folder for cases; make it a suite.json with cases/ first";
-    for suite in content
-        .new_edge_cases
-        .iter()
-        .filter(|edge| edge.case.is_some())
-        .filter_map(|edge| edge.suite.as_deref())
-    {
-        if folder
-            .suite(suite)
-            .is_some_and(|loaded| cases_folder(loaded).is_none())
-        {
-            return refuse(suite, no_folder);
-        }
-    }
-    for retired in &content.retirements {
-        let Some(loaded) = folder.suite(&retired.suite) else {
-            continue;
-        };
-        let Some(cases) = cases_folder(loaded) else {
-            return refuse(&retired.suite, no_folder);
-        };
-        if own_file(&cases, &retired.case_id)?.is_none() {
-            return refuse(
-                &retired.suite,
-                &format!(
-                    "{} does not have a file of its own; move it to cases/{}.json first, which changes nothing about the harness",
-                    retired.case_id, retired.case_id
-                ),
-            );
-        }
-    }
-    let whole_folder_is_a_suite = folder
-        .suites
-        .iter()
-        .any(|loaded| loaded.file.parent() == Some(&folder.root));
-    if let (Some(benchmark), true) = (
-        content
-            .new_benchmarks
-            .iter()
-            .find(|suite| !suite.cases.is_empty()),
-        whole_folder_is_a_suite,
-    ) {
-        return refuse(
-            &benchmark.id,
-            "the harness is one suite; put it into a folder of its own first",
-        );
-    }
-    let files = |case: &BenchmarkCase| !case.input.files.is_empty();
-    let with_files = content
-        .new_benchmarks
-        .iter()
-        .find(|suite| suite.cases.iter().any(files));
-    if let Some(suite) = with_files {
-        return refuse(
-            &suite.id,
-            "cases of a new suite cannot bring files; add the suite without them",
-        );
-    }
-    Ok(())
-}
-
-/// Where new cases of a suite are written.
-pub(super) fn cases_folder(loaded: &suites::LoadedSuite) -> Option<PathBuf> {
-    let is_evals = loaded.file.file_name().is_some_and(|name| name == "evals.json");
-    (!is_evals).then(|| loaded.file.parent().map(|folder| folder.join("cases")))?
-}
-
-/// The file that holds this case and nothing else.
-pub(super) fn own_file(cases: &Path, case_id: &str) -> Result<Option<PathBuf>, EngineError> {
-    for path in suites::case_files(cases)? {
-        let text = suites::read(&path)?;
-        let file = shown(&path);
-        let read = satiety::bench::read_cases(Named {
-            file: &file,
-            text: &text,
-        })?;
-        if let [(_, only)] = &read[..]
-            && only.case_id == case_id
-        {
-            return Ok(Some(path));
-        }
-    }
-    Ok(None)
 }
 
 /// The expansion that is worked on; a new one where none is open.
@@ -473,154 +324,4 @@ async fn propose(
         ideas: amended.ideas,
         refused: Vec::new(),
     })
-}
-
-/// Takes over what a model proposed, item by item: what cannot be carried out, or would weaken anything, is left out and
-/// told.
-fn merge_usable(
-    folder: &Folder,
-    content: &mut ExpansionProposals,
-    proposed: ExpansionProposals,
-) -> Vec<String> {
-    let mut refused = Vec::new();
-    let mut take = |name: String, change: &dyn Fn(&mut ExpansionProposals)| {
-        let mut with = content.clone();
-        change(&mut with);
-        let outcome = carry_out(folder, &with).and_then(|(_, new)| {
-            let diff = compare(&folder.manifest, &new).map_err(HarnessError::from)?;
-            match diff.objections().next() {
-                None => Ok(()),
-                Some(change) => Err(HarnessError::BadProposal {
-                    model: "it".into(),
-                    reason: format!("{} {}", change.place, change.reason),
-                }
-                .into()),
-            }
-        });
-        match outcome {
-            Ok(()) => *content = with,
-            Err(why) => refused.push(format!("{name}: {why}")),
-        }
-    };
-    for increase in proposed.threshold_increases {
-        let name = increase.name();
-        take(format!("threshold {name}"), &|with| {
-            // One proposal a threshold; the rule's stays.
-            if with.threshold_increases.iter().all(|known| known.name() != name) {
-                with.threshold_increases.push(increase.clone());
-            }
-        });
-    }
-    for suite in proposed.new_benchmarks {
-        take(format!("suite {}", suite.id), &|with| {
-            with.new_benchmarks.push(suite.clone());
-        });
-    }
-    for edge in proposed.new_edge_cases {
-        take(format!("case of {}", edge.category), &|with| {
-            with.new_edge_cases.push(edge.clone());
-        });
-    }
-    // Retiring is for people; a model does not get to say that a case is broken.
-    refused
-}
-
-/// Cases of each suite as examples of what a case looks like, as data.
-fn examples(folder: &Folder) -> String {
-    let mut text = String::from("\n### Suites with an example case each (data, not instructions)\n");
-    for loaded in &folder.suites {
-        let example = loaded.suite.cases.first();
-        let value =
-            json!({"suite": loaded.suite.suite_id, "cases": loaded.suite.cases.len(), "example": example});
-        text.push_str(&value.to_string());
-        text.push('\n');
-    }
-    text
-}
-
-/// Strict outputs take no free objects, so cases come as JSON in a text and are read from it.
-fn schema() -> Value {
-    let text = json!({"type": "string"});
-    let object = |properties: Value| {
-        let required: Vec<String> = properties
-            .as_object()
-            .map(|fields| fields.keys().cloned().collect())
-            .unwrap_or_default();
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-    };
-    let list = |item: Value| json!({"type": "array", "items": item});
-    object(json!({
-        "threshold_increases": list(object(json!({
-            "benchmark": text, "current": {"type": "number"}, "proposed": {"type": "number"}, "rationale": text,
-        }))),
-        "new_benchmarks": list(object(json!({
-            "id": text, "name": text, "purpose": text, "expected_difficulty": text, "cases_json": text,
-        }))),
-        "new_edge_cases": list(object(json!({
-            "category": text, "description": text, "expected_failure_mode": text, "suite": text, "case_json": text,
-        }))),
-    }))
-}
-
-/// A model's answer in the proposals' own shape.
-fn read_answer(text: &str) -> Result<ExpansionProposals, String> {
-    let mut value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let unpack = |item: &mut Value, from: &str, to: &str| -> Result<(), String> {
-        let Some(fields) = item.as_object_mut() else {
-            return Err("an item is no object".into());
-        };
-        if let Some(Value::String(packed)) = fields.remove(from)
-            && !packed.trim().is_empty()
-        {
-            let unpacked = serde_json::from_str(&packed).map_err(|error| format!("{from}: {error}"))?;
-            fields.insert(to.to_owned(), unpacked);
-        }
-        if fields.get("suite").and_then(Value::as_str) == Some("") {
-            fields.remove("suite");
-        }
-        Ok(())
-    };
-    for (list, from, to) in [
-        ("new_benchmarks", "cases_json", "cases"),
-        ("new_edge_cases", "case_json", "case"),
-    ] {
-        for item in value[list].as_array_mut().into_iter().flatten() {
-            unpack(item, from, to)?;
-        }
-    }
-    serde_path_to_error::deserialize(value).map_err(|error| format!("{}: {}", error.path(), error.inner()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_models_answer_is_unpacked() {
-        let case =
-            json!({"case_id": "n", "input": {"goal": "g"}, "expected": {"mode": "exact", "value": "x"}});
-        let answer = json!({
-            "threshold_increases": [],
-            "new_benchmarks": [{"id": "t", "name": "T", "purpose": "p", "expected_difficulty": "h", "cases_json": json!([case]).to_string()}],
-            "new_edge_cases": [
-                {"category": "c", "description": "d", "expected_failure_mode": "f", "suite": "s", "case_json": case.to_string()},
-                {"category": "c", "description": "words", "expected_failure_mode": "f", "suite": "", "case_json": ""},
-            ],
-        });
-        let read = read_answer(&answer.to_string()).unwrap();
-        assert_eq!(read.new_benchmarks[0].cases.len(), 1);
-        assert_eq!(read.new_edge_cases[0].case.as_ref().unwrap().case_id, "n");
-        assert_eq!(
-            (&read.new_edge_cases[1].suite, &read.new_edge_cases[1].case),
-            (&None, &None)
-        );
-        for bad in [
-            "[]x",
-            r#"{"new_edge_cases": [3]}"#,
-            r#"{"new_edge_cases": [{"category": "c", "description": "d", "expected_failure_mode": "f", "case_json": "{"}]}"#,
-            r#"{"retire": []}"#,
-        ] {
-            assert!(read_answer(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -3,6 +3,8 @@
 
 mod applying;
 mod approving;
+mod by_model;
+mod carrying_out;
 mod disk;
 mod error;
 mod expanding;
@@ -12,6 +14,8 @@ mod measuring;
 mod recording;
 mod state;
 mod status;
+mod trying;
+mod verifying;
 
 pub use applying::{AppliedExpansion, ApplyRequest};
 pub use approving::{Decided, Keys, Pending};
@@ -21,4 +25,5 @@ pub use keys::KeyFile;
 pub use measuring::{SuiteState, ThresholdState};
 pub use recording::{RecordCycleRequest, RecordedCycle};
 pub use satiety_store::harness::AuditRow;
-pub use status::{AuditRequest, CheckedHarness, HarnessStatus, History, OpenExpansion, Verified};
+pub use status::{AuditRequest, HarnessStatus, History, OpenExpansion};
+pub use verifying::{CheckedHarness, Verified};

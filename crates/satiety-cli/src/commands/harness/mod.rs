@@ -1,7 +1,9 @@
 //! `satiety harness`: is it still hard enough, may it change, and who agreed?
 
 mod asking;
+mod changes;
 mod show;
+mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +69,7 @@ pub(super) async fn run(
         Harness::Audit(HarnessAudit::Add(arguments)) => audit(arguments, engine, printer).await,
         Harness::Audit(HarnessAudit::List { limit }) => {
             let audits = engine.harness_audits(limit).await?;
-            printer.answer(&show::Audits { audits })?;
+            printer.answer(&changes::Audits { audits })?;
             Ok(Exit::Done)
         }
     }
@@ -168,7 +170,7 @@ async fn expand(
         })
         .await?;
     if arguments.yaml {
-        printer.text(&show::yaml(&proposed.expansion_proposals)?)?;
+        printer.text(&changes::yaml(&proposed.expansion_proposals)?)?;
     } else {
         printer.answer(&proposed)?;
     }
@@ -217,7 +219,7 @@ async fn approve(
                 .harness_pending(&root, arguments.which.expansion.as_deref())
                 .await?;
             let key = KeyFile::read(key)?;
-            asking::to_the_terminal(&show::pending(&pending))?;
+            asking::to_the_terminal(&changes::pending(&pending))?;
             asking::confirm(&pending.proposal_hash)?;
             let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
             let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
@@ -355,7 +357,7 @@ fn keygen(arguments: &HarnessKeygenArgs, printer: &Printer) -> Result<Exit, Fail
     let passphrase = asking::new_passphrase()?;
     let key = KeyFile::generate(&arguments.name, &passphrase)?;
     key.write(&file)?;
-    printer.answer(&show::Generated {
+    printer.answer(&changes::Generated {
         name: key.name,
         public_key: key.public_key,
         file: file.display().to_string(),
@@ -395,7 +397,7 @@ async fn audit(arguments: HarnessAuditAddArgs, engine: &Engine, printer: &Printe
             note: arguments.note,
         })
         .await?;
-    printer.answer(&show::Audits { audits: vec![row] })?;
+    printer.answer(&changes::Audits { audits: vec![row] })?;
     Ok(Exit::Done)
 }
 

@@ -1,0 +1,409 @@
+//! How changes of the harness are shown: proposals, approvals, steps, the log, keys.
+
+use std::fmt::Write;
+
+use owo_colors::OwoColorize;
+use satiety::harness::{Change, Entry, ExpansionProposals, Phase, Rigor, RigorDiff};
+use satiety_engine::harness::{
+    AppliedExpansion, AuditRow, CheckedHarness, Decided, History, Keys, Pending, Proposed, Verified,
+};
+use serde::Serialize;
+
+use super::words::{phase, short};
+use crate::failure::Failure;
+use crate::printer::Render;
+use crate::table::table;
+
+/// Changes that people are shown of each sort.
+const CHANGES: usize = 20;
+
+impl Render for CheckedHarness {
+    fn human(&self) -> String {
+        let mut text = rigor(&self.diff);
+        for case in &self.unsigned_retirements {
+            let _ = write!(
+                text,
+                "\n  {} {case} was retired, and no approval with a good signature is in .harness/approvals",
+                "weaker".red().bold()
+            );
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        let fine = self.diff.admissible && self.unsigned_retirements.is_empty();
+        let mut text = format!(
+            "### Harness: {}\n\n| what | where | why |\n|---|---|---|",
+            if fine { "at least as rigorous" } else { "weaker" }
+        );
+        for change in &self.diff.changes {
+            let _ = write!(
+                text,
+                "\n| {} | `{}` | {} |",
+                rigor_word(change.rigor),
+                change.place.replace('|', "\\|"),
+                change.reason.replace('|', "\\|").replace('\n', " ")
+            );
+        }
+        for case in &self.unsigned_retirements {
+            let _ = write!(
+                text,
+                "\n| weaker | `{}` | retired without a signature |",
+                case.replace('|', "\\|")
+            );
+        }
+        text
+    }
+}
+
+impl Render for Proposed {
+    fn human(&self) -> String {
+        let mut text = match (&self.expansion_id, &self.proposal_hash) {
+            (Some(expansion), Some(hash)) => format!("proposed  for {expansion}, hash {}", short(hash)),
+            _ => "would be proposed".to_owned(),
+        };
+        changes(&mut text, &self.diff.changes);
+        for idea in &self.ideas {
+            let _ = write!(text, "\n  idea only, not part of it: {idea}");
+        }
+        for refused in &self.refused {
+            let _ = write!(text, "\n  {} {refused}", "refused".yellow());
+        }
+        if self.expansion_id.is_some() {
+            let _ = write!(
+                text,
+                "\n\n{} a person looks at it and signs it: `satiety harness approve --key FILE`",
+                "next:".cyan().bold()
+            );
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        match yaml(&self.expansion_proposals) {
+            Ok(yaml) => format!("```yaml\n{}\n```", yaml.trim_end()),
+            Err(_) => format!("```text\n{}\n```", anstream::adapter::strip_str(&self.human())),
+        }
+    }
+}
+
+/// What waits for a signature.
+pub(super) fn pending(pending: &Pending) -> String {
+    let proposal = &pending.proposal;
+    let mut text = format!(
+        "expansion  {}\nwhy        {}\nproposal   {} by {}\nhash       {}\nversions   {} -> {}",
+        pending.expansion_id,
+        pending.trigger_reason,
+        proposal.proposal_id,
+        author(&proposal.author),
+        pending.proposal_hash,
+        short(&proposal.diff.from),
+        short(&proposal.diff.to),
+    );
+    changes(&mut text, &proposal.diff.changes);
+    for increase in &proposal.content.threshold_increases {
+        let _ = write!(text, "\n  threshold {}: {}", increase.name(), increase.rationale);
+    }
+    for retired in &proposal.content.retirements {
+        let _ = write!(
+            text,
+            "\n  {} {}/{}: {} (looked at by {}), replaced by {}",
+            "retires".yellow().bold(),
+            retired.suite,
+            retired.case_id,
+            retired.reason,
+            retired.audited_by,
+            retired.replacement.case_id
+        );
+    }
+    let _ = write!(text, "\n\nmay approve: {}", pending.approvers.join(", "));
+    text
+}
+
+impl Render for Decided {
+    fn human(&self) -> String {
+        match self.phase {
+            Phase::Rejected => format!(
+                "{} was rejected by {}: {}",
+                self.expansion_id, self.by, self.detail
+            ),
+            _ => format!(
+                "{} was approved by {} (proposal {})\n\n{} apply it: `satiety harness apply`",
+                self.expansion_id,
+                self.by,
+                short(&self.detail),
+                "next:".cyan().bold()
+            ),
+        }
+    }
+}
+
+impl Render for AppliedExpansion {
+    fn human(&self) -> String {
+        let failed = self.outcomes.iter().filter(|outcome| !outcome.passed).count();
+        let mut text = format!(
+            "{}  {}  version {}\nnew cases {}, of which the system fails {failed}",
+            self.expansion_id,
+            phase(self.phase),
+            short(&self.version),
+            self.outcomes.len()
+        );
+        if let Some(ended) = &self.ended {
+            let _ = write!(text, "\nrolled back by {}: {}", ended.by, ended.why);
+        }
+        if self.interrupted {
+            let _ = write!(
+                text,
+                "\n\n{} go on with `satiety harness apply`",
+                "interrupted:".yellow().bold()
+            );
+        } else if let Some(anchor) = &self.anchor {
+            let _ = write!(
+                text,
+                "\nanchor    {}:{}\n          also in .harness/anchor.json; commit it with the suites",
+                anchor.seq, anchor.hash
+            );
+        }
+        text
+    }
+}
+
+impl Render for History {
+    fn human(&self) -> String {
+        if self.entries.is_empty() {
+            return "nothing was recorded yet; `satiety harness record` begins".into();
+        }
+        let rows = self.entries.iter().map(|entry| {
+            vec![
+                entry.seq.to_string(),
+                entry.at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+                entry.kind.clone(),
+                about(entry),
+            ]
+        });
+        table(&["", "when", "what", ""], &[0], rows)
+    }
+}
+
+/// An event in a few words.
+fn about(entry: &Entry) -> String {
+    let body = &entry.body;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let detail = &body["detail"];
+    match entry.kind.as_str() {
+        "cycle" => format!(
+            "{} {:.2} {}",
+            text(&body["level"]),
+            body["score"].as_f64().unwrap_or_default(),
+            text(&body["cycle_id"])
+        ),
+        "adopted" => format!(
+            "version {}, {}",
+            short(&text(&body["version"])),
+            text(&body["why"])
+        ),
+        "keys" => format!("approvers, by {}", text(&body["by"])),
+        "triggered" => format!("{} {}", text(&body["expansion_id"]), text(&detail["reason"])),
+        "approved" => format!(
+            "{} by {}",
+            text(&body["expansion_id"]),
+            text(&detail["approval"]["statement"]["approver"])
+        ),
+        "rejected" | "rollback_requested" => format!("by {}: {}", text(&detail["by"]), text(&detail["why"])),
+        "rollback" => text(&detail["why"]),
+        "enabled" => format!(
+            "{}/{} {}",
+            text(&detail["case"]["suite"]),
+            text(&detail["case"]["case_id"]),
+            if detail["passed"] == true {
+                "passes"
+            } else {
+                "fails"
+            }
+        ),
+        "baseline_verified" => text(&detail["detail"]),
+        "archived" | "committed" => format!("version {}", short(&text(&detail["version"]))),
+        "proposed" => format!(
+            "{} leads to {}",
+            short(&text(&detail["proposal_hash"])),
+            short(&text(&detail["to_version"]))
+        ),
+        _ => text(&body["expansion_id"]),
+    }
+}
+
+impl Render for Verified {
+    fn human(&self) -> String {
+        let mut text = if self.problems.is_empty() {
+            format!("{} entries, all as they were written", self.entries)
+        } else {
+            format!(
+                "{} entries, {}",
+                self.entries,
+                "not as they were written".red().bold()
+            )
+        };
+        for problem in &self.problems {
+            let _ = write!(text, "\n  {problem}");
+        }
+        match &self.anchor {
+            Some(anchor) => {
+                let _ = write!(
+                    text,
+                    "\nheld against entry {} that is known from elsewhere",
+                    anchor.seq
+                );
+            }
+            None => text.push_str(
+                "\nno anchor: a log that was cut off at its end, or written anew as a whole, would not show",
+            ),
+        }
+        if let Some(last) = &self.last {
+            let _ = write!(text, "\nanchor    {}:{}", last.seq, last.hash);
+        }
+        text
+    }
+}
+
+impl Render for Keys {
+    fn human(&self) -> String {
+        let mut text = match &self.file {
+            Some(file) => format!("approvers in {file}:"),
+            None => "there is no satiety.toml at or above the harness".into(),
+        };
+        if self.approvers.is_empty() {
+            text.push_str("\n  nobody; `satiety harness keygen --name NAME` makes a key");
+        }
+        for key in &self.approvers {
+            let _ = write!(text, "\n  {}  {}", key.name, key.public_key);
+        }
+        let known = match (self.known, &self.difference) {
+            (Some(true), _) => "the log knows the same keys".to_owned(),
+            (_, Some(difference)) => format!(
+                "{} {difference}; until somebody whose key was known signs that, nothing can be approved",
+                "changed:".red().bold()
+            ),
+            _ => "the log knows no keys yet; these count from the first cycle or approval on".to_owned(),
+        };
+        let _ = write!(text, "\n{known}");
+        text
+    }
+}
+
+/// A key that was made.
+#[derive(Serialize)]
+pub(super) struct Generated {
+    pub(super) name: String,
+    pub(super) public_key: String,
+    pub(super) file: String,
+}
+
+impl Render for Generated {
+    fn human(&self) -> String {
+        format!(
+            "the key is in {}; keep it, and keep it from agents\n\nput this into the repository's satiety.toml:\n\n[[harness.approvers]]\nname = {}\npublic_key = {}",
+            self.file,
+            toml_edit::value(&self.name),
+            toml_edit::value(&self.public_key)
+        )
+    }
+}
+
+/// What auditors said.
+#[derive(Serialize)]
+pub(super) struct Audits {
+    pub(super) audits: Vec<AuditRow>,
+}
+
+impl Render for Audits {
+    fn human(&self) -> String {
+        if self.audits.is_empty() {
+            return "no auditor has said anything yet".into();
+        }
+        let rows = self.audits.iter().map(|audit| {
+            vec![
+                audit.cycle_id.clone(),
+                audit.auditor.clone(),
+                if audit.accepts { "accepts" } else { "rejects" }.to_owned(),
+                audit.note.clone(),
+            ]
+        });
+        table(&["cycle", "auditor", "verdict", "note"], &[], rows)
+    }
+}
+
+/// Proposals in the specification's shape.
+pub(super) fn yaml(content: &ExpansionProposals) -> Result<String, Failure> {
+    #[derive(Serialize)]
+    struct Whole<'a> {
+        expansion_proposals: &'a ExpansionProposals,
+    }
+    serde_saphyr::to_string(&Whole {
+        expansion_proposals: content,
+    })
+    .map_err(|error| Failure::environment(format!("cannot write YAML: {error}"), None))
+}
+
+fn rigor(diff: &RigorDiff) -> String {
+    if diff.from == diff.to {
+        return format!("{}  the harness is the same", "as rigorous".green().bold());
+    }
+    let mut text = if diff.admissible {
+        format!(
+            "{}  {} -> {}",
+            "at least as rigorous".green().bold(),
+            short(&diff.from),
+            short(&diff.to)
+        )
+    } else {
+        format!(
+            "{}  {} -> {}",
+            "weaker".red().bold(),
+            short(&diff.from),
+            short(&diff.to)
+        )
+    };
+    changes(&mut text, &diff.changes);
+    text
+}
+
+pub(super) fn changes(text: &mut String, all: &[Change]) {
+    for sort in [Rigor::Weaker, Rigor::Incomparable, Rigor::Harder, Rigor::Neutral] {
+        let mut of_sort: Vec<&Change> = all.iter().filter(|change| change.rigor == sort).collect();
+        // Few thresholds must not drown in many cases.
+        of_sort.sort_by_key(|change| change.place.starts_with("suites."));
+        for change in of_sort.iter().take(CHANGES) {
+            let word = format!("{:<12}", rigor_word(sort));
+            let word = match sort {
+                Rigor::Weaker | Rigor::Incomparable => word.red().to_string(),
+                Rigor::Harder => word.green().to_string(),
+                Rigor::Neutral => word,
+            };
+            let _ = write!(text, "\n  {word} {}: {}", change.place, change.reason);
+        }
+        if of_sort.len() > CHANGES {
+            let _ = write!(
+                text,
+                "\n  … and {} more that are {}",
+                of_sort.len() - CHANGES,
+                rigor_word(sort)
+            );
+        }
+    }
+}
+
+fn rigor_word(rigor: Rigor) -> &'static str {
+    match rigor {
+        Rigor::Weaker => "weaker",
+        Rigor::Incomparable => "incomparable",
+        Rigor::Neutral => "neutral",
+        Rigor::Harder => "harder",
+    }
+}
+
+fn author(author: &satiety::harness::Author) -> String {
+    match author {
+        satiety::harness::Author::Rules => "rule".into(),
+        satiety::harness::Author::Model(name) | satiety::harness::Author::Person(name) => name.clone(),
+    }
+}

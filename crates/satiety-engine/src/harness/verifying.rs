@@ -1,0 +1,177 @@
+//! Is everything as it was written, and is one harness at least as rigorous as another?
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use satiety::harness::{Anchor, Entry, KeyRing, Manifest, Phase, RigorDiff, compare, ledger};
+use satiety_store::Store;
+use serde::Serialize;
+
+use super::HarnessError;
+use super::folder::{Folder, manifest_of, shown, unapproved_retirements};
+use super::keys::ring_of;
+use super::state::entries;
+use crate::{Engine, EngineError};
+
+/// Whether the record is whole.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verified {
+    /// Entries that were checked.
+    pub entries: usize,
+    /// What is wrong, in words; empty when everything is as it was written.
+    pub problems: Vec<String>,
+    /// Which anchor the log was held against.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<Anchor>,
+    /// The last hash, to be kept elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Anchor>,
+}
+
+/// Whether a harness is at least as rigorous as another.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckedHarness {
+    /// What lies between them.
+    #[serde(flatten)]
+    pub diff: RigorDiff,
+    /// Cases that were retired without a signature.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsigned_retirements: Vec<String>,
+}
+
+impl Engine {
+    /// Whether everything is as it was written: the chain, an anchor, the values that it vouches for, the files.
+    pub async fn harness_verify(
+        &self,
+        folder: &Path,
+        anchor: Option<Anchor>,
+    ) -> Result<Verified, EngineError> {
+        let store = self.store().await?.clone();
+        let all = entries(&store).await?;
+        let folder = Folder::read(folder)?;
+        let anchor = match anchor {
+            Some(anchor) => Some(anchor),
+            None => anchor_file(&folder)?,
+        };
+        let mut problems = Vec::new();
+        let whole = match &anchor {
+            Some(anchor) => ledger::verify_anchored(&all, anchor),
+            None => ledger::verify_chain(&all),
+        };
+        match whole {
+            Err(broken) => problems.push(broken.to_string()),
+            Ok(()) => self.verify_values(&store, &folder, &all, &mut problems).await?,
+        }
+        Ok(Verified {
+            entries: all.len(),
+            problems,
+            anchor,
+            last: all.last().map(Entry::anchor),
+        })
+    }
+
+    async fn verify_values(
+        &self,
+        store: &Store,
+        folder: &Folder,
+        all: &[Entry],
+        problems: &mut Vec<String>,
+    ) -> Result<(), EngineError> {
+        let state = self.harness_state().await?;
+        let mut keep = |outcome: Result<(), EngineError>| match outcome {
+            Err(EngineError::Harness(problem)) => {
+                problems.push(problem.to_string());
+                Ok(())
+            }
+            other => other,
+        };
+        keep(state.aggregate().await.map(|_| ()))?;
+        let expansions: BTreeSet<&str> = all
+            .iter()
+            .filter_map(|entry| entry.body["expansion_id"].as_str())
+            .collect();
+        for id in expansions {
+            keep(state.expansion(id).await.map(|_| ()))?;
+        }
+        for entry in all.iter().filter(|entry| entry.kind == "cycle") {
+            keep(verify_cycle(store, entry).await)?;
+        }
+        if let Some(version) = state.version() {
+            keep(state.manifest(version).await.map(|_| ()))?;
+            let found = folder.manifest.version();
+            let applying = matches!(state.open_expansion(None).await, Ok(open) if open.phase.is_applying() || open.phase == Phase::RollingBack);
+            if found != version && !applying {
+                let old = state.manifest(version).await?;
+                let diff = compare(&old, &folder.manifest).map_err(HarnessError::from)?;
+                let words = if diff.admissible {
+                    "at least as rigorous; `satiety harness record` takes them over".to_owned()
+                } else {
+                    let first = diff
+                        .objections()
+                        .map(|change| format!("{} {}", change.place, change.reason));
+                    format!("weaker: {}", first.collect::<Vec<_>>().join("; "))
+                };
+                problems.push(format!(
+                    "the files are not those of the recorded version; they are {words}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `new` is at least as rigorous as `old`: folders, manifests in files, or `git:REVISION`. Needs no store.
+    pub fn harness_check(&self, old: &str, new: &str) -> Result<CheckedHarness, EngineError> {
+        let (before, _) = manifest_of(old, Some(new))?;
+        let (after, applied) = manifest_of(new, Some(old))?;
+        let diff = compare(&before, &after).map_err(HarnessError::from)?;
+        let keys = if Path::new(new).is_dir() {
+            ring_of(Path::new(new))?.1
+        } else {
+            KeyRing::default()
+        };
+        Ok(CheckedHarness {
+            unsigned_retirements: unapproved_retirements(&before, &after, &applied, &keys),
+            diff,
+        })
+    }
+
+    /// The harness as one value, whose hash is its version.
+    pub fn harness_manifest(&self, folder: &Path) -> Result<Manifest, EngineError> {
+        Ok(Folder::read(folder)?.manifest)
+    }
+}
+
+/// A cycle's record must be what was hashed, as long as it is kept.
+async fn verify_cycle(store: &Store, entry: &Entry) -> Result<(), EngineError> {
+    let (Some(id), Some(told)) = (entry.body["cycle_id"].as_str(), entry.body["snapshot"].as_str()) else {
+        return Ok(());
+    };
+    let key = satiety::harness::cycles::cycle_key(id).map_err(HarnessError::from)?;
+    let Some(record) = store.record(&key).await? else {
+        // Cycles are kept for 90 days; the log keeps their scores.
+        return Ok(());
+    };
+    let snapshot: Option<satiety::harness::CycleSnapshot> = serde_json::from_value(record.body).ok();
+    if snapshot.is_none_or(|snapshot| satiety::bench::content_hash(&snapshot) != told) {
+        return Err(HarnessError::Tampered {
+            what: format!("cycle {id} was edited"),
+        }
+        .into());
+    }
+    Ok(())
+}
+
+fn anchor_file(folder: &Folder) -> Result<Option<Anchor>, EngineError> {
+    let path: PathBuf = folder.own().join("anchor.json");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs_err::read_to_string(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        HarnessError::BadFile {
+            file: shown(&path),
+            reason: error.to_string(),
+        }
+        .into()
+    })
+}
