@@ -388,3 +388,56 @@ fn a_check_needs_no_store_and_reads_commits() {
     lab.expect(2, &["harness", "check", "git:--output=x", "suites"]);
     assert!(!store.exists(), "a store was made");
 }
+
+#[test]
+fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
+    let lab = Lab::new(4);
+    lab.cycles(1);
+    lab.propose(0, &[("n1", true)]);
+    lab.expect(2, &["harness", "reject"]);
+    let rejected = lab.json(0, &["harness", "reject", "--reason", "not now", "--by", "anna"]);
+    assert_eq!(
+        (&rejected["phase"], &rejected["by"]),
+        (&json!("rejected"), &json!("anna"))
+    );
+    assert_eq!(lab.status()["expansion"], json!(null));
+    let (_, err) = lab.expect(2, &["harness", "rollback", "--reason", "r"]);
+    assert!(err.contains("no expansion is open"), "{err}");
+
+    let before = lab.files();
+    lab.propose(0, &[("n1", true), ("n2", true)]);
+    let (_, err) = lab.expect(2, &["harness", "rollback", "--reason", "r"]);
+    assert!(err.contains("is not being applied"), "{err}");
+    lab.approve(0, &lab.signed(&lab.key, 0, 24));
+    // The system cannot be asked: nothing is decided about the case, and nothing is lost.
+    let (_, err) = lab.expect(4, &["harness", "apply", "--target", "exec:false"]);
+    assert!(err.contains("echoes/n1 was run and decided nothing"), "{err}");
+    let (_, err) = lab.expect(2, &["harness", "record"]);
+    assert!(err.contains("is being applied"), "{err}");
+    assert_eq!(lab.status()["expansion"]["phase"], "enabling");
+    let back = lab.json(
+        0,
+        &[
+            "harness",
+            "rollback",
+            "--reason",
+            "the target is down",
+            "--by",
+            "anna",
+        ],
+    );
+    assert_eq!(
+        (&back["phase"], &back["ended"]["by"]),
+        (&json!("rolled_back"), &json!("anna"))
+    );
+    let mut after = lab.files();
+    after.retain(|name, _| !name.contains(".harness"));
+    assert_eq!(after, before);
+    lab.expect(0, &["harness", "verify"]);
+
+    // What is committed stays.
+    lab.propose(0, &[("n1", true)]);
+    lab.approve(0, &lab.signed(&lab.key, 0, 24));
+    lab.expect(0, &["harness", "apply"]);
+    lab.expect(2, &["harness", "rollback", "--reason", "r"]);
+}
