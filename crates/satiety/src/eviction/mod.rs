@@ -8,19 +8,21 @@
 //! Everything here is pure: time, chance and ids come in as arguments.
 
 pub mod calibration;
+mod convert;
 mod error;
 pub mod features;
-
+pub mod gate;
 mod item;
 mod overlap;
 mod propose;
 mod resolve;
 mod scope;
 mod score;
-
 pub mod simulation;
+mod timeline;
 mod weights;
 
+pub use convert::{ConvertOptions, convert};
 pub use error::EvictionError;
 pub use item::{ContextItem, Signals};
 pub use propose::{
@@ -32,5 +34,5 @@ pub use resolve::{
 };
 pub use scope::Scope;
 pub use score::{Score, ScoreTerm, score};
-
+pub use timeline::{Timeline, TimelineRow, timeline};
 pub use weights::{Objective, Weights, ZoneWeights};
