@@ -11,6 +11,7 @@
 //! | [`conversations`] | conversations, their rounds and verdicts |
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
+//! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -18,6 +19,7 @@ pub mod bench;
 pub mod conversations;
 mod error;
 pub mod evaluation;
+pub mod eviction;
 mod group_commit;
 pub mod journal;
 mod migrate;

@@ -55,6 +55,7 @@ async fn populate(store: &Store) {
     }
     fill_evaluation(store).await;
     fill_bench(store).await;
+    crate::eviction::fill(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {
