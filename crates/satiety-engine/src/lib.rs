@@ -8,6 +8,7 @@ pub mod database;
 pub mod dialogue;
 pub mod doctor;
 mod error;
+pub mod eviction;
 mod extraction;
 mod meaning;
 pub mod models;
@@ -61,6 +62,7 @@ pub struct Engine {
     store: OnceCell<Store>,
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
+    eviction: eviction::Memory,
 }
 
 impl Engine {
@@ -71,6 +73,7 @@ impl Engine {
             store: OnceCell::new(),
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
+            eviction: eviction::Memory::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
 mod bench;
+mod evict;
 mod retrieval;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::*;
+pub(crate) use evict::*;
 pub(crate) use retrieval::*;
 
 const STYLES: Styles = Styles::styled()
@@ -97,6 +99,9 @@ pub(crate) enum Command {
     /// Benchmark suites for agents and skills: run, compare, gate, ablate
     #[command(subcommand)]
     Bench(Bench),
+    /// Which context to drop: propose, keep back, learn from it, simulate
+    #[command(subcommand)]
+    Evict(Box<Evict>),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

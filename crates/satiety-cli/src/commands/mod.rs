@@ -6,6 +6,7 @@ mod config;
 mod db;
 mod demo;
 mod doctor;
+pub(crate) mod evict;
 mod models;
 mod reference;
 mod retrieval;
@@ -41,6 +42,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Bench(command) => with_engine(settings, async |engine| {
             bench::run(command, engine, settings, printer).await
+        }),
+        Command::Evict(command) => with_engine(settings, async |engine| {
+            evict::run(*command, engine, printer).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

@@ -144,16 +144,15 @@ impl Store {
 
     /// What was put into force, the latest first.
     pub async fn eviction_activations(&self, limit: u32) -> Result<Vec<ActivationRow>, StoreError> {
-        let rows: Vec<ActivationColumns> =
-            reading!(&self.pool, |connection| {
-                sqlx::query_as(
+        let rows: Vec<ActivationColumns> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
             "SELECT activation_id, version, previous, action, ablation_id, activated_by, reason, activated_at
              FROM eviction_activations ORDER BY activated_at DESC, activation_id DESC LIMIT $1"
         )
         .bind(i64::from(limit))
         .fetch_all(connection)
         .await?
-            })?;
+        })?;
         let row =
             |(activation_id, version, previous, action, ablation_id, by, reason, at): ActivationColumns| {
                 ActivationRow {
@@ -168,6 +167,17 @@ impl Store {
                 }
             };
         Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// The report of an ablation, as JSON.
+    pub async fn ablation_report(&self, ablation_id: &str) -> Result<Option<String>, StoreError> {
+        let found: Option<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT report FROM bench_ablations WHERE ablation_id = $1"
+        )
+        .bind(storable(ablation_id))
+        .fetch_optional(connection)
+        .await?)?;
+        Ok(found.map(|(report,)| report))
     }
 
     /// Keeps what a scorer model thinks of a content.

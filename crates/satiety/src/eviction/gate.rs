@@ -7,13 +7,22 @@ use serde::{Deserialize, Serialize};
 use super::calibration::OnlineSettings;
 use super::error::EvictionError;
 use super::weights::Weights;
-use crate::bench::{AblationReport, AblationVerdict};
+use crate::bench::{AblationReport, AblationVerdict, Direction};
 
-/// What must not get worse, with the names that a suite may give it.
-pub const METRICS: [(&str, &[&str]); 3] = [
-    ("retained relevance", &["retained_relevance"]),
-    ("token efficiency", &["token_efficiency"]),
-    ("task results", &["task_results", "pass"]),
+/// What must not get worse, with the names that a suite may give it and which side is good.
+pub const METRICS: [(&str, &[(&str, Direction)]); 3] = [
+    ("retained relevance", &[("retained_relevance", Direction::Higher)]),
+    (
+        "token efficiency",
+        &[
+            ("tokens_per_use", Direction::Lower),
+            ("token_efficiency", Direction::Higher),
+        ],
+    ),
+    (
+        "task results",
+        &[("task_results", Direction::Higher), ("pass", Direction::Higher)],
+    ),
 ];
 
 /// The name of the weights that Satiety starts with, as a control.
@@ -110,9 +119,22 @@ pub fn refusals(version: &str, in_force: &str, ablation: &AblationReport) -> Vec
         return reasons;
     };
     for (what, names) in METRICS {
-        match variant.metrics.iter().find(|metric| names.contains(&metric.metric.as_str())) {
-            None => reasons.push(format!("it does not measure {what} ({})", names.join(" or "))),
-            Some(metric) if !metric.non_inferior => reasons.push(format!(
+        let named =
+            |(name, _): &&(&str, Direction)| variant.metrics.iter().any(|metric| metric.metric == *name);
+        let found = names.iter().find(named).and_then(|(name, direction)| {
+            let metric = variant.metrics.iter().find(|metric| metric.metric == *name)?;
+            Some((metric, *direction))
+        });
+        match found {
+            None => {
+                let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+                reasons.push(format!("it does not measure {what} ({})", names.join(" or ")));
+            }
+            Some((metric, direction)) if metric.direction != direction => reasons.push(format!(
+                "{what}: `{}` was judged as if the other side were good",
+                metric.metric
+            )),
+            Some((metric, _)) if !metric.non_inferior => reasons.push(format!(
                 "{what} is not shown to be non-inferior: {:+.4}, and {:.4} worse is not excluded with {} cases",
                 metric.difference, metric.margin, metric.cases
             )),
@@ -164,7 +186,7 @@ mod tests {
         ablation((control, &before), &[("w-1", &now)], &settings).unwrap()
     }
 
-    const ALL: [&str; 3] = ["retained_relevance", "token_efficiency", "pass"];
+    const ALL: [&str; 3] = ["retained_relevance", "tokens_per_use", "pass"];
 
     #[test]
     fn only_a_harmless_version_may_go_live() {

@@ -34,5 +34,5 @@ pub use resolve::{
 };
 pub use scope::Scope;
 pub use score::{Score, ScoreTerm, score};
-pub use timeline::{Timeline, TimelineRow, timeline};
+pub use timeline::{Fate, ItemFate, Timeline, TimelineRow, timeline};
 pub use weights::{Objective, Weights, ZoneWeights};

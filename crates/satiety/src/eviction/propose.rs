@@ -15,8 +15,8 @@ use super::scope::Scope;
 
 /// Items looked at after the first solution, for a better last one.
 const LOOK_FURTHER: usize = 10_000;
-/// Fewest items beyond the proposal from which exploration draws.
-const EXPLORED_WINDOW: usize = 8;
+/// The largest probability with which an item that was not chosen is proposed.
+const MOST_EXPLORED: f64 = 0.5;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +31,7 @@ pub struct ProposeRequest {
     pub proposed_at: Timestamp,
     /// How long the agent may take to answer.
     pub timeout_ms: u64,
-    /// The probability with which items next in the ranking are proposed as well, to learn about items that would
-    /// otherwise never be.
+    /// How many items are proposed only to learn about them, as a share of those that must go.
     pub exploration: f64,
     /// The seed of that chance.
     pub seed: u64,
@@ -69,7 +68,7 @@ pub struct EvictionProposal {
     pub candidate_tokens: u64,
     /// How long the agent may take to answer.
     pub timeout_ms: u64,
-    /// The probability of exploration, and the seed of it.
+    /// The share of items that were added only to learn about them.
     pub exploration: f64,
     /// Seed of the exploration.
     pub seed: u64,
@@ -167,18 +166,23 @@ pub fn propose(scope: &Scope, request: &ProposeRequest) -> Result<EvictionPropos
     })
 }
 
-/// Items next in the ranking, each with the probability that was asked for.
+/// Some of the items that were not chosen, wherever they stand, each with the same probability: as many as the share asked
+/// for of those chosen, on average. Drawn from all of them, because a scorer that only ever hears about the items it
+/// despises learns nothing about the others.
 fn explored(scope: &Scope, chosen: &[u32], request: &ProposeRequest) -> Vec<EvictionCandidate> {
-    let mut random = ChaCha8Rng::seed_from_u64(request.seed);
-    let mut drawn = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let taken: rustc_hash::FxHashSet<u32> = chosen.iter().copied().collect();
-    scope
+    let rest: Vec<u32> = scope
         .ranking()
         .map(|(slot, _)| slot)
         .filter(|slot| !taken.contains(slot))
-        .take(chosen.len().max(EXPLORED_WINDOW))
-        .filter(|_| drawn() < request.exploration)
-        .filter_map(|slot| candidate(scope, slot, request.exploration))
+        .collect();
+    let propensity =
+        (request.exploration * chosen.len() as f64 / rest.len().max(1) as f64).min(MOST_EXPLORED);
+    let mut random = ChaCha8Rng::seed_from_u64(request.seed);
+    let mut drawn = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    rest.into_iter()
+        .filter(|_| drawn() < propensity)
+        .filter_map(|slot| candidate(scope, slot, propensity))
         .collect()
 }
 

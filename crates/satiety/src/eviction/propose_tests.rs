@@ -115,7 +115,7 @@ fn exploration_is_seeded_rare_and_says_how_probable_it_was() {
     assert_eq!(with(7), with(7));
     assert_ne!(with(7), with(8));
     let extra: usize = (0..50).map(|seed| with(seed).candidates.len() - 100).sum();
-    assert!((380..620).contains(&extra), "{extra} of 5000 at a tenth");
+    assert!((380..620).contains(&extra), "{extra} beside 5000, at a tenth");
     let explored: Vec<f64> = with(7).candidates[100..]
         .iter()
         .map(|candidate| candidate.propensity)

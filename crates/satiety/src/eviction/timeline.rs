@@ -64,6 +64,20 @@ pub enum Fate {
     PinnedSince,
 }
 
+impl Fate {
+    /// What people read.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Proposed => "proposed",
+            Self::Dropped => "dropped",
+            Self::KeptBack => "kept back",
+            Self::Overruled => "wanted, went all the same",
+            Self::SecondPass => "dropped in the second pass",
+            Self::PinnedSince => "pinned since",
+        }
+    }
+}
+
 /// Tells the story.
 pub fn timeline<'a>(
     proposals: impl IntoIterator<Item = (&'a EvictionProposal, Option<&'a EvictionFeedback>)>,

@@ -197,7 +197,7 @@ fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<Override>), F
 }
 
 /// Who does something that is kept with a name.
-fn who(named: Option<String>) -> Result<String, Failure> {
+pub(super) fn who(named: Option<String>) -> Result<String, Failure> {
     named
         .or_else(|| std::env::var("USER").ok())
         .filter(|name| !name.trim().is_empty())

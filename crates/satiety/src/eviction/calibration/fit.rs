@@ -39,7 +39,7 @@ impl Default for FitSettings {
         Self {
             ridge: 1.0,
             folds: 5,
-            most_importance: 20.0,
+            most_importance: 200.0,
             isotonic_from: 1000,
             seed: 1,
         }
@@ -94,10 +94,7 @@ pub fn fit(
     let space = Space::of(labels);
     let rows: Vec<Vec<f64>> = labels.iter().map(|label| space.row(label)).collect();
     let outcomes: Vec<bool> = labels.iter().map(|label| label.kept_back).collect();
-    let importance: Vec<f64> = labels
-        .iter()
-        .map(|label| (1.0 / label.propensity.max(1e-9)).clamp(1.0, settings.most_importance))
-        .collect();
+    let importance = importance(labels, settings.most_importance);
     let start = space.model(prior);
     let model = fit_logistic_towards(&rows, &outcomes, &importance, &start, settings.ridge)?;
     let before: Vec<f64> = rows
@@ -228,6 +225,19 @@ impl Space {
         }
         weights
     }
+}
+
+/// Inverse propensities, scaled so that together they count as many observations as they are worth (Kish 1965): a few
+/// heavy labels are little evidence, and the old weights should then hold.
+fn importance(labels: &[Label], most: f64) -> Vec<f64> {
+    let raw: Vec<f64> = labels
+        .iter()
+        .map(|label| (1.0 / label.propensity.max(1e-9)).clamp(1.0, most))
+        .collect();
+    let (sum, squares) = raw
+        .iter()
+        .fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
+    raw.into_iter().map(|w| w * sum / squares).collect()
 }
 
 /// Numbers for proposals, in the order of their appearance.

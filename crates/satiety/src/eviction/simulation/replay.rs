@@ -38,7 +38,7 @@ pub struct ReplayOptions {
     pub headroom: f64,
     /// Who answers proposals, for policies that make some; nobody keeps anything back where absent.
     pub agent: Option<Agent>,
-    /// The share of items beyond a proposal that are proposed to learn about them.
+    /// How many items are proposed only to learn about them, as a share of those that must go.
     pub exploration: f64,
     /// Seed of the agent, of exploration and of chance.
     pub seed: u64,
