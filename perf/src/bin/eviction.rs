@@ -21,9 +21,9 @@ use satiety::eviction::simulation::{
 use satiety::eviction::{ContextItem, Need, ProposeRequest, Scope, Weights, propose};
 use satiety::stats::BootstrapSettings;
 
-/// An agent that knows what it will use in the next twenty turns, with errors.
+/// An agent that knows what it will use in the next ten turns, with errors.
 const AGENT: Agent = Agent::Foresight {
-    horizon: 20,
+    horizon: 10,
     recall: 0.7,
     false_positive: 0.05,
 };
@@ -32,8 +32,12 @@ fn main() -> anyhow::Result<()> {
     let sessions: u32 = std::env::args().nth(1).map_or(Ok(20), |text| text.parse())?;
     let training = made(11..14, sessions)?;
     let held_out = made(101..104, sessions)?;
-    let learned = learned(&training, None)?;
-    policies(&held_out, &learned)?;
+    let generous = learned(&training, 0.5)?;
+    let careful = Weights {
+        version: "calibrated-5%".into(),
+        ..learned(&training, 0.05)?
+    };
+    policies(&held_out, &[generous, careful])?;
     learning_curve(&training, &held_out)?;
     tastes(&training, &held_out)?;
     speed()?;
@@ -56,7 +60,7 @@ fn made(seeds: std::ops::Range<u64>, sessions: u32) -> anyhow::Result<Vec<Sessio
 }
 
 fn replay(agent: Option<Agent>) -> ReplayOptions {
-    let exploration = if agent.is_some() { 0.05 } else { 0.0 };
+    let exploration = if agent.is_some() { 0.5 } else { 0.0 };
     ReplayOptions {
         budget: Budget::Tokens(24_000),
         agent,
@@ -65,10 +69,14 @@ fn replay(agent: Option<Agent>) -> ReplayOptions {
     }
 }
 
-fn learned(training: &[Session], proposals: Option<usize>) -> anyhow::Result<Weights> {
+/// Learns with so many items proposed only to learn, as a share of those that must go.
+fn learned(training: &[Session], exploration: f64) -> anyhow::Result<Weights> {
     let settings = LearningSettings {
-        replay: replay(Some(AGENT)),
-        proposals,
+        replay: ReplayOptions {
+            exploration,
+            ..replay(Some(AGENT))
+        },
+        proposals: None,
     };
     let labels = gather(training, &Weights::heuristic(), &settings)?;
     Ok(fit(
@@ -88,9 +96,14 @@ fn settings(against: Vec<Policy>) -> SimulationSettings {
     }
 }
 
-fn policies(held_out: &[Session], learned: &Weights) -> anyhow::Result<()> {
+fn policies(held_out: &[Session], learned: &[Weights]) -> anyhow::Result<()> {
     let heuristic = Policy::Ours(Box::new(Weights::heuristic()));
-    let mut all = vec![heuristic.clone(), Policy::Ours(Box::new(learned.clone()))];
+    let mut all = vec![heuristic.clone()];
+    all.extend(
+        learned
+            .iter()
+            .map(|weights| Policy::Ours(Box::new(weights.clone()))),
+    );
     all.extend(Policy::plain());
     let found = simulate(
         held_out,
@@ -234,7 +247,7 @@ fn tastes(training: &[Session], held_out: &[Session]) -> anyhow::Result<()> {
             },
         ));
     }
-    rows.push(("foresight of 20 turns, recall .7, errs 5 %".into(), AGENT));
+    rows.push(("foresight of 10 turns, recall .7, errs 5 %".into(), AGENT));
     rows.push((
         "noise: keeps 20 % at random (A/A)".into(),
         Agent::Noise { rate: 0.2 },

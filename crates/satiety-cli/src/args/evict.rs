@@ -197,7 +197,7 @@ pub(crate) struct EvictExportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety evict calibrate
-  satiety evict calibrate --from feedback.jsonl --ridge 5
+  satiety evict calibrate --from feedback.jsonl --ridge 30
   satiety evict calibrate --online
   satiety evict calibrate --prompt scorer.md
 
@@ -209,7 +209,7 @@ pub(crate) struct EvictCalibrateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// How strongly the weights in force hold
-    #[arg(long, value_name = "RIDGE", default_value_t = 1.0)]
+    #[arg(long, value_name = "RIDGE", default_value_t = 10.0)]
     pub(crate) ridge: f64,
     /// Variant C: weights that adjust themselves in small steps
     #[arg(long, conflicts_with = "prompt")]

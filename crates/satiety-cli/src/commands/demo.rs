@@ -5,16 +5,22 @@ use std::time::Instant;
 
 use owo_colors::OwoColorize;
 use satiety::bench::GatePolicy;
+use satiety::eviction::simulation::Budget;
 use satiety::retrieval::{ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions};
 use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
+use satiety_engine::eviction::{
+    ProposeScopeRequest, ResolveRequest, SimulateRequest, Simulated, UpdateScopeRequest,
+};
 use satiety_engine::retrieval::{CompareRequest, Compared, ImportCorpusRequest, KnownFiles, Rankings};
 use serde::Serialize;
+use serde_json::json;
 
 use super::bench::init;
 use super::block_on;
+use super::evict::Resolved;
 use super::retrieval::decisive_measures;
 use crate::commands::score::coloured;
 use crate::exit::Exit;
@@ -63,6 +69,9 @@ const RANKINGS: [(&str, &str); 3] = [
     ),
 ];
 
+/// A trace of six short sessions.
+const TRACE: &str = include_str!("../../../../examples/eviction/trace.jsonl");
+
 pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::environment(format!("cannot make a temporary folder: {error}"), None))?;
@@ -109,8 +118,10 @@ async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
     };
     engine.import_corpus(import).await?;
     let bench = benchmark(engine, folder).await?;
+    let eviction = eviction(engine).await?;
     let store = engine.db_status(true).await?;
     Ok(Played {
+        eviction,
         bench,
         conversations,
         retrieval,
@@ -174,8 +185,80 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
     Ok(ran)
 }
 
+/// A full context: what goes, what the agent keeps back, and how the choice does on a trace.
+async fn eviction(engine: &Engine) -> Result<Evicted, Failure> {
+    let items = [
+        json!({"ctx_id": "rules", "zone": "system", "content": "Answer briefly.", "pinned": true}),
+        json!({"ctx_id": "test-log", "zone": "workspace", "kind": "tool_result", "token_count": 900, "snippet": "212 lines of test output"}),
+        json!({"ctx_id": "fact", "zone": "memory", "kind": "fact", "content": "The staging database is called ada."}),
+        json!({"ctx_id": "small-talk", "zone": "chronicle", "content": "Good morning! How was the weekend?"}),
+        json!({"ctx_id": "old-diff", "zone": "workspace", "kind": "tool_result", "token_count": 700, "snippet": "a diff that was merged"}),
+    ];
+    let update = UpdateScopeRequest {
+        scope_id: "demo".into(),
+        turn: Some(1),
+        add: items.to_vec(),
+        ..UpdateScopeRequest::default()
+    };
+    engine.evict_update(update).await?;
+    let uses = UpdateScopeRequest {
+        scope_id: "demo".into(),
+        turn: Some(9),
+        uses: vec!["fact".into(), "test-log".into()],
+        ..UpdateScopeRequest::default()
+    };
+    engine.evict_update(uses).await?;
+    let proposed = engine
+        .evict_propose(ProposeScopeRequest {
+            scope_id: "demo".into(),
+            budget_tokens: Some(800),
+            timeout_ms: Some(60_000),
+            exploration: Some(0.0),
+            ..ProposeScopeRequest::default()
+        })
+        .await?;
+    let feedback = engine
+        .evict_resolve(ResolveRequest {
+            proposal_id: proposed.proposal.proposal_id.clone(),
+            resolved_by: None,
+            exclude_ctx_ids: proposed
+                .view
+                .iter()
+                .take(1)
+                .map(|candidate| candidate.ctx_id.clone())
+                .collect(),
+            exclude_reasons: std::collections::BTreeMap::new(),
+            quota: Some(0.5),
+        })
+        .await?;
+    let simulated = engine
+        .evict_simulate(SimulateRequest {
+            trace: ("made-up sessions".into(), TRACE.into()),
+            policies: ["heuristic", "gdsf", "lru", "fifo", "belady-size"]
+                .map(str::to_owned)
+                .to_vec(),
+            budget: Budget::Share(0.25),
+            headroom: 0.1,
+            learn_from: None,
+            seed: 1,
+            resamples: 1000,
+        })
+        .await?;
+    Ok(Evicted {
+        feedback: Resolved(feedback),
+        simulated,
+    })
+}
+
+#[derive(Serialize)]
+struct Evicted {
+    feedback: Resolved,
+    simulated: Simulated,
+}
+
 #[derive(Serialize)]
 struct Played {
+    eviction: Evicted,
     bench: BenchRan,
     conversations: Vec<Scored>,
     retrieval: Compared,
@@ -226,6 +309,12 @@ impl Render for Played {
             "{}\nIs the agent still as good as the run that was accepted?\n\n{}",
             "Bench".bold().underline(),
             self.bench.human()
+        ));
+        parts.push(format!(
+            "{}\nWhich context can go, and does the choice keep what is needed?\n\n{}\n\n{}",
+            "Eviction".bold().underline(),
+            self.eviction.feedback.human(),
+            self.eviction.simulated.human()
         ));
         let model = self
             .conversations

@@ -6,7 +6,7 @@ mod config;
 mod db;
 mod demo;
 mod doctor;
-pub(crate) mod evict;
+mod evict;
 mod models;
 mod reference;
 mod retrieval;

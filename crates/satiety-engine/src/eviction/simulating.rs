@@ -16,13 +16,15 @@ use super::scopes::heuristic_named;
 use super::tokens::count_tokens;
 use crate::{Engine, EngineError};
 
-/// The agent from whose answers versions learn in simulations: it knows what it will use in the next twenty turns, errs now
-/// and then.
+/// The agent from whose answers versions learn in simulations: it knows what it will use in the next ten turns, with errors.
 const AGENT: Agent = Agent::Foresight {
-    horizon: 20,
+    horizon: 10,
     recall: 0.7,
     false_positive: 0.05,
 };
+
+/// How many items a simulated agent is asked about only to learn, as a share of those that must go: it costs nothing there.
+const EXPLORATION: f64 = 0.5;
 
 /// Asks how policies do on a trace.
 #[derive(Debug, Clone)]

@@ -66,7 +66,7 @@ pub fn eviction_feedback(feedback: &Feedback) -> String {
 }
 
 /// A reliability diagram: what was foretold beside what happened.
-pub fn reliability(prediction: &Prediction) -> Html {
+fn reliability(prediction: &Prediction) -> Html {
     const LEFT: f64 = 46.0;
     const TOP: f64 = 12.0;
     const SIDE: f64 = 320.0;

@@ -46,7 +46,6 @@ pub(super) struct Entry {
     words: Option<Words>,
     place: Place,
     key: Option<u64>,
-    pub(super) probability: f64,
     pub(super) loss: f64,
     /// The event that last changed it: what the calendar says about earlier ones is stale.
     event: u64,
@@ -140,7 +139,6 @@ impl Scope {
             words: item.content.as_deref().map(Words::of),
             place: Place::new(&self.weights, &item.zone, &item.kind),
             key: None,
-            probability: 0.0,
             loss: 0.0,
             event: 0,
             held: false,
@@ -394,10 +392,10 @@ impl Scope {
         let age = turn.saturating_sub(entry.item.last_referenced_turn);
         let dependents = self.dependents.get(&entry.item.ctx_id).copied().unwrap_or(0);
         let values = features::values(&entry.item, age, dependents);
-        entry.probability = self.compiled.probability(&values, entry.place);
+        let log_odds = self.compiled.log_odds(&values, entry.place);
         let (loss, density) = self
             .compiled
-            .loss(entry.probability, entry.item.loss, entry.item.token_count);
+            .loss(log_odds, entry.item.loss, entry.item.token_count);
         entry.loss = loss;
         entry.event = event;
         let frees = !(entry.item.pinned || protected || entry.held || entry.item.token_count == 0);

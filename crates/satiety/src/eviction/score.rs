@@ -1,6 +1,10 @@
-//! What an item is worth: the probability that it will be needed again, times what losing it costs, for each token that it
-//! takes. That is the density by which GreedyDual-Size-Frequency ranks, with a probability that can be learned in the
-//! place of the plain count. Every score says what it is made of.
+//! What an item is worth: how often it will be needed, times what losing it costs, for each token that it takes. That is
+//! the density by which GreedyDual-Size-Frequency ranks, with an expectation that can be learned in the place of the plain
+//! count.
+//!
+//! The log-odds `z` say how probable it is that an item is needed at all, `p = σ(z)`. Uses that come at random with rate
+//! `λ` happen at least once with `p = 1 − exp(−λ)`, so the expected number is `λ = −ln(1 − p) = ln(1 + e^z)`: an item that
+//! is certainly needed may be needed many times. Every score says what it is made of.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +16,7 @@ use super::weights::{Objective, Weights};
 pub struct Score {
     /// The probability that it will be needed again: 0 irrelevant, 1 critical.
     pub relevance_score: f64,
-    /// What is expected to be lost when it goes.
+    /// What is expected to be lost when it goes: expected uses times what each costs.
     pub expected_loss: f64,
     /// The loss for each token that it frees: the lowest goes first.
     pub density: f64,
@@ -38,7 +42,14 @@ pub struct ScoreTerm {
 pub(super) struct Compiled {
     bias: f64,
     terms: [f64; Term::ALL.len()],
+    /// Expected uses of an item that is kept back for no reason.
+    floor: f64,
     pub(super) objective: Objective,
+}
+
+/// ln(1 + e^z), without overflow.
+fn softplus(z: f64) -> f64 {
+    z.max(0.0) + (-z.abs()).exp().ln_1p()
 }
 
 impl Compiled {
@@ -46,28 +57,31 @@ impl Compiled {
         Self {
             bias: weights.term("bias"),
             terms: Term::ALL.map(|term| weights.term(term.name())),
+            floor: -(-weights.floor).ln_1p(),
             objective: weights.objective,
         }
     }
 
-    /// The raw probability.
-    pub(super) fn probability(&self, values: &[f64; Term::ALL.len()], place: Place) -> f64 {
+    /// The log-odds that an item is needed.
+    pub(super) fn log_odds(&self, values: &[f64; Term::ALL.len()], place: Place) -> f64 {
         let terms: f64 = self
             .terms
             .iter()
             .zip(values)
             .map(|(weight, value)| weight * value)
             .sum();
-        let log_odds = self.bias + terms + place.offset + place.ageing * values[Term::Recency as usize];
-        1.0 / (1.0 + (-log_odds).exp())
+        self.bias + terms + place.offset + place.ageing * values[Term::Recency as usize]
     }
 
     /// What is lost, and what is lost for each token.
-    pub(super) fn loss(&self, probability: f64, loss: f64, tokens: u64) -> (f64, f64) {
+    pub(super) fn loss(&self, log_odds: f64, loss: f64, tokens: u64) -> (f64, f64) {
         let tokens = tokens.max(1) as f64;
+        let uses = softplus(log_odds);
+        // What is kept back for no reason says nothing; a hundredth of it keeps the order.
+        let uses = (uses - self.floor).max(0.0) + 0.01 * uses;
         match self.objective {
-            Objective::Rereads => (probability * loss, probability * loss / tokens),
-            Objective::RereadTokens => (probability * loss * tokens, probability * loss),
+            Objective::Rereads => (uses * loss, uses * loss / tokens),
+            Objective::RereadTokens => (uses * loss * tokens, uses * loss),
         }
     }
 }
@@ -93,8 +107,9 @@ impl Place {
 pub fn score(weights: &Weights, features: &Features, loss: f64, tokens: u64) -> Score {
     let compiled = Compiled::new(weights);
     let place = Place::new(weights, &features.zone, &features.kind);
-    let raw = compiled.probability(&features.values, place);
-    let (expected_loss, density) = compiled.loss(raw, loss, tokens);
+    let log_odds = compiled.log_odds(&features.values, place);
+    let raw = 1.0 / (1.0 + (-log_odds).exp());
+    let (expected_loss, density) = compiled.loss(log_odds, loss, tokens);
     let relevance_score = weights
         .isotonic
         .as_ref()
@@ -155,8 +170,10 @@ mod tests {
         // 0.5 − 2 + 0.25 + 1 + 1 = 0.75
         let p = 1.0 / (1.0 + (-0.75_f64).exp());
         assert!((score.relevance_score - p).abs() < 1e-12);
-        assert!((score.expected_loss - 3.0 * p).abs() < 1e-12);
-        assert!((score.density - 0.3 * p).abs() < 1e-12);
+        // ln(1 + e^0.75), and a hundredth.
+        let uses = 1.01 * 0.75_f64.exp().ln_1p();
+        assert!((score.expected_loss - 3.0 * uses).abs() < 1e-12);
+        assert!((score.density - 0.3 * uses).abs() < 1e-12);
         let sum: f64 = score.terms.iter().map(|term| term.contribution).sum();
         assert!((sum - 0.75).abs() < 1e-12);
         assert_eq!(score.terms[0].name, "recency");
@@ -168,7 +185,7 @@ mod tests {
         let small = score(&by_tokens, &features(0.0), 1.0, 10);
         let large = score(&by_tokens, &features(0.0), 1.0, 1000);
         assert!((small.density - large.density).abs() < 1e-12);
-        assert!((large.expected_loss - 500.0).abs() < 1e-9);
+        assert!((large.expected_loss - 1010.0 * 2.0_f64.ln()).abs() < 1e-9);
         let by_count = weights("[terms]\nrecency = -1.0");
         assert!(
             score(&by_count, &features(0.0), 1.0, 10).density
@@ -177,10 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_back_for_no_reason_is_worth_little() {
+        let plain = weights("[terms]\nrecency = -1.0");
+        let noisy = weights("floor = 0.2\n[terms]\nrecency = -1.0");
+        let worth =
+            |weights: &Weights, recency: f64| score(weights, &features(recency), 1.0, 1).expected_loss;
+        // At log-odds of -3 the plain scorer sees 0.05 uses, and the noisy one a hundredth of that.
+        assert!(worth(&noisy, 3.0) < worth(&plain, 3.0) / 50.0);
+        assert!(worth(&noisy, 0.0) > worth(&plain, 0.0) / 2.0);
+        assert!(worth(&noisy, 3.0) > worth(&noisy, 4.0), "the order stays");
+    }
+
+    #[test]
     fn the_isotonic_mapping_changes_the_score_and_not_the_order() {
         let mapped = weights("[terms]\nrecency = -1.0\n[isotonic]\nx = [0.0, 1.0]\ny = [0.2, 0.4]");
         let found = score(&mapped, &features(0.0), 1.0, 1);
         assert!((found.relevance_score - 0.3).abs() < 1e-12);
-        assert!((found.density - 0.5).abs() < 1e-12);
+        assert!((found.density - 1.01 * 2.0_f64.ln()).abs() < 1e-12);
     }
 }

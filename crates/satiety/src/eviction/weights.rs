@@ -19,6 +19,9 @@ pub struct Weights {
     /// What is to be small.
     #[serde(default)]
     pub objective: Objective,
+    /// The probability with which items are kept back that nobody needs.
+    #[serde(default)]
+    pub floor: f64,
     /// The weight of each feature; those that are not named weigh nothing.
     pub terms: BTreeMap<String, f64>,
     /// What zones add; unknown zones add nothing.
@@ -65,6 +68,7 @@ impl Weights {
             terms: BTreeMap::new(),
             zones: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            floor: 0.0,
             isotonic: None,
         })
     }
@@ -105,6 +109,9 @@ impl Weights {
             .chain(self.kinds.values().copied());
         if all.into_iter().any(|weight| !weight.is_finite()) {
             return wrong("a weight is not a finite number".into());
+        }
+        if !(0.0..1.0).contains(&self.floor) {
+            return wrong(format!("the floor is {}, outside 0 to 1", self.floor));
         }
         if let Some(isotonic) = &self.isotonic {
             let rising = |values: &[f64]| values.windows(2).all(|pair| pair[0] <= pair[1]);

@@ -24,6 +24,8 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Format;
 
+pub(super) use show::Resolved;
+
 pub(super) async fn run(command: Evict, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     match command {
         Evict::Add(arguments) => add(arguments, engine, printer).await,

@@ -166,7 +166,7 @@ fn shortfall(shortfall: &Shortfall) -> String {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Resolved(pub(super) EvictionFeedback);
+pub(in crate::commands) struct Resolved(pub(in crate::commands) EvictionFeedback);
 
 impl Render for Resolved {
     fn human(&self) -> String {

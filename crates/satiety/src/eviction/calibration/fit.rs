@@ -37,7 +37,7 @@ pub struct FitSettings {
 impl Default for FitSettings {
     fn default() -> Self {
         Self {
-            ridge: 1.0,
+            ridge: 10.0,
             folds: 5,
             most_importance: 200.0,
             isotonic_from: 1000,
@@ -125,6 +125,7 @@ pub fn fit(
     };
     let gain = bootstrap_clustered_mean(&gain, &clusters, &bootstrap)?;
     let mut weights = space.weights(&model, prior, version);
+    weights.floor = floor(&after, &importance);
     if labels.len() >= settings.isotonic_from {
         let observed: Vec<f64> = outcomes.iter().map(|kept| f64::from(u8::from(*kept))).collect();
         // From predictions of unseen proposals: those of seen ones are too sure of themselves.
@@ -212,6 +213,7 @@ impl Space {
         let mut weights = prior.clone();
         version.clone_into(&mut weights.version);
         weights.isotonic = None;
+        weights.floor = 0.0;
         weights.terms.insert("bias".to_owned(), model.intercept);
         for term in Term::ALL {
             weights.terms.insert(term.name().to_owned(), next());
@@ -238,6 +240,23 @@ fn importance(labels: &[Label], most: f64) -> Vec<f64> {
         .iter()
         .fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
     raw.into_iter().map(|w| w * sum / squares).collect()
+}
+
+/// The share of the least valuable items that is kept back all the same: predictions at the lowest tenth of all items.
+fn floor(predicted: &[f64], importance: &[f64]) -> f64 {
+    let mut sorted: Vec<(f64, f64)> = predicted
+        .iter()
+        .copied()
+        .zip(importance.iter().copied())
+        .collect();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let tenth = importance.iter().sum::<f64>() * 0.1;
+    let mut seen = 0.0;
+    let found = sorted.iter().find(|(_, weight)| {
+        seen += weight;
+        seen >= tenth
+    });
+    found.map_or(0.0, |(p, _)| p.clamp(0.0, 0.9))
 }
 
 /// Numbers for proposals, in the order of their appearance.
