@@ -192,7 +192,7 @@ pub fn target_answer(request: &Value, scorer: &Scorer) -> Result<TargetAnswer, E
         let learning = LearningSettings {
             replay: ReplayOptions {
                 agent: Some(AGENT),
-                exploration: 0.05,
+                exploration: EXPLORATION,
                 ..options.clone()
             },
             proposals: None,
@@ -234,7 +234,7 @@ fn learned(training: &[Session], options: &ReplayOptions) -> Result<Weights, Eng
     let learning = LearningSettings {
         replay: ReplayOptions {
             agent: Some(AGENT),
-            exploration: 0.05,
+            exploration: EXPLORATION,
             ..options.clone()
         },
         proposals: None,

@@ -10,6 +10,9 @@ use satiety_engine::eviction::{Feedback, Simulated};
 use crate::charts::{Ranged, intervals, shares};
 use crate::html::{Html, escape, page, paragraph, section, table, verdict};
 
+/// From here on keep-backs count as foretold.
+const GOOD_AUC: f64 = 0.7;
+
 /// How often items were kept back, and how well that was foretold.
 pub fn eviction_feedback(feedback: &Feedback) -> String {
     let mut body = vec![paragraph(&format!(
@@ -29,7 +32,11 @@ pub fn eviction_feedback(feedback: &Feedback) -> String {
             "Was it foretold?",
             &[
                 verdict(
-                    if prediction.auc > 0.6 { "good" } else { "unsure" },
+                    if prediction.auc >= GOOD_AUC {
+                        "good"
+                    } else {
+                        "unsure"
+                    },
                     &format!("AUC {:.3}.", prediction.auc),
                     &format!(
                         "Brier {:.3}, calibration error {:.3}; {} of {} candidates were kept back.",
@@ -160,7 +167,7 @@ pub fn eviction_timeline(scope_id: &str, timeline: &Timeline) -> String {
         let by = row.resolved_by.map_or("open", ResolvedBy::name);
         body.push(section(
             &format!(
-                "Turn {}: {} of {} tokens freed ({by})",
+                "Turn {}: {} tokens freed, {} needed ({by})",
                 row.turn_number, row.freed_tokens, row.need_tokens
             ),
             &[table(
@@ -226,7 +233,7 @@ fn bars(rows: &[TimelineRow]) -> Html {
         ("same", "open"),
     ];
     for (index, (class, words)) in legend.iter().enumerate() {
-        let x = LEFT + index as f64 * 165.0;
+        let x = LEFT + [0.0, 110.0, 230.0, 440.0].get(index).copied().unwrap_or_default();
         let _ = write!(
             inside,
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\"/><text x=\"{:.1}\" y=\"{:.1}\">{words}</text>",

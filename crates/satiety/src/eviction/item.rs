@@ -193,11 +193,12 @@ impl ContextItem {
 mod tests {
     use super::*;
 
+    type Damage = fn(&mut ContextItem);
+
     #[test]
     fn an_item_that_cannot_be_scored_is_refused_by_field() {
         let good = ContextItem::new("a", "memory", 5);
         assert_eq!(good.check(), Ok(()));
-        type Damage = fn(&mut ContextItem);
         let cases: [(&str, Damage); 7] = [
             ("ctx_id", |item| item.ctx_id.clear()),
             ("zone", |item| item.zone.clear()),

@@ -150,6 +150,7 @@ mod tests {
     use super::super::{
         ContextItem, Exclude, Need, ProposeRequest, QUOTA, Resolution, Scope, Weights, propose, resolve,
     };
+    use super::Fate::{Dropped, KeptBack, Overruled, Proposed, SecondPass};
     use super::*;
 
     #[test]
@@ -186,7 +187,6 @@ mod tests {
         let feedback = resolve(&scope, &proposal, &resolution).unwrap();
         let story = timeline([(&proposal, Some(&feedback)), (&proposal, None)]);
         let fates: Vec<Fate> = story.rows[0].items.iter().map(|item| item.fate).collect();
-        use Fate::{Dropped, KeptBack, Overruled, Proposed, SecondPass};
         assert_eq!(
             fates,
             [Dropped, KeptBack, Overruled, Dropped, Dropped, SecondPass]

@@ -1,5 +1,7 @@
 //! How answers about eviction look to people.
 
+use std::fmt::Write;
+
 use owo_colors::OwoColorize;
 use satiety::eviction::calibration::{Prediction, RateRow};
 use satiety::eviction::gate::Scorer;
@@ -146,20 +148,21 @@ fn shortfall(shortfall: &Shortfall) -> String {
         shortfall.missing_tokens
     );
     if shortfall.held_tokens > 0 {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             " Other open proposals hold {} tokens.",
             shortfall.held_tokens
-        ));
+        );
     }
     for pin in shortfall.pins.iter().take(SHOWN) {
         let why = pin
             .needed_by
             .as_ref()
             .map_or_else(|| "is pinned".into(), |by| format!("is needed by pinned {by}"));
-        text.push_str(&format!("\n  {} ({} tokens) {why}", pin.ctx_id, pin.token_count));
+        let _ = write!(text, "\n  {} ({} tokens) {why}", pin.ctx_id, pin.token_count);
     }
     if shortfall.pins.len() > SHOWN {
-        text.push_str(&format!("\n  and {} more", shortfall.pins.len() - SHOWN));
+        let _ = write!(text, "\n  and {} more", shortfall.pins.len() - SHOWN);
     }
     text
 }
@@ -241,16 +244,20 @@ impl Render for Refreshed {
         );
         match &self.model {
             None => text.push_str("; no scorer model is set (models.chat)"),
-            Some(model) => text.push_str(&format!(
-                "; {model} was asked about {}, {} known from before, {} failed",
-                self.asked, self.cached, self.failed
-            )),
+            Some(model) => {
+                let _ = write!(
+                    text,
+                    "; {model} was asked about {}, {} known from before, {} failed",
+                    self.asked, self.cached, self.failed
+                );
+            }
         }
         if self.breaker_open {
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 "\n{} too much failed; nobody asks it for five minutes",
                 "note:".yellow()
-            ));
+            );
         }
         text
     }

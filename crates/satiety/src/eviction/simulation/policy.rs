@@ -96,7 +96,7 @@ pub(super) struct Resident {
     pub(super) arrived: u64,
     pub(super) last_use: u64,
     pub(super) uses: u64,
-    /// GreedyDual's value.
+    /// The value that `GreedyDual` gives it.
     pub(super) value: f64,
     /// The next turn that uses it, where there is one.
     pub(super) next_use: Option<u64>,

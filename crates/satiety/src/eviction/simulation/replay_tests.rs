@@ -24,11 +24,12 @@ fn session(script: &[&str]) -> Session {
         let uses: Vec<String> = words()
             .filter_map(|word| Some(format!("\"{}\"", word.strip_prefix('?')?)))
             .collect();
-        text += &format!(
+        let line = format!(
             "{{\"turn\":{turn},\"add\":[{}],\"use\":[{}]}}\n",
             add.join(","),
             uses.join(",")
         );
+        text.push_str(&line);
     }
     trace(&text)
 }
