@@ -360,6 +360,23 @@ def logistic():
             theta = theta + cov @ v * (outcome - p)
         table.append((retention, *theta))
     rows("logistic.online", table)
+    from scipy.optimize import root
+    design, prior = np.column_stack([np.ones(12), x]), np.array([0.0, -1.0, 2.0])
+    importance = np.array([1, 2, 1, 1, 20, 1, 1, 3, 1, 1, 1, 0.5])
+    table = []
+    for ridge in (1.0, 0.01, 10.0):
+        penalty = np.diag([0.0, ridge, ridge])
+        gradient = lambda t: design.T @ (importance * (special.expit(design @ t) - y)) + penalty @ (t - prior)
+        table.append((ridge, *root(gradient, np.zeros(3), tol=1e-14).x))
+    rows("logistic.towards", table)
+
+
+@section
+def isotonic():
+    from sklearn.isotonic import IsotonicRegression
+    x, y, w = [0, 1, 2, 2, 3, 4, 5], [0.1, 0.5, 0.2, 0.4, 0.35, 0.9, 0.8], [1, 2, 1, 3, 1, 2, 2]
+    fit = IsotonicRegression(out_of_bounds="clip").fit(x, y, sample_weight=w)
+    many("isotonic", fit.predict([-1, 0.5, 1.5, 2.5, 3.2, 4.5, 9]))
 
 
 @section

@@ -95,7 +95,7 @@ impl Printer {
 fn no_form(name: &str) -> Failure {
     Failure::bad_input(
         format!("this command cannot answer as {name}"),
-        "human, json and markdown always work; `satiety retrieval` and `satiety bench` have csv and html too",
+        "human, json and markdown always work; `satiety retrieval`, `satiety bench` and `satiety evict` have html, the first two csv too",
     )
 }
 

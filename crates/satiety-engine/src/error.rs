@@ -208,6 +208,25 @@ pub enum EngineError {
         /// What to do about it.
         hint: String,
     },
+    /// A request about a context that cannot be met.
+    #[error(transparent)]
+    Eviction(#[from] satiety::eviction::EvictionError),
+    /// Something about a context that cannot be done; the message says what.
+    #[error("{message}")]
+    Evict {
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A version of the scorer that may not go into force.
+    #[error("`{version}` may not be put into force: {}", reasons.join("; "))]
+    EvictRefused {
+        /// The version.
+        version: String,
+        /// Why not.
+        reasons: Vec<String>,
+    },
     /// A value that JSON cannot hold: a bug.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -268,7 +287,11 @@ impl EngineError {
                     .into(),
             ),
             Self::Target(error) => error.hint().map(Into::into),
-            Self::Bench { hint, .. } => Some(hint.clone()),
+            Self::Bench { hint, .. } | Self::Evict { hint, .. } => Some(hint.clone()),
+            Self::Eviction(error) => Some(error.hint().into()),
+            Self::EvictRefused { version, .. } => Some(format!(
+                "`satiety evict variants {version} --out FOLDER` writes what an ablation needs, and says how to run it"
+            )),
             Self::NoSpread => Some("give two runs that differ, or the spread itself with --sigma".into()),
             Self::PoolFormat { .. } => Some("name a file that ends in .csv or .jsonl".into()),
             Self::NoField { .. } => Some(
@@ -321,6 +344,9 @@ impl EngineError {
             | Self::Suite(_)
             | Self::TargetText { .. }
             | Self::Bench { .. }
+            | Self::Evict { .. }
+            | Self::Eviction(_)
+            | Self::EvictRefused { .. }
             | Self::PoolFormat { .. }
             | Self::Corpus(_)
             | Self::Figures(_)

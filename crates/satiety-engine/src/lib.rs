@@ -8,6 +8,7 @@ pub mod database;
 pub mod dialogue;
 pub mod doctor;
 mod error;
+pub mod eviction;
 mod extraction;
 pub mod harness;
 mod hooks;
@@ -64,6 +65,7 @@ pub struct Engine {
     store: OnceCell<Store>,
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
+    eviction: eviction::Memory,
 }
 
 impl Engine {
@@ -74,6 +76,7 @@ impl Engine {
             store: OnceCell::new(),
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
+            eviction: eviction::Memory::default(),
         }
     }
 

@@ -12,6 +12,7 @@
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
 //! | [`mod@harness`] | the harness's chained log, versions and audits |
+//! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -19,6 +20,7 @@ pub mod bench;
 pub mod conversations;
 mod error;
 pub mod evaluation;
+pub mod eviction;
 mod group_commit;
 pub mod harness;
 pub mod journal;

@@ -43,6 +43,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "harness",
         sql: include_str!("migrations/0005_harness.sql"),
     },
+    Migration {
+        version: 6,
+        name: "eviction",
+        sql: include_str!("migrations/0006_eviction.sql"),
+    },
 ];
 
 /// The version this program writes.

@@ -81,6 +81,9 @@ const fn boolean(name: &'static str) -> Column {
     }
 }
 
+/// The schema version that brought eviction.
+const EVICTION: i64 = 6;
+
 /// All tables that hold what users put in.
 pub const TABLES: &[Table] = &[
     Table {
@@ -390,6 +393,104 @@ pub const TABLES: &[Table] = &[
         keep: None,
         children: &[],
         since: 5,
+    },
+    Table {
+        name: "eviction_scopes",
+        columns: &[
+            text("scope_id"),
+            integer("revision"),
+            text("last_change"),
+            integer("turn"),
+            optional(text("goal")),
+            integer("updated_at"),
+        ],
+        key: &["scope_id"],
+        age: Some("updated_at"),
+        keep: None,
+        children: &[("eviction_items", "scope_id")],
+        since: EVICTION,
+    },
+    Table {
+        name: "eviction_items",
+        columns: &[
+            text("scope_id"),
+            text("ctx_id"),
+            optional(text("held_by")),
+            optional(integer("evicted_at")),
+            text("body"),
+        ],
+        key: &["scope_id", "ctx_id"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: EVICTION,
+    },
+    Table {
+        name: "eviction_proposals",
+        columns: &[
+            text("proposal_id"),
+            text("scope_id"),
+            integer("turn_number"),
+            integer("proposed_at"),
+            integer("deadline_at"),
+            text("scorer_model"),
+            optional(integer("resolved_at")),
+            optional(text("resolved_by")),
+            text("body"),
+            optional(text("feedback")),
+        ],
+        key: &["proposal_id"],
+        age: Some("proposed_at"),
+        keep: None,
+        children: &[],
+        since: EVICTION,
+    },
+    Table {
+        name: "eviction_scorers",
+        columns: &[
+            text("version"),
+            text("variant"),
+            integer("created_at"),
+            text("body"),
+            optional(text("fit")),
+        ],
+        key: &["version"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: EVICTION,
+    },
+    Table {
+        name: "eviction_activations",
+        columns: &[
+            text("activation_id"),
+            text("version"),
+            text("previous"),
+            text("action"),
+            optional(text("ablation_id")),
+            text("activated_by"),
+            text("reason"),
+            integer("activated_at"),
+        ],
+        key: &["activation_id"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: EVICTION,
+    },
+    Table {
+        name: "eviction_opinions",
+        columns: &[
+            text("key"),
+            text("model"),
+            float("relevance"),
+            integer("created_at"),
+        ],
+        key: &["key"],
+        age: Some("created_at"),
+        keep: None,
+        children: &[],
+        since: EVICTION,
     },
 ];
 

@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod dialogue;
+pub mod eviction;
 pub mod explanation;
 pub mod harness;
 pub mod ids;

@@ -1,6 +1,7 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
 mod bench;
+mod evict;
 mod harness;
 mod retrieval;
 
@@ -10,6 +11,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::*;
+pub(crate) use evict::*;
 pub(crate) use harness::*;
 pub(crate) use retrieval::*;
 
@@ -102,6 +104,9 @@ pub(crate) enum Command {
     /// Has the eval harness become too easy? A ratchet that only turns one way, and a person who must agree
     #[command(subcommand)]
     Harness(Harness),
+    /// Which context to drop: propose, keep back, learn from it, simulate
+    #[command(subcommand)]
+    Evict(Box<Evict>),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

@@ -6,6 +6,7 @@ mod config;
 mod db;
 mod demo;
 mod doctor;
+mod evict;
 mod harness;
 mod models;
 mod reference;
@@ -45,6 +46,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Harness(command) => with_engine(settings, async |engine| {
             Box::pin(harness::run(command, engine, settings, printer)).await
+        }),
+        Command::Evict(command) => with_engine(settings, async |engine| {
+            evict::run(*command, engine, printer).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

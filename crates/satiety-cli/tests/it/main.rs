@@ -12,6 +12,7 @@ mod bench_more;
 mod bench_nasty;
 mod dialogue;
 mod documents;
+mod eviction;
 mod frame;
 mod harness;
 mod harness_attacks;

@@ -1,7 +1,9 @@
 //! Reports as pages: one file a capability, each a function from the use case's answer to a page.
 
 mod bench;
+mod eviction;
 mod retrieval;
 
 pub use bench::{RunPage, bench_ablation, bench_comparison, bench_run};
+pub use eviction::{eviction_feedback, eviction_simulation, eviction_timeline};
 pub use retrieval::{retrieval_comparison, retrieval_evaluation};

@@ -9,6 +9,7 @@
 
 mod conformance;
 mod durability;
+mod eviction;
 mod faults;
 mod harness;
 mod migrations;

@@ -27,12 +27,44 @@ impl LogisticModel {
 /// `C = 1/ridge`). The penalty must be positive, which makes the minimum exist and be unique, provided that both
 /// outcomes occur.
 pub fn fit_logistic<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64) -> Result<LogisticModel> {
-    check_same_length(rows, outcomes)?;
-    check_ridge(ridge)?;
     let Some(first) = rows.first() else {
         return Err(StatsError::TooFew { needed: 2, got: 0 });
     };
-    let width = first.as_ref().len();
+    let prior = LogisticModel {
+        intercept: 0.0,
+        weights: vec![0.0; first.as_ref().len()],
+    };
+    let importance = vec![1.0; rows.len()];
+    fit_logistic_towards(rows, outcomes, &importance, &prior, ridge)
+}
+
+/// Like [`fit_logistic`] with two more things to say: how much each observation counts (inverse propensities, say), and
+/// which weights the ridge pulls towards, so that with little evidence the prior's weights stay. The intercept is not
+/// penalised, and its prior value is only where the search begins.
+pub fn fit_logistic_towards<R: AsRef<[f64]>>(
+    rows: &[R],
+    outcomes: &[bool],
+    importance: &[f64],
+    prior: &LogisticModel,
+    ridge: f64,
+) -> Result<LogisticModel> {
+    check_same_length(rows, outcomes)?;
+    check_same_length(rows, importance)?;
+    check_ridge(ridge)?;
+    check_finite(importance)?;
+    check_finite(&prior.weights)?;
+    check_finite(&[prior.intercept])?;
+    if let Some(&value) = importance.iter().find(|value| **value < 0.0) {
+        return Err(StatsError::OutOfRange {
+            what: "importance",
+            value,
+            range: "[0, ∞)",
+        });
+    }
+    if rows.is_empty() {
+        return Err(StatsError::TooFew { needed: 2, got: 0 });
+    }
+    let width = prior.weights.len();
     for row in rows {
         if row.as_ref().len() != width {
             return Err(StatsError::LengthMismatch {
@@ -42,10 +74,21 @@ pub fn fit_logistic<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64) 
         }
         check_finite(row.as_ref())?;
     }
-    if outcomes.iter().all(|outcome| *outcome == outcomes[0]) {
+    let counts = |wanted: bool| {
+        let mut counted = outcomes.iter().zip(importance);
+        counted.any(|(outcome, importance)| *outcome == wanted && *importance > 0.0)
+    };
+    if !(counts(true) && counts(false)) {
         return Err(StatsError::NoVariation { what: "the outcomes" });
     }
-    newton(rows, outcomes, ridge, width)
+    let problem = Problem {
+        rows,
+        outcomes,
+        importance,
+        prior: &prior.weights,
+        ridge,
+    };
+    newton(&problem, prior)
 }
 
 /// A model that learns one observation at a time: a second-order update with the running posterior covariance (an
@@ -146,19 +189,31 @@ impl OnlineLogistic {
     }
 }
 
-fn newton<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64, width: usize) -> Result<LogisticModel> {
+/// What is minimised.
+struct Problem<'a, R> {
+    rows: &'a [R],
+    outcomes: &'a [bool],
+    importance: &'a [f64],
+    prior: &'a [f64],
+    ridge: f64,
+}
+
+fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> Result<LogisticModel> {
     const MOST: usize = 100;
-    let size = width + 1;
-    let mut theta = vec![0.0; size];
-    let mut loss = objective(rows, outcomes, ridge, &theta);
+    let size = start.weights.len() + 1;
+    let mut theta: Vec<f64> = std::iter::once(start.intercept)
+        .chain(start.weights.iter().copied())
+        .collect();
+    let mut loss = objective(problem, &theta);
     for _ in 0..MOST {
         let mut gradient = vec![0.0; size];
         let mut hessian = vec![0.0; size * size];
-        for (row, &outcome) in rows.iter().zip(outcomes) {
+        let observations = problem.rows.iter().zip(problem.outcomes).zip(problem.importance);
+        for ((row, &outcome), &importance) in observations {
             let features = row.as_ref();
             let p = sigmoid(theta[0] + dot(&theta[1..], features));
-            let residual = p - f64::from(u8::from(outcome));
-            let weight = p * (1.0 - p);
+            let residual = importance * (p - f64::from(u8::from(outcome)));
+            let weight = importance * p * (1.0 - p);
             let x = |i: usize| if i == 0 { 1.0 } else { features[i - 1] };
             for i in 0..size {
                 gradient[i] += residual * x(i);
@@ -168,8 +223,8 @@ fn newton<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64, width: usi
             }
         }
         for i in 1..size {
-            gradient[i] += ridge * theta[i];
-            hessian[i * size + i] += ridge;
+            gradient[i] += problem.ridge * (theta[i] - problem.prior[i - 1]);
+            hessian[i * size + i] += problem.ridge;
         }
         // Perfectly certain predictions leave the intercept without curvature.
         hessian[0] += 1e-12;
@@ -180,21 +235,15 @@ fn newton<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64, width: usi
         let mut factor = 1.0;
         loop {
             let candidate: Vec<f64> = theta.iter().zip(&step).map(|(t, s)| t - factor * s).collect();
-            let next = objective(rows, outcomes, ridge, &candidate);
+            let next = objective(problem, &candidate);
             if next <= loss + 1e-12 * loss.abs() || factor < 1e-10 {
                 (theta, loss) = (candidate, next);
                 break;
             }
             factor *= 0.5;
         }
-        if largest <= 1e-13 * scale {
-            return Ok(LogisticModel {
-                intercept: theta[0],
-                weights: theta[1..].to_vec(),
-            });
-        }
         // Rounding may keep the last digits moving; a step this small is as good as it gets.
-        if largest <= 1e-10 * scale && factor < 1.0 {
+        if largest <= 1e-13 * scale || (largest <= 1e-10 * scale && factor < 1.0) {
             return Ok(LogisticModel {
                 intercept: theta[0],
                 weights: theta[1..].to_vec(),
@@ -204,16 +253,22 @@ fn newton<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64, width: usi
     Err(StatsError::NotConverged { iterations: MOST })
 }
 
-fn objective<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64, theta: &[f64]) -> f64 {
-    let penalty = 0.5 * ridge * dot(&theta[1..], &theta[1..]);
-    let losses = rows.iter().zip(outcomes).map(|(row, &outcome)| {
+fn objective<R: AsRef<[f64]>>(problem: &Problem<'_, R>, theta: &[f64]) -> f64 {
+    let distance = theta[1..]
+        .iter()
+        .zip(problem.prior)
+        .map(|(t, prior)| (t - prior).powi(2));
+    let penalty = 0.5 * problem.ridge * distance.sum::<f64>();
+    let observations = problem.rows.iter().zip(problem.outcomes).zip(problem.importance);
+    let losses = observations.map(|((row, &outcome), &importance)| {
         let z = theta[0] + dot(&theta[1..], row.as_ref());
         let signed = if outcome { -z } else { z };
-        if signed > 0.0 {
+        let loss = if signed > 0.0 {
             signed + (-signed).exp().ln_1p()
         } else {
             signed.exp().ln_1p()
-        }
+        };
+        importance * loss
     });
     losses.sum::<f64>() + penalty
 }
@@ -297,6 +352,32 @@ mod tests {
             assert_close(model.weights[0], first, 1e-9);
             assert_close(model.weights[1], second, 1e-9);
         }
+    }
+
+    // Oracle: `python perf/peers/stats_oracle.py logistic` (scipy, root of the gradient).
+    #[test]
+    fn importance_and_prior_agree_with_scipy() {
+        let importance = [1.0, 2.0, 1.0, 1.0, 20.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 0.5];
+        let prior = LogisticModel {
+            intercept: 0.0,
+            weights: vec![-1.0, 2.0],
+        };
+        for (ridge, intercept, first, second) in [
+            (1.0, -0.533834600356629, 0.028715894044204892, 3.0300518201369067),
+            (0.01, -7.932565819024716, 4.42555344859983, 12.624752913189072),
+            (10.0, 0.481146594897445, -0.872132928605108, 2.124202321324275),
+        ] {
+            let model = fit_logistic_towards(&rows(), &OUTCOMES, &importance, &prior, ridge).unwrap();
+            assert_close(model.intercept, intercept, 1e-9);
+            assert_close(model.weights[0], first, 1e-9);
+            assert_close(model.weights[1], second, 1e-9);
+        }
+        let one_sided: Vec<f64> = OUTCOMES
+            .iter()
+            .map(|outcome| f64::from(u8::from(*outcome)))
+            .collect();
+        assert!(fit_logistic_towards(&rows(), &OUTCOMES, &one_sided, &prior, 1.0).is_err());
+        assert!(fit_logistic_towards(&rows(), &OUTCOMES, &[-1.0; 12], &prior, 1.0).is_err());
     }
 
     // Oracle: the same recursion with numpy matrices.

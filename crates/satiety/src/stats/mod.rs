@@ -14,7 +14,8 @@
 //! | how alike are two rankings? | [`rank_correlation`] |
 //! | what has not been seen yet? | [`richness`] |
 //! | how reliable is a system over repeats? | [`passk`] |
-//! | are probabilities right, and how are they learned? | [`calibration`], [`logistic`] |
+//! | are probabilities right, and how are they learned? | [`calibration`], [`logistic`], [`mod@isotonic`] |
+//! | has the mean of a stream changed? | [`drift`] |
 
 #![expect(
     clippy::float_cmp,
@@ -30,10 +31,12 @@ pub mod bootstrap;
 pub mod calibration;
 pub mod descriptive;
 mod distribution;
+pub mod drift;
 mod error;
 pub mod exact;
 mod hypothesis;
 pub mod interval;
+pub mod isotonic;
 pub mod logistic;
 pub mod multiple;
 pub mod passk;
@@ -56,11 +59,13 @@ pub use bootstrap::{
 };
 pub use calibration::{auc, brier_score, expected_calibration_error, log_loss};
 pub use descriptive::{Moments, mean, median, quantile, quantiles, standard_deviation, variance};
+pub use drift::PageHinkley;
 pub use error::{Result, StatsError};
 pub use exact::{FisherTest, fisher, mcnemar, sign_test};
 pub use hypothesis::Alternative;
 pub use interval::{Interval, MeanEstimate, clustered_mean_interval, mean_interval, wilson};
-pub use logistic::{LogisticModel, OnlineLogistic, fit_logistic};
+pub use isotonic::{Isotonic, isotonic};
+pub use logistic::{LogisticModel, OnlineLogistic, fit_logistic, fit_logistic_towards};
 pub use multiple::{benjamini_hochberg, holm};
 pub use passk::{pass_at_k, pass_hat_k};
 pub use permutation::{SignFlip, cluster_differences, sign_flip};

@@ -1,17 +1,18 @@
 //! `satiety demo`: the bundled examples through everything that works so far, for real, on a store of its own.
 
+mod eviction;
+mod harness;
+
 use std::path::Path;
 use std::time::Instant;
 
 use owo_colors::OwoColorize;
 use satiety::bench::GatePolicy;
-use satiety::harness::Action;
 use satiety::retrieval::{ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions};
 use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
-use satiety_engine::harness::{ExpandRequest, Proposed, RecordCycleRequest, RecordedCycle};
 use satiety_engine::retrieval::{CompareRequest, Compared, ImportCorpusRequest, KnownFiles, Rankings};
 use serde::Serialize;
 
@@ -29,23 +30,23 @@ use crate::table::{sparkline, table};
 const CONVERSATIONS: &[(&str, &str)] = &[
     (
         "two-agents-converge",
-        include_str!("../../../../examples/calibration/two-agents-converge.json"),
+        include_str!("../../../../../examples/calibration/two-agents-converge.json"),
     ),
     (
         "paraphrase-rounds",
-        include_str!("../../../../examples/calibration/paraphrase-rounds.json"),
+        include_str!("../../../../../examples/calibration/paraphrase-rounds.json"),
     ),
     (
         "high-novelty-low-readiness",
-        include_str!("../../../../examples/calibration/high-novelty-low-readiness.json"),
+        include_str!("../../../../../examples/calibration/high-novelty-low-readiness.json"),
     ),
     (
         "nothing-to-execute",
-        include_str!("../../../../examples/calibration/nothing-to-execute.json"),
+        include_str!("../../../../../examples/calibration/nothing-to-execute.json"),
     ),
     (
         "hidden-blocker",
-        include_str!("../../../../examples/calibration/hidden-blocker.json"),
+        include_str!("../../../../../examples/calibration/hidden-blocker.json"),
     ),
 ];
 
@@ -53,39 +54,15 @@ const CONVERSATIONS: &[(&str, &str)] = &[
 const RANKINGS: [(&str, &str); 3] = [
     (
         "corpus.jsonl",
-        include_str!("../../../../examples/retrieval/corpus.jsonl"),
+        include_str!("../../../../../examples/retrieval/corpus.jsonl"),
     ),
     (
         "bm25.txt",
-        include_str!("../../../../examples/retrieval/bm25.txt"),
+        include_str!("../../../../../examples/retrieval/bm25.txt"),
     ),
     (
         "fusion.txt",
-        include_str!("../../../../examples/retrieval/fusion.txt"),
-    ),
-];
-
-/// The harness of the demo: a suite that its agent passes whole, and what is demanded of it.
-const HARNESS: [(&str, &str); 5] = [
-    (
-        "harness.toml",
-        include_str!("../../../../examples/harness/harness.toml"),
-    ),
-    (
-        "sums/suite.toml",
-        include_str!("../../../../examples/harness/sums/suite.toml"),
-    ),
-    (
-        "sums/cases/plain.yaml",
-        include_str!("../../../../examples/harness/sums/cases/plain.yaml"),
-    ),
-    (
-        "sums/target.toml",
-        include_str!("../../../../examples/harness/sums/target.toml"),
-    ),
-    (
-        "sums/agent.sh",
-        include_str!("../../../../examples/harness/sums/agent.sh"),
+        include_str!("../../../../../examples/retrieval/fusion.txt"),
     ),
 ];
 
@@ -135,9 +112,11 @@ async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
     };
     engine.import_corpus(import).await?;
     let bench = benchmark(engine, folder).await?;
-    let harness = Box::pin(saturate(engine, &folder.join("harness"))).await?;
+    let harness = Box::pin(harness::saturate(engine, &folder.join("harness"))).await?;
+    let eviction = Box::pin(eviction::evict(engine)).await?;
     let store = engine.db_status(true).await?;
     Ok(Played {
+        eviction,
         bench,
         harness,
         conversations,
@@ -202,67 +181,11 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
     Ok(ran)
 }
 
-/// Runs a suite that everything passes until somebody notices, asks for something harder, and tries something easier.
-async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated, Failure> {
-    for (name, text) in HARNESS {
-        let path = folder.join(name);
-        if let Some(parent) = path.parent() {
-            fs_err::create_dir_all(parent)?;
-        }
-        fs_err::write(path, text)?;
-    }
-    let request = RunBenchRequest {
-        suite: folder.join("sums"),
-        ..RunBenchRequest::default()
-    };
-    let cycle = RecordCycleRequest {
-        folder: folder.into(),
-        ..RecordCycleRequest::default()
-    };
-    let cycle = loop {
-        let plan = engine.bench_plan(request.clone()).await?;
-        engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
-        let recorded = engine.harness_record(cycle.clone()).await?;
-        if recorded.consistency.action != Action::Continue || recorded.history.len() == 20 {
-            break recorded;
-        }
-    };
-    let proposed = engine
-        .harness_expand(ExpandRequest {
-            folder: folder.into(),
-            by: "demo".into(),
-            ..ExpandRequest::default()
-        })
-        .await?;
-    let rules = folder.join("harness.toml");
-    let text = fs_err::read_to_string(&rules)?;
-    fs_err::write(&rules, text.replace("value = 0.8", "value = 0.5"))?;
-    let plan = engine.bench_plan(request).await?;
-    engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
-    let again = RecordCycleRequest {
-        folder: folder.into(),
-        ..RecordCycleRequest::default()
-    };
-    let refused = engine.harness_record(again).await.err();
-    Ok(Saturated {
-        cycle,
-        proposed,
-        refused: refused.map(|error| error.to_string()),
-    })
-}
-
-/// What became of the harness.
-#[derive(Serialize)]
-struct Saturated {
-    cycle: RecordedCycle,
-    proposed: Proposed,
-    refused: Option<String>,
-}
-
 #[derive(Serialize)]
 struct Played {
+    eviction: eviction::Evicted,
     bench: BenchRan,
-    harness: Saturated,
+    harness: harness::Saturated,
     conversations: Vec<Scored>,
     retrieval: Compared,
     store: Status,
@@ -313,14 +236,8 @@ impl Render for Played {
             "Bench".bold().underline(),
             self.bench.human()
         ));
-        let harness = &self.harness;
-        parts.push(format!(
-            "{}\nAre the evals still hard enough, and can anybody make them easier?\n\n{}\n\n{}\n\nSomebody lowers a threshold in harness.toml:\n{}",
-            "Harness".bold().underline(),
-            harness.cycle.human(),
-            harness.proposed.human(),
-            harness.refused.as_deref().unwrap_or("nobody noticed"),
-        ));
+        parts.push(self.harness.human());
+        parts.push(self.eviction.human());
         let model = self
             .conversations
             .first()

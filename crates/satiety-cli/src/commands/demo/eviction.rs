@@ -1,0 +1,99 @@
+//! The demo's context: what goes, what is kept back, and how the choice does on a trace.
+
+use owo_colors::OwoColorize;
+use satiety::eviction::simulation::Budget;
+use satiety_engine::Engine;
+use satiety_engine::eviction::{
+    ProposeScopeRequest, ResolveRequest, SimulateRequest, Simulated, UpdateScopeRequest,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::commands::evict::Resolved;
+use crate::failure::Failure;
+use crate::printer::Render;
+
+/// A trace of six short sessions.
+const TRACE: &str = include_str!("../../../../../examples/eviction/trace.jsonl");
+
+/// A full context: what goes, what the agent keeps back, and how the choice does on a trace.
+pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
+    let items = [
+        json!({"ctx_id": "rules", "zone": "system", "content": "Answer briefly.", "pinned": true}),
+        json!({"ctx_id": "test-log", "zone": "workspace", "kind": "tool_result", "token_count": 900, "snippet": "212 lines of test output"}),
+        json!({"ctx_id": "fact", "zone": "memory", "kind": "fact", "content": "The staging database is called ada."}),
+        json!({"ctx_id": "small-talk", "zone": "chronicle", "content": "Good morning! How was the weekend?"}),
+        json!({"ctx_id": "old-diff", "zone": "workspace", "kind": "tool_result", "token_count": 700, "snippet": "a diff that was merged"}),
+    ];
+    let update = UpdateScopeRequest {
+        scope_id: "demo".into(),
+        turn: Some(1),
+        add: items.to_vec(),
+        ..UpdateScopeRequest::default()
+    };
+    engine.evict_update(update).await?;
+    let uses = UpdateScopeRequest {
+        scope_id: "demo".into(),
+        turn: Some(9),
+        uses: vec!["fact".into(), "test-log".into()],
+        ..UpdateScopeRequest::default()
+    };
+    engine.evict_update(uses).await?;
+    let proposed = engine
+        .evict_propose(ProposeScopeRequest {
+            scope_id: "demo".into(),
+            budget_tokens: Some(800),
+            timeout_ms: Some(60_000),
+            exploration: Some(0.0),
+            ..ProposeScopeRequest::default()
+        })
+        .await?;
+    let feedback = engine
+        .evict_resolve(ResolveRequest {
+            proposal_id: proposed.proposal.proposal_id.clone(),
+            resolved_by: None,
+            exclude_ctx_ids: proposed
+                .view
+                .iter()
+                .take(1)
+                .map(|candidate| candidate.ctx_id.clone())
+                .collect(),
+            exclude_reasons: std::collections::BTreeMap::new(),
+            quota: Some(0.5),
+        })
+        .await?;
+    let simulated = engine
+        .evict_simulate(SimulateRequest {
+            trace: ("made-up sessions".into(), TRACE.into()),
+            policies: ["heuristic", "gdsf", "lru", "fifo", "belady-size"]
+                .map(str::to_owned)
+                .to_vec(),
+            budget: Budget::Share(0.25),
+            headroom: 0.1,
+            learn_from: None,
+            seed: 1,
+            resamples: 1000,
+        })
+        .await?;
+    Ok(Evicted {
+        feedback: Resolved(feedback),
+        simulated,
+    })
+}
+
+#[derive(Serialize)]
+pub(super) struct Evicted {
+    feedback: Resolved,
+    simulated: Simulated,
+}
+
+impl Evicted {
+    pub(super) fn human(&self) -> String {
+        format!(
+            "{}\nWhich context can go, and does the choice keep what is needed?\n\n{}\n\n{}",
+            "Eviction".bold().underline(),
+            self.feedback.human(),
+            self.simulated.human()
+        )
+    }
+}

@@ -1,0 +1,105 @@
+//! The demo's harness: a suite that everything passes, until somebody notices.
+
+use std::path::Path;
+
+use owo_colors::OwoColorize;
+use satiety::harness::Action;
+use satiety_engine::Engine;
+use satiety_engine::bench::{RunBenchRequest, Stop};
+use satiety_engine::harness::{ExpandRequest, Proposed, RecordCycleRequest, RecordedCycle};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::printer::Render;
+
+/// The harness of the demo: a suite that its agent passes whole, and what is demanded of it.
+const HARNESS: [(&str, &str); 5] = [
+    (
+        "harness.toml",
+        include_str!("../../../../../examples/harness/harness.toml"),
+    ),
+    (
+        "sums/suite.toml",
+        include_str!("../../../../../examples/harness/sums/suite.toml"),
+    ),
+    (
+        "sums/cases/plain.yaml",
+        include_str!("../../../../../examples/harness/sums/cases/plain.yaml"),
+    ),
+    (
+        "sums/target.toml",
+        include_str!("../../../../../examples/harness/sums/target.toml"),
+    ),
+    (
+        "sums/agent.sh",
+        include_str!("../../../../../examples/harness/sums/agent.sh"),
+    ),
+];
+/// Runs a suite that everything passes until somebody notices, asks for something harder, and tries something easier.
+pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated, Failure> {
+    for (name, text) in HARNESS {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs_err::create_dir_all(parent)?;
+        }
+        fs_err::write(path, text)?;
+    }
+    let request = RunBenchRequest {
+        suite: folder.join("sums"),
+        ..RunBenchRequest::default()
+    };
+    let cycle = RecordCycleRequest {
+        folder: folder.into(),
+        ..RecordCycleRequest::default()
+    };
+    let cycle = loop {
+        let plan = engine.bench_plan(request.clone()).await?;
+        engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
+        let recorded = engine.harness_record(cycle.clone()).await?;
+        if recorded.consistency.action != Action::Continue || recorded.history.len() == 20 {
+            break recorded;
+        }
+    };
+    let proposed = engine
+        .harness_expand(ExpandRequest {
+            folder: folder.into(),
+            by: "demo".into(),
+            ..ExpandRequest::default()
+        })
+        .await?;
+    let rules = folder.join("harness.toml");
+    let text = fs_err::read_to_string(&rules)?;
+    fs_err::write(&rules, text.replace("value = 0.8", "value = 0.5"))?;
+    let plan = engine.bench_plan(request).await?;
+    engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
+    let again = RecordCycleRequest {
+        folder: folder.into(),
+        ..RecordCycleRequest::default()
+    };
+    let refused = engine.harness_record(again).await.err();
+    Ok(Saturated {
+        cycle,
+        proposed,
+        refused: refused.map(|error| error.to_string()),
+    })
+}
+
+/// What became of the harness.
+#[derive(Serialize)]
+pub(super) struct Saturated {
+    cycle: RecordedCycle,
+    proposed: Proposed,
+    refused: Option<String>,
+}
+
+impl Saturated {
+    pub(super) fn human(&self) -> String {
+        format!(
+            "{}\nAre the evals still hard enough, and can anybody make them easier?\n\n{}\n\n{}\n\nSomebody lowers a threshold in harness.toml:\n{}",
+            "Harness".bold().underline(),
+            self.cycle.human(),
+            self.proposed.human(),
+            self.refused.as_deref().unwrap_or("nobody noticed"),
+        )
+    }
+}

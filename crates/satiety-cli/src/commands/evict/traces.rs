@@ -1,0 +1,117 @@
+//! Traces: made up, converted, replayed.
+
+use std::io::{BufRead, Write};
+
+use satiety::eviction::ConvertOptions;
+use satiety::eviction::simulation::{Budget, GeneratorSettings};
+use satiety_engine::Engine;
+use satiety_engine::eviction::{ConvertRequest, SimulateRequest, target_answer};
+use serde_json::{Value, json};
+
+use super::{name, read};
+use crate::args::{EvictConvertArgs, EvictGenerateArgs, EvictSimulateArgs, EvictTargetArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+pub(super) async fn simulate(
+    arguments: EvictSimulateArgs,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let learn_from = match &arguments.learn_from {
+        Some(file) => Some((name(file), read(file)?)),
+        None => None,
+    };
+    let simulated = engine
+        .evict_simulate(SimulateRequest {
+            trace: (name(&arguments.trace), read(&arguments.trace)?),
+            policies: arguments.policy,
+            budget: budget(&arguments.budget)?,
+            headroom: arguments.headroom,
+            learn_from,
+            seed: arguments.seed,
+            resamples: arguments.resamples,
+        })
+        .await?;
+    printer.answer(&simulated)?;
+    Ok(Exit::Done)
+}
+
+fn budget(text: &str) -> Result<Budget, Failure> {
+    let wrong = || {
+        Failure::bad_input(
+            format!("`{text}` is no budget"),
+            "write 24000 for tokens, or 25% of a session's",
+        )
+    };
+    match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
+            if (0.0..=100.0).contains(&percent) {
+                Ok(Budget::Share(percent / 100.0))
+            } else {
+                Err(wrong())
+            }
+        }
+        None => text.parse().map(Budget::Tokens).map_err(|_| wrong()),
+    }
+}
+
+pub(super) fn convert(
+    arguments: &EvictConvertArgs,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let session = arguments
+        .log
+        .file_stem()
+        .map_or_else(|| "session".into(), |stem| stem.to_string_lossy().into_owned());
+    let request = ConvertRequest {
+        log: (name(&arguments.log), read(&arguments.log)?),
+        options: ConvertOptions {
+            session,
+            overlap: arguments.overlap as usize,
+            content: !arguments.without_content,
+        },
+    };
+    printer.text(&engine.evict_convert(&request)?)?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn generate(
+    arguments: &EvictGenerateArgs,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let settings = GeneratorSettings {
+        sessions: arguments.sessions,
+        turns: arguments.turns,
+        seed: arguments.seed,
+        task_turns: arguments.task_turns,
+        noise: arguments.noise,
+    };
+    printer.text(&engine.evict_generate(&settings)?)?;
+    Ok(Exit::Done)
+}
+
+/// Answers a line of JSON with a line of JSON, as a benchmark's worker does.
+pub(super) async fn target(arguments: &EvictTargetArgs, engine: &Engine) -> Result<Exit, Failure> {
+    let scorer = engine.evict_scorer_or_file(&arguments.scorer).await?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let request: Value = serde_json::from_str(&line).map_err(|error| {
+            Failure::bad_input(
+                format!("a request cannot be read: {error}"),
+                "`satiety bench` writes them",
+            )
+        })?;
+        let answer = target_answer(&request, &scorer)?;
+        let mut out = std::io::stdout().lock();
+        let text =
+            json!({"case_id": request.get("case_id"), "output": answer.output, "metrics": answer.metrics});
+        writeln!(out, "{text}")?;
+        out.flush()?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,559 @@
+//! Scopes: what is in a context, kept in the store and, ranked, in memory. Every change builds on the revision that was
+//! seen; when somebody else was faster, it is made anew on what is there now.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use satiety::eviction::{
+    ContextItem, EvictionFeedback, EvictionProposal, QUOTA, Resolution, ResolvedBy, Scope, Score, Weights,
+    resolve, settle,
+};
+use satiety_store::eviction::{ProposalRow, ScopeChange, ScopeItemRow};
+use satiety_store::now_micros;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::tokens::count_tokens;
+use crate::{Engine, EngineError};
+
+/// How often a change is made anew because somebody else was faster.
+const ATTEMPTS: u32 = 500;
+/// Scopes kept ranked in memory.
+const REMEMBERED: usize = 64;
+
+/// A change of what is in a context.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateScopeRequest {
+    /// The scope; it begins with its first item.
+    pub scope_id: String,
+    /// The present turn; the last known one where absent.
+    #[serde(default)]
+    pub turn: Option<u64>,
+    /// What the agent is after from now on.
+    #[serde(default)]
+    pub goal: Option<String>,
+    /// Items that come in. Without `token_count` their content is counted; without `created_turn` they come in this turn.
+    #[serde(default)]
+    pub add: Vec<Value>,
+    /// Items that are used in this turn.
+    #[serde(default, rename = "use")]
+    pub uses: Vec<String>,
+    /// Items never to be dropped.
+    #[serde(default)]
+    pub pin: Vec<String>,
+    /// Items that may be dropped again.
+    #[serde(default)]
+    pub unpin: Vec<String>,
+    /// Items that the agent took out by itself.
+    #[serde(default)]
+    pub remove: Vec<String>,
+}
+
+/// A scope after a change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScopeUpdated {
+    /// The scope.
+    pub scope_id: String,
+    /// The present turn.
+    pub turn: u64,
+    /// Items in the context.
+    pub items: usize,
+    /// Their tokens.
+    pub tokens: u64,
+    /// Proposals whose time was up, and which were carried out therefore.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timed_out: Vec<String>,
+}
+
+/// All scopes, or the items of one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScopeListing {
+    /// The scopes.
+    pub scopes: Vec<ListedScope>,
+    /// The items of the scope that was asked for, the first to go first, those that may not go last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<ListedItem>,
+}
+
+/// A scope in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListedScope {
+    /// The scope.
+    pub scope_id: String,
+    /// The present turn.
+    pub turn: i64,
+    /// Items in the context.
+    pub items: i64,
+    /// Proposals that nobody has answered.
+    pub open_proposals: i64,
+}
+
+/// An item in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ListedItem {
+    /// Its place among those that may go, from 1; absent for those that may not.
+    pub rank: Option<usize>,
+    /// The item's id.
+    pub ctx_id: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its size.
+    pub token_count: u64,
+    /// Turns since its last use.
+    pub age_turns: u64,
+    /// How often it was used.
+    pub reference_count: u64,
+    /// Whether it is pinned.
+    pub pinned: bool,
+    /// One line that shows what it is.
+    pub snippet: String,
+    /// What it is worth, and why.
+    pub score: Score,
+}
+
+/// A scope in memory, as of a revision.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(super) scope_id: String,
+    pub(super) revision: i64,
+    pub(super) scope: Scope,
+    pub(super) goal: Option<String>,
+    pub(super) open: BTreeMap<String, EvictionProposal>,
+    held: BTreeMap<String, String>,
+}
+
+/// A change in the making.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) change: ScopeChange,
+    items: BTreeMap<String, ScopeItemRow>,
+    pub(super) timed_out: Vec<String>,
+}
+
+impl Engine {
+    /// Changes what is in a context. Either everything that was asked for happens, or nothing.
+    pub async fn evict_update(&self, request: UpdateScopeRequest) -> Result<ScopeUpdated, EngineError> {
+        let turn = match request.turn {
+            Some(turn) => turn,
+            None => self.load(&request.scope_id).await?.scope.turn(),
+        };
+        let mut add = Vec::with_capacity(request.add.len());
+        for value in &request.add {
+            let item = self
+                .with_history(&request.scope_id, read_item(value, turn)?, turn)
+                .await?;
+            add.push(item);
+        }
+        self.change(&request.scope_id, |loaded, draft| {
+            loaded.scope.advance(turn);
+            if let Some(goal) = &request.goal
+                && loaded.goal.as_ref() != Some(goal)
+            {
+                loaded.goal = Some(goal.clone());
+                // What was near to the old goal need not be near to the new one.
+                for mut item in loaded.scope.items().cloned().collect::<Vec<_>>() {
+                    if item.signals.semantic.take().is_some() {
+                        loaded.put_back(item)?;
+                    }
+                }
+                loaded.scope.set_goal(goal);
+                loaded.keep_all(draft)?;
+            }
+            for item in &add {
+                loaded.scope.add(item.clone())?;
+                loaded.keep(&item.ctx_id, draft)?;
+                for other in &item.references {
+                    loaded.keep(other, draft)?;
+                }
+            }
+            for ctx_id in &request.uses {
+                loaded.scope.touch(ctx_id, turn)?;
+                loaded.keep(ctx_id, draft)?;
+            }
+            for (ctx_id, pinned) in request
+                .pin
+                .iter()
+                .map(|id| (id, true))
+                .chain(request.unpin.iter().map(|id| (id, false)))
+            {
+                loaded.scope.pin(ctx_id, pinned)?;
+                loaded.keep(ctx_id, draft)?;
+            }
+            for ctx_id in &request.remove {
+                if loaded.scope.remove(ctx_id).is_none() {
+                    return Err(satiety::eviction::EvictionError::NoItem {
+                        ctx_id: ctx_id.clone(),
+                    }
+                    .into());
+                }
+                draft.items.remove(ctx_id);
+                draft.change.forget.push(ctx_id.clone());
+            }
+            Ok(ScopeUpdated {
+                scope_id: request.scope_id.clone(),
+                turn: loaded.scope.turn(),
+                items: loaded.scope.len(),
+                tokens: loaded.scope.tokens(),
+                timed_out: draft.timed_out.clone(),
+            })
+        })
+        .await
+    }
+
+    /// The scopes, and the items of one of them with their scores.
+    pub async fn evict_list(&self, scope_id: Option<&str>) -> Result<ScopeListing, EngineError> {
+        let rows = self.store().await?.eviction_scopes().await?;
+        let chosen =
+            |row: &satiety_store::eviction::ScopeSummaryRow| scope_id.is_none_or(|id| id == row.scope_id);
+        let scopes: Vec<ListedScope> = rows
+            .into_iter()
+            .filter(chosen)
+            .map(|row| ListedScope {
+                scope_id: row.scope_id,
+                turn: row.turn,
+                items: row.items,
+                open_proposals: row.open_proposals,
+            })
+            .collect();
+        let Some(scope_id) = scope_id else {
+            return Ok(ScopeListing {
+                scopes,
+                items: Vec::new(),
+            });
+        };
+        if scopes.is_empty() {
+            return Err(no_scope(scope_id));
+        }
+        let loaded = self.load(scope_id).await?;
+        let scope = &loaded.scope;
+        let ranked: Vec<String> = scope.ranked().map(str::to_owned).collect();
+        let rank: BTreeMap<&str, usize> = ranked.iter().map(String::as_str).zip(1..).collect();
+        let mut items: Vec<ListedItem> = scope
+            .items()
+            .filter_map(|item| {
+                Some(ListedItem {
+                    rank: rank.get(item.ctx_id.as_str()).copied(),
+                    ctx_id: item.ctx_id.clone(),
+                    zone: item.zone.clone(),
+                    kind: item.kind.clone(),
+                    token_count: item.token_count,
+                    age_turns: scope.age(item),
+                    reference_count: item.reference_count,
+                    pinned: item.pinned,
+                    snippet: item.line(),
+                    score: scope.score(&item.ctx_id)?,
+                })
+            })
+            .collect();
+        items.sort_by_key(|item| (item.rank.is_none(), item.rank));
+        Ok(ScopeListing { scopes, items })
+    }
+
+    /// Makes a change on what is there now, again and again until nobody else was faster.
+    pub(super) async fn change<T>(
+        &self,
+        scope_id: &str,
+        mut work: impl FnMut(&mut Loaded, &mut Draft) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let store = self.store().await?;
+        for attempt in 0..ATTEMPTS {
+            let mut loaded = self.load(scope_id).await?;
+            let mut draft = Draft::default();
+            loaded.time_out(&mut draft)?;
+            let answer = work(&mut loaded, &mut draft)?;
+            draft.change.scope_id = scope_id.to_owned();
+            draft.change.change_id = uuid::Uuid::now_v7().simple().to_string();
+            draft.change.seen = loaded.revision;
+            draft.change.turn = signed(loaded.scope.turn());
+            draft.change.goal.clone_from(&loaded.goal);
+            draft.change.items = draft.items.into_values().collect();
+            if store.change_eviction_scope(&draft.change).await? {
+                loaded.revision += 1;
+                self.remember(loaded);
+                return Ok(answer);
+            }
+            // Whoever was faster is at most a few milliseconds ahead; the spread keeps two from meeting again.
+            let spread = uuid::Uuid::now_v7().as_u128() % 7;
+            tokio::time::sleep(Duration::from_millis(
+                u64::from(attempt.min(20)) + u64::try_from(spread).unwrap_or(0),
+            ))
+            .await;
+        }
+        Err(EngineError::Evict {
+            message: format!("scope `{scope_id}` changes all the time; nothing was changed"),
+            hint: "try again, or use one scope for each agent".into(),
+        })
+    }
+
+    /// A scope as it is now: from memory where nobody changed it since, else from the store.
+    pub(super) async fn load(&self, scope_id: &str) -> Result<Loaded, EngineError> {
+        if scope_id.trim().is_empty() {
+            return Err(EngineError::Evict {
+                message: "the scope has no name".into(),
+                hint: "name it after the agent or the session, such as `session-42`".into(),
+            });
+        }
+        let store = self.store().await?;
+        let weights = self.weights_in_force().await?;
+        let revision = store.eviction_revision(scope_id).await?;
+        let remembered = self
+            .eviction
+            .scopes
+            .lock()
+            .ok()
+            .and_then(|mut scopes| scopes.remove(scope_id));
+        if let Some(mut loaded) = remembered.filter(|loaded| loaded.revision == revision) {
+            if *loaded.scope.weights() != weights {
+                loaded.scope.set_weights(weights)?;
+            }
+            return Ok(loaded);
+        }
+        let row = store.eviction_scope(scope_id).await?;
+        let mut scope = Scope::new(weights)?;
+        let mut held = BTreeMap::new();
+        for item in row.items {
+            scope.insert(parse(&item.body, || {
+                format!("item `{}` of scope `{scope_id}`", item.ctx_id)
+            })?)?;
+            if let Some(proposal) = item.held_by {
+                scope.hold(&item.ctx_id, true)?;
+                held.insert(item.ctx_id, proposal);
+            }
+        }
+        if let Some(goal) = &row.goal {
+            scope.set_goal(goal);
+        }
+        scope.advance(u64::try_from(row.turn).unwrap_or(0));
+        let mut open = BTreeMap::new();
+        for proposal in row.open {
+            open.insert(
+                proposal.proposal_id.clone(),
+                parse(&proposal.body, || proposal.proposal_id.clone())?,
+            );
+        }
+        Ok(Loaded {
+            scope_id: scope_id.to_owned(),
+            revision: row.revision,
+            scope,
+            goal: row.goal,
+            open,
+            held,
+        })
+    }
+
+    fn remember(&self, loaded: Loaded) {
+        if let Ok(mut scopes) = self.eviction.scopes.lock() {
+            if scopes.len() >= REMEMBERED {
+                scopes.pop_first();
+            }
+            scopes.insert(loaded.scope_id.clone(), loaded);
+        }
+    }
+
+    /// An item that went and comes back is as old, and was used as often, as it was.
+    async fn with_history(
+        &self,
+        scope_id: &str,
+        mut item: ContextItem,
+        turn: u64,
+    ) -> Result<ContextItem, EngineError> {
+        let Some(row) = self.store().await?.eviction_item(scope_id, &item.ctx_id).await? else {
+            return Ok(item);
+        };
+        if row.evicted_at.is_none() || item.reference_count > 0 {
+            return Ok(item);
+        }
+        let old: ContextItem = parse(&row.body, || item.ctx_id.clone())?;
+        item.created_turn = old.created_turn.min(turn);
+        item.last_referenced_turn = old.last_referenced_turn.min(turn).max(item.created_turn);
+        (item.reference_count, item.heat) = (old.reference_count, old.heat);
+        item.touch(turn);
+        Ok(item)
+    }
+}
+
+impl Loaded {
+    /// Writes an item into the change, as it is now.
+    pub(super) fn keep(&self, ctx_id: &str, draft: &mut Draft) -> Result<(), EngineError> {
+        if let Some(item) = self.scope.item(ctx_id) {
+            let row = ScopeItemRow {
+                ctx_id: ctx_id.to_owned(),
+                held_by: self.held.get(ctx_id).cloned(),
+                evicted_at: None,
+                body: serde_json::to_string(item)?,
+            };
+            draft.items.insert(ctx_id.to_owned(), row);
+        }
+        Ok(())
+    }
+
+    pub(super) fn keep_all(&self, draft: &mut Draft) -> Result<(), EngineError> {
+        let ids: Vec<String> = self.scope.items().map(|item| item.ctx_id.clone()).collect();
+        ids.iter().try_for_each(|id| self.keep(id, draft))
+    }
+
+    /// Replaces an item by a changed copy of itself.
+    pub(super) fn put_back(&mut self, item: ContextItem) -> Result<(), EngineError> {
+        let ctx_id = item.ctx_id.clone();
+        self.scope.insert(item)?;
+        if self.held.contains_key(&ctx_id) {
+            self.scope.hold(&ctx_id, true)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a new proposal in: its candidates are in no other one until it is answered.
+    pub(super) fn open(&mut self, proposal: &EvictionProposal, draft: &mut Draft) -> Result<(), EngineError> {
+        for candidate in &proposal.candidates {
+            self.scope.hold(&candidate.ctx_id, true)?;
+            self.held
+                .insert(candidate.ctx_id.clone(), proposal.proposal_id.clone());
+            self.keep(&candidate.ctx_id, draft)?;
+        }
+        draft.change.propose.push(row(proposal)?);
+        self.open.insert(proposal.proposal_id.clone(), proposal.clone());
+        Ok(())
+    }
+
+    /// Carries out what came of a proposal.
+    pub(super) fn close(
+        &mut self,
+        proposal: &EvictionProposal,
+        feedback: &EvictionFeedback,
+        draft: &mut Draft,
+    ) -> Result<(), EngineError> {
+        let second = feedback.second_pass.iter().map(|item| &item.ctx_id);
+        for ctx_id in feedback.evicted.iter().chain(second) {
+            if let Some(item) = self.scope.item(ctx_id) {
+                let mut gone = item.clone();
+                // Its history is kept, its words are not.
+                (gone.content, gone.snippet) = (None, Some(item.line()));
+                let row = ScopeItemRow {
+                    ctx_id: ctx_id.clone(),
+                    held_by: None,
+                    evicted_at: Some(feedback.resolved_at.as_microsecond()),
+                    body: serde_json::to_string(&gone)?,
+                };
+                draft.items.insert(ctx_id.clone(), row);
+            }
+        }
+        settle(&mut self.scope, proposal, feedback);
+        for candidate in &proposal.candidates {
+            self.held.remove(&candidate.ctx_id);
+            self.keep(&candidate.ctx_id, draft)?;
+        }
+        self.open.remove(&proposal.proposal_id);
+        draft.change.resolve.push(ProposalRow {
+            resolved_at: Some(feedback.resolved_at.as_microsecond()),
+            resolved_by: Some(feedback.resolved_by.name().to_owned()),
+            feedback: Some(serde_json::to_string(feedback)?),
+            ..row(proposal)?
+        });
+        Ok(())
+    }
+
+    /// Carries out proposals whose time is up.
+    fn time_out(&mut self, draft: &mut Draft) -> Result<(), EngineError> {
+        let now = now()?;
+        let due: Vec<EvictionProposal> = self
+            .open
+            .values()
+            .filter(|proposal| deadline(proposal) < now.as_microsecond())
+            .cloned()
+            .collect();
+        for proposal in due {
+            let resolution = Resolution {
+                resolved_by: ResolvedBy::Timeout,
+                exclude: Vec::new(),
+                resolved_at: now,
+                quota: QUOTA,
+            };
+            let feedback = resolve(&self.scope, &proposal, &resolution)?;
+            self.close(&proposal, &feedback, draft)?;
+            draft.timed_out.push(proposal.proposal_id);
+        }
+        Ok(())
+    }
+}
+
+/// When a proposal times out, in microseconds.
+pub(super) fn deadline(proposal: &EvictionProposal) -> i64 {
+    let timeout = signed(proposal.timeout_ms).saturating_mul(1000);
+    proposal.proposed_at.as_microsecond().saturating_add(timeout)
+}
+
+pub(super) fn now() -> Result<Timestamp, EngineError> {
+    Timestamp::from_microsecond(now_micros()).map_err(|error| EngineError::Evict {
+        message: format!("the clock of this machine is out of range: {error}"),
+        hint: "set it".into(),
+    })
+}
+
+pub(super) fn no_scope(scope_id: &str) -> EngineError {
+    EngineError::Evict {
+        message: format!("there is no scope `{scope_id}`"),
+        hint: "`satiety evict list` shows the scopes; one begins with its first item (`satiety evict add`)"
+            .into(),
+    }
+}
+
+/// Reads JSON that the store has kept.
+pub(super) fn parse<T: serde::de::DeserializeOwned>(
+    text: &str,
+    what: impl FnOnce() -> String,
+) -> Result<T, EngineError> {
+    serde_json::from_str(text).map_err(|error| EngineError::Evict {
+        message: format!("{} cannot be read from the store: {error}", what()),
+        hint: "it was written by another version of satiety; `satiety db status --check` looks for damage"
+            .into(),
+    })
+}
+
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn row(proposal: &EvictionProposal) -> Result<ProposalRow, EngineError> {
+    Ok(ProposalRow {
+        proposal_id: proposal.proposal_id.clone(),
+        scope_id: proposal.scope_id.clone(),
+        turn_number: signed(proposal.turn_number),
+        proposed_at: proposal.proposed_at.as_microsecond(),
+        deadline_at: deadline(proposal),
+        scorer_model: proposal.scorer_model.clone(),
+        resolved_at: None,
+        resolved_by: None,
+        body: serde_json::to_string(proposal)?,
+        feedback: None,
+    })
+}
+
+/// An item as people write it: counted where it says nothing about its size.
+fn read_item(value: &Value, turn: u64) -> Result<ContextItem, EngineError> {
+    let mut value = value.clone();
+    if let Some(fields) = value.as_object_mut() {
+        if !fields.contains_key("token_count")
+            && let Some(content) = fields.get("content").and_then(Value::as_str)
+        {
+            let tokens = count_tokens(content);
+            fields.insert("token_count".into(), tokens.into());
+        }
+        fields.entry("created_turn").or_insert_with(|| turn.into());
+        let created = fields.get("created_turn").cloned().unwrap_or_default();
+        fields.entry("last_referenced_turn").or_insert(created);
+    }
+    serde_path_to_error::deserialize(&value).map_err(|error| EngineError::Evict {
+        message: format!("an item cannot be read: {error}"),
+        hint: "an item needs ctx_id, zone, and content or token_count; docs/eviction.md has the rest".into(),
+    })
+}
+
+/// Weights by name, for who does not need a store.
+pub(super) fn heuristic_named(name: &str) -> Option<Weights> {
+    let heuristic = Weights::heuristic();
+    (name == "heuristic" || name == "baseline" || name == heuristic.version).then_some(heuristic)
+}

@@ -1,0 +1,7 @@
+//! Contexts and what may be dropped from them: scopes with their items and proposals, versions of the scorer.
+
+mod scopes;
+mod scorers;
+
+pub use scopes::{ProposalRow, ScopeChange, ScopeItemRow, ScopeRow, ScopeSummaryRow};
+pub use scorers::{ActivationRow, ScorerRow};

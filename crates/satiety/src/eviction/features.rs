@@ -1,0 +1,194 @@
+//! What the scorer looks at. Every feature is a number that is cheap to keep up to date: those that depend on time change
+//! only when an item's age enters the next band, so a turn that passes touches only the items that cross one.
+
+use serde::{Deserialize, Serialize};
+
+use super::item::ContextItem;
+
+/// A feature that has a weight of its own; zones and kinds come on top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Term {
+    /// ln(1 + turns since the last use), by bands.
+    Recency,
+    /// ln(1 + uses).
+    Frequency,
+    /// ln(1 + heat).
+    Heat,
+    /// ln of the silence over the usual gap between uses, where it is longer; 0 for items that were never used.
+    Overdue,
+    /// The share of the goal's words that it has.
+    GoalOverlap,
+    /// Nearness of its meaning to the goal.
+    Semantic,
+    /// ln(1 + tokens).
+    Size,
+    /// The share of its words that another item has as well.
+    Redundancy,
+    /// Log-odds of a scorer model's opinion.
+    Model,
+    /// ln(1 + items that refer to it).
+    Dependents,
+}
+
+impl Term {
+    /// All, in the order of [`Features::values`].
+    pub const ALL: [Self; 10] = [
+        Self::Recency,
+        Self::Frequency,
+        Self::Heat,
+        Self::Overdue,
+        Self::GoalOverlap,
+        Self::Semantic,
+        Self::Size,
+        Self::Redundancy,
+        Self::Model,
+        Self::Dependents,
+    ];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recency => "recency",
+            Self::Frequency => "frequency",
+            Self::Heat => "heat",
+            Self::Overdue => "overdue",
+            Self::GoalOverlap => "goal_overlap",
+            Self::Semantic => "semantic",
+            Self::Size => "size",
+            Self::Redundancy => "redundancy",
+            Self::Model => "model",
+            Self::Dependents => "dependents",
+        }
+    }
+
+    /// The name of a feature, or of the constant.
+    pub(super) fn named(name: &str) -> Option<()> {
+        (name == "bias" || Self::ALL.iter().any(|term| term.name() == name)).then_some(())
+    }
+}
+
+/// The features of an item in a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Features {
+    /// Its zone.
+    pub zone: String,
+    /// Its kind.
+    pub kind: String,
+    /// One value for each of [`Term::ALL`].
+    pub values: [f64; Term::ALL.len()],
+}
+
+/// An opinion of 0 or 1 is not certainty.
+const SUREST: f64 = 4.0;
+
+/// The features of an item `age` turns after its last use, with `dependents` items that refer to it.
+pub(super) fn values(item: &ContextItem, age: u64, dependents: u32) -> [f64; Term::ALL.len()] {
+    let age = band_start(age);
+    let uses = item.reference_count as f64;
+    let gap = if item.reference_count == 0 {
+        0.0
+    } else {
+        (item.last_referenced_turn - item.created_turn.min(item.last_referenced_turn)) as f64 / uses
+    };
+    let overdue = if item.reference_count == 0 {
+        0.0
+    } else {
+        ((1.0 + age as f64) / (1.0 + gap)).ln().max(0.0)
+    };
+    let opinion = item
+        .signals
+        .model
+        .map_or(0.0, |p| (p / (1.0 - p)).ln().clamp(-SUREST, SUREST));
+    [
+        (age as f64).ln_1p(),
+        uses.ln_1p(),
+        item.heat_after(age).ln_1p(),
+        overdue,
+        item.signals.goal_overlap.unwrap_or(0.0),
+        item.signals.semantic.unwrap_or(0.0),
+        (item.token_count as f64).ln_1p(),
+        item.signals.redundancy.unwrap_or(0.0),
+        opinion,
+        f64::from(dependents).ln_1p(),
+    ]
+}
+
+/// The youngest age of the band that an age is in: 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, … two for every doubling.
+pub fn band_start(age: u64) -> u64 {
+    if age < 4 {
+        return age;
+    }
+    let octave = 1_u64 << age.ilog2();
+    let middle = octave + octave / 2;
+    if age >= middle { middle } else { octave }
+}
+
+/// The youngest age of the next band.
+pub fn next_band(age: u64) -> u64 {
+    if age < 4 {
+        return age + 1;
+    }
+    let octave = 1_u64 << age.ilog2();
+    let middle = octave + octave / 2;
+    if age >= middle {
+        octave.saturating_mul(2)
+    } else {
+        middle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn bands_grow_with_age() {
+        let mut starts = vec![0];
+        while starts.len() < 14 {
+            starts.push(next_band(starts[starts.len() - 1]));
+        }
+        assert_eq!(starts, [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96]);
+    }
+
+    #[test]
+    fn features_follow_their_formulas() {
+        let mut item = ContextItem::new("a", "memory", 99);
+        item.touch(4);
+        item.touch(8);
+        item.signals.model = Some(1.0);
+        item.signals.goal_overlap = Some(0.25);
+        let found = values(&item, 15, 1);
+        // Last use in turn 8, so heat 1 + 2^(-4/8); the band of 15 begins at 12; uses at 4 and 8 make a gap of 4.
+        let heat = (1.0 + (-0.5_f64).exp2()) * (-1.5_f64).exp2();
+        let expected = [
+            13.0_f64.ln(),
+            3.0_f64.ln(),
+            heat.ln_1p(),
+            (13.0_f64 / 5.0).ln(),
+            0.25,
+            0.0,
+            100.0_f64.ln(),
+            0.0,
+            4.0,
+            2.0_f64.ln(),
+        ];
+        for ((found, expected), term) in found.iter().zip(expected).zip(Term::ALL) {
+            assert!(
+                (found - expected).abs() < 1e-12,
+                "{}: {found} {expected}",
+                term.name()
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_age_is_in_one_band(age in 0_u64..1 << 40) {
+            let start = band_start(age);
+            prop_assert!(start <= age && age < next_band(start));
+            prop_assert_eq!(next_band(age), next_band(start));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What became of proposals, in order: what was dropped, what was kept back, what went all the same.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::propose::EvictionProposal;
+use super::resolve::{EvictionFeedback, ResolvedBy};
+
+/// The story of a scope.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Proposal by proposal, the oldest first.
+    pub rows: Vec<TimelineRow>,
+}
+
+/// One proposal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimelineRow {
+    /// The proposal.
+    pub proposal_id: String,
+    /// The turn it was made in.
+    pub turn_number: u64,
+    /// When.
+    pub proposed_at: Timestamp,
+    /// Who answered; absent while it is open.
+    pub resolved_by: Option<ResolvedBy>,
+    /// Tokens that had to come free.
+    pub need_tokens: u64,
+    /// Tokens that did.
+    pub freed_tokens: u64,
+    /// Every item, in the order of the proposal, those of the second pass last.
+    pub items: Vec<ItemFate>,
+}
+
+/// What became of an item.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ItemFate {
+    /// The item.
+    pub ctx_id: String,
+    /// Its size.
+    pub token_count: u64,
+    /// What became of it.
+    pub fate: Fate,
+    /// Why it was kept back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclude_reason: Option<String>,
+}
+
+/// What can become of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Proposed, not yet decided.
+    Proposed,
+    /// It went.
+    Dropped,
+    /// It was kept back.
+    KeptBack,
+    /// It was to be kept back and went all the same.
+    Overruled,
+    /// It went without being proposed.
+    SecondPass,
+    /// It was pinned in the meantime and stays.
+    PinnedSince,
+}
+
+impl Fate {
+    /// What people read.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Proposed => "proposed",
+            Self::Dropped => "dropped",
+            Self::KeptBack => "kept back",
+            Self::Overruled => "wanted, went all the same",
+            Self::SecondPass => "dropped in the second pass",
+            Self::PinnedSince => "pinned since",
+        }
+    }
+}
+
+/// Tells the story.
+pub fn timeline<'a>(
+    proposals: impl IntoIterator<Item = (&'a EvictionProposal, Option<&'a EvictionFeedback>)>,
+) -> Timeline {
+    let mut rows: Vec<TimelineRow> = proposals
+        .into_iter()
+        .map(|(proposal, feedback)| row(proposal, feedback))
+        .collect();
+    rows.sort_by(|a, b| {
+        a.proposed_at
+            .cmp(&b.proposed_at)
+            .then_with(|| a.proposal_id.cmp(&b.proposal_id))
+    });
+    Timeline { rows }
+}
+
+fn row(proposal: &EvictionProposal, feedback: Option<&EvictionFeedback>) -> TimelineRow {
+    let mut items: Vec<ItemFate> = proposal
+        .candidates
+        .iter()
+        .map(|candidate| {
+            let (fate, exclude_reason) = match feedback {
+                None => (Fate::Proposed, None),
+                Some(feedback) => fate(&candidate.ctx_id, feedback),
+            };
+            ItemFate {
+                ctx_id: candidate.ctx_id.clone(),
+                token_count: candidate.token_count,
+                fate,
+                exclude_reason,
+            }
+        })
+        .collect();
+    items.extend(
+        feedback
+            .into_iter()
+            .flat_map(|feedback| &feedback.second_pass)
+            .map(|item| ItemFate {
+                ctx_id: item.ctx_id.clone(),
+                token_count: item.token_count,
+                fate: Fate::SecondPass,
+                exclude_reason: None,
+            }),
+    );
+    TimelineRow {
+        proposal_id: proposal.proposal_id.clone(),
+        turn_number: proposal.turn_number,
+        proposed_at: proposal.proposed_at,
+        resolved_by: feedback.map(|feedback| feedback.resolved_by),
+        need_tokens: proposal.need_tokens,
+        freed_tokens: feedback.map_or(0, |feedback| feedback.freed_tokens),
+        items,
+    }
+}
+
+fn fate(ctx_id: &str, feedback: &EvictionFeedback) -> (Fate, Option<String>) {
+    if let Some(kept) = feedback.excluded.iter().find(|kept| kept.ctx_id == ctx_id) {
+        (Fate::KeptBack, kept.exclude_reason.clone())
+    } else if let Some(wanted) = feedback.overruled.iter().find(|wanted| wanted.ctx_id == ctx_id) {
+        (Fate::Overruled, wanted.exclude_reason.clone())
+    } else if feedback.pinned_since.iter().any(|pinned| pinned == ctx_id) {
+        (Fate::PinnedSince, None)
+    } else {
+        (Fate::Dropped, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        ContextItem, Exclude, Need, ProposeRequest, QUOTA, Resolution, Scope, Weights, propose, resolve,
+    };
+    use super::Fate::{Dropped, KeptBack, Overruled, Proposed, SecondPass};
+    use super::*;
+
+    #[test]
+    fn every_item_has_its_fate() {
+        let mut scope = Scope::new(Weights::heuristic()).unwrap();
+        for number in 0..8 {
+            scope
+                .add(ContextItem::new(format!("i{number}"), "memory", 100))
+                .unwrap();
+        }
+        let request = ProposeRequest {
+            proposal_id: "p".into(),
+            scope_id: "s".into(),
+            need: Need::Free(500),
+            proposed_at: Timestamp::UNIX_EPOCH,
+            timeout_ms: 2000,
+            exploration: 0.0,
+            seed: 0,
+        };
+        let proposal = propose(&scope, &request).unwrap();
+        for candidate in &proposal.candidates {
+            scope.hold(&candidate.ctx_id, true).unwrap();
+        }
+        let keep = |i: usize| Exclude {
+            ctx_id: proposal.candidates[i].ctx_id.clone(),
+            exclude_reason: Some("x".into()),
+        };
+        let resolution = Resolution {
+            resolved_by: ResolvedBy::Llm,
+            exclude: vec![keep(1), keep(2)],
+            resolved_at: Timestamp::UNIX_EPOCH,
+            quota: QUOTA,
+        };
+        let feedback = resolve(&scope, &proposal, &resolution).unwrap();
+        let story = timeline([(&proposal, Some(&feedback)), (&proposal, None)]);
+        let fates: Vec<Fate> = story.rows[0].items.iter().map(|item| item.fate).collect();
+        assert_eq!(
+            fates,
+            [Dropped, KeptBack, Overruled, Dropped, Dropped, SecondPass]
+        );
+        assert!(story.rows[1].items.iter().all(|item| item.fate == Proposed));
+        assert_eq!(
+            (story.rows[0].need_tokens, story.rows[0].freed_tokens),
+            (500, 500)
+        );
+    }
+}
