@@ -11,7 +11,12 @@ mod tests {
     // Oracle: `python -c "import tiktoken; e = tiktoken.get_encoding('o200k_base'); print(len(e.encode_ordinary('…')))"`.
     #[test]
     fn agrees_with_tiktoken() {
-        for (text, expected) in [("", 0), ("hello world", 2), ("Straße 42: 🦊!", 7)] {
+        for (text, expected) in [
+            ("", 0),
+            ("hello world", 2),
+            ("fn main() { println!(\"hi\"); }", 9),
+            ("Straße 42: 🦊!", 9),
+        ] {
             assert_eq!(super::count_tokens(text), expected, "{text}");
         }
     }

@@ -123,7 +123,7 @@ fn exploration_is_seeded_rare_and_says_how_probable_it_was() {
     assert!(
         explored
             .iter()
-            .all(|propensity| (*propensity - 0.1).abs() < 1e-12)
+            .all(|propensity| (*propensity - 1.0 / 30.0).abs() < 1e-12)
     );
     assert!(
         propose(

@@ -1,4 +1,4 @@
-//! Learning from what was kept back: how well the scorer foretells it ([`report`]), better weights ([`fit`]), and small
+//! Learning from what was kept back: how well the scorer foretells it ([`report`]), better weights ([`mod@fit`]), and small
 //! steps while the agent works ([`online`]). Every fit is a new version of the weights; putting one into force is not done
 //! here: see [`super::gate`].
 
