@@ -1,0 +1,190 @@
+//! What the task asks, how much of it the accepted results speak of, and how far a result is on the task.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::hit::Hit;
+use super::terms::{distinct, terms};
+
+/// A question counts as covered when one result has this share of its terms.
+pub const COVERED: f64 = 0.6;
+
+/// The task, read once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// As it was given.
+    pub text: String,
+    /// Its different terms in order, each with the word it was written as: (word, term).
+    pub terms: Vec<(String, String)>,
+    /// Its parts that are questions of their own; the whole where it has no parts.
+    pub questions: Vec<String>,
+}
+
+impl Task {
+    /// Reads a task. Questions are its sentences and what stands between semicolons.
+    pub fn new(text: &str) -> Self {
+        let mut questions: Vec<String> = crate::text::sentences(text)
+            .into_iter()
+            .flat_map(|sentence| sentence.text.split(';'))
+            .map(str::trim)
+            .filter(|part| !terms(part).is_empty())
+            .map(str::to_owned)
+            .collect();
+        questions.dedup();
+        if questions.is_empty() && !text.trim().is_empty() {
+            questions.push(text.trim().to_owned());
+        }
+        Self {
+            text: text.trim().to_owned(),
+            terms: distinct(text),
+            questions,
+        }
+    }
+
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
+/// How well one question is answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QuestionCoverage {
+    /// The question.
+    pub question: String,
+    /// The largest share of its terms that one accepted result has.
+    pub share: f64,
+    /// Accepted results that have at least [`COVERED`] of its terms.
+    pub results: usize,
+    /// Its words that no accepted result has.
+    pub missing: Vec<String>,
+}
+
+impl QuestionCoverage {
+    /// Whether nothing that was accepted speaks of it.
+    pub fn is_open(&self) -> bool {
+        self.results == 0
+    }
+}
+
+/// The coverage of each question by accepted results.
+pub fn coverage(task: &Task, results: &[&Hit]) -> Vec<QuestionCoverage> {
+    let sets: Vec<BTreeSet<String>> = results.iter().map(|hit| term_set(hit)).collect();
+    task.questions
+        .iter()
+        .map(|question| {
+            let wanted = distinct(question);
+            let shares: Vec<f64> = sets
+                .iter()
+                .map(|set| {
+                    let found = wanted.iter().filter(|(_, term)| set.contains(term)).count();
+                    found as f64 / wanted.len().max(1) as f64
+                })
+                .collect();
+            QuestionCoverage {
+                question: question.clone(),
+                share: shares.iter().copied().fold(0.0, f64::max),
+                results: shares.iter().filter(|share| **share >= COVERED).count(),
+                missing: wanted
+                    .iter()
+                    .filter(|(_, term)| !sets.iter().any(|set| set.contains(term)))
+                    .map(|(word, _)| word.clone())
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
+/// The terms of a result.
+pub fn term_set(hit: &Hit) -> BTreeSet<String> {
+    terms(&hit.title).into_iter().chain(terms(&hit.snippet)).collect()
+}
+
+/// How far results are on the task: for each of these term sets, the squared share of the task's terms, rare ones
+/// weighing more. `seen` counts, by term, the results so far that have it, out of `total`. Without a task everything is
+/// on it.
+pub fn relevance(
+    task: &Task,
+    sets: &[BTreeSet<String>],
+    seen: &BTreeMap<String, usize>,
+    total: usize,
+) -> Vec<f64> {
+    let weight = |term: &str| {
+        let with = seen.get(term).copied().unwrap_or(0) as f64;
+        let total = total.max(1) as f64;
+        // The inverse document frequency of BM25, kept above zero.
+        (1.0 + (total - with + 0.5) / (with + 0.5)).ln().max(0.05)
+    };
+    let weights: Vec<f64> = task.terms.iter().map(|(_, term)| weight(term)).collect();
+    let whole: f64 = weights.iter().sum();
+    sets.iter()
+        .map(|set| {
+            if whole <= 0.0 {
+                return 1.0;
+            }
+            let have: f64 = task
+                .terms
+                .iter()
+                .zip(&weights)
+                .filter(|((_, term), _)| set.contains(term))
+                .map(|(_, weight)| weight)
+                .sum();
+            (have / whole) * (have / whole)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_task_are_questions() {
+        let task =
+            Task::new("How do wings bend when heated? Which alloys resist creep; and what do they cost");
+        assert_eq!(
+            task.questions,
+            [
+                "How do wings bend when heated?",
+                "Which alloys resist creep",
+                "and what do they cost"
+            ]
+        );
+        let words: Vec<&str> = task.terms.iter().map(|(word, _)| word.as_str()).collect();
+        assert_eq!(
+            words,
+            ["wings", "bend", "heated", "alloys", "resist", "creep", "cost"]
+        );
+        assert!(Task::new("  ").is_empty());
+    }
+
+    #[test]
+    fn open_questions_are_named_with_what_is_missing() {
+        let task = Task::new("How do wings bend when heated? Which alloys resist creep?");
+        let hit = Hit::new("Heated wings", "u", "They bend.");
+        let found = coverage(&task, &[&hit]);
+        assert!(!found[0].is_open());
+        assert!((found[0].share - 1.0).abs() < 1e-12);
+        assert!(found[1].is_open());
+        assert_eq!(found[1].missing, ["alloys", "resist", "creep"]);
+    }
+
+    #[test]
+    fn relevance_is_the_squared_share_of_terms() {
+        let task = Task::new("wings heated");
+        let sets = [
+            term_set(&Hit::new("wings heated", "", "")),
+            term_set(&Hit::new("wings", "", "")),
+            term_set(&Hit::new("pancakes", "", "")),
+        ];
+        let found = relevance(&task, &sets, &BTreeMap::new(), 0);
+        assert!((found[0] - 1.0).abs() < 1e-12);
+        assert!((found[1] - 0.25).abs() < 1e-12);
+        assert!(found[2].abs() < 1e-12);
+        assert_eq!(
+            relevance(&Task::new(""), &sets, &BTreeMap::new(), 0),
+            [1.0, 1.0, 1.0]
+        );
+    }
+}
