@@ -11,6 +11,7 @@
 //! | [`conversations`] | conversations, their rounds and verdicts |
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
+//! | [`research`] | research runs, their rounds, searches made lately |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -23,6 +24,7 @@ pub mod journal;
 mod migrate;
 mod pool;
 pub mod records;
+pub mod research;
 pub mod retention;
 mod status;
 mod tables;

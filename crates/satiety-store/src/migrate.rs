@@ -38,6 +38,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "bench",
         sql: include_str!("migrations/0004_bench.sql"),
     },
+    Migration {
+        version: 5,
+        name: "research",
+        sql: include_str!("migrations/0005_research.sql"),
+    },
 ];
 
 /// The version this program writes.
