@@ -11,6 +11,7 @@ mod error;
 mod extraction;
 mod meaning;
 pub mod models;
+pub mod research;
 pub mod retrieval;
 pub mod sweep;
 pub mod watch;

@@ -1,6 +1,7 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
 mod bench;
+mod research;
 mod retrieval;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::*;
+pub(crate) use research::*;
 pub(crate) use retrieval::*;
 
 const STYLES: Styles = Styles::styled()
@@ -25,6 +27,7 @@ const STYLES: Styles = Styles::styled()
   satiety demo                          everything that works so far, on bundled examples
   satiety score conversation.json       CONTINUE, SHIP, STOP or ESCALATE, and why
   satiety watch trace.jsonl             the same, while the conversation goes on
+  satiety research TASK --in FOLDER     search until it stops being new, with sources
   satiety db status                     what is in the store
   satiety doctor                        is everything there that the commands need?
   satiety config show                   every setting, and where its value comes from
@@ -97,6 +100,10 @@ pub(crate) enum Command {
     /// Benchmark suites for agents and skills: run, compare, gate, ablate
     #[command(subcommand)]
     Bench(Bench),
+    /// Search in rounds until it stops being new, and say what was found, with the source of every sentence
+    Research(ResearchArgs),
+    /// Decide for a search loop of your own, round by round: continue or stop
+    Gate(GateArgs),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

@@ -6,8 +6,10 @@ mod config;
 mod db;
 mod demo;
 mod doctor;
+mod gate;
 mod models;
 mod reference;
+mod research;
 mod retrieval;
 mod score;
 mod sweep;
@@ -42,6 +44,10 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Bench(command) => with_engine(settings, async |engine| {
             bench::run(command, engine, settings, printer).await
         }),
+        Command::Research(arguments) => with_engine(settings, async |engine| {
+            research::run(arguments, engine, settings, printer).await
+        }),
+        Command::Gate(arguments) => gate::run(&arguments, printer),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await
         }),

@@ -86,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) profile: String,
     pub(crate) record: bool,
     pub(crate) alert: Alert,
+    pub(crate) research_source: String,
+    pub(crate) research_base_url: Option<String>,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -185,6 +187,8 @@ fn understand(
             webhook: unless_none("bench.alert_webhook"),
             limit: None,
         },
+        research_source: text("research.source").into(),
+        research_base_url: unless_none("research.base_url"),
         format: match text("output.format") {
             "json" => Format::Json,
             "markdown" => Format::Markdown,
@@ -295,6 +299,12 @@ fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
         Command::Watch(arguments) => (Some(&arguments.judging), None),
         Command::Sweep(arguments) => (Some(&arguments.judging), None),
         Command::Calibrate(arguments) => (None, arguments.embedder.clone()),
+        Command::Research(arguments) => {
+            if let Some(source) = &arguments.source {
+                typed.push(("research.source", source.clone()));
+            }
+            (None, arguments.embedder.clone())
+        }
         _ => (None, None),
     };
     if let Some(profile) = judging.and_then(|judging| judging.profile.clone()) {

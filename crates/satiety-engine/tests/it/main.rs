@@ -3,4 +3,7 @@
 mod extraction;
 mod judging;
 mod remote_targets;
+mod research_fetch;
+mod research_loop;
+mod research_sources;
 mod targets;

@@ -108,7 +108,7 @@ fn worse(a: Exit, b: Exit) -> Exit {
 }
 
 /// Ends the run at the first Ctrl-C; at the second, the program.
-pub(super) fn stop_on_interrupt() -> Stop {
+pub(in crate::commands) fn stop_on_interrupt() -> Stop {
     let stop = Stop::default();
     let asked = stop.clone();
     tokio::spawn(async move {
