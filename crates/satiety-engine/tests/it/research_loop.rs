@@ -266,7 +266,7 @@ async fn what_was_recorded_is_replayed_to_the_letter() {
 /// A chat server that answers by what it is asked.
 async fn chat_server(novelty: &'static str) -> MockServer {
     let server = MockServer::start().await;
-    Mock::given(path("/chat/completions"))
+    Mock::given(path("/v1/chat/completions"))
         .respond_with(move |asked: &Request| {
             let body: Value = asked.body_json().unwrap();
             let system = body["messages"][0]["content"].as_str().unwrap();

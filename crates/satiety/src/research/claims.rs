@@ -75,6 +75,8 @@ pub enum Standing {
 pub struct Judged {
     /// By claim.
     pub standing: Vec<Standing>,
+    /// By claim: the accepted claim that says the same.
+    same: Vec<Option<usize>>,
     /// By claim: how new it is by meaning, from 0 to 1; absent without vectors.
     pub distance: Option<Vec<f64>>,
 }
@@ -142,14 +144,16 @@ impl Ledger {
     pub fn judge(&self, claims: &[Claim], vectors: Option<&[Vec<f32>]>) -> Judged {
         let mut judged = Judged {
             standing: Vec::with_capacity(claims.len()),
+            same: Vec::with_capacity(claims.len()),
             distance: vectors.map(|_| Vec::with_capacity(claims.len())),
         };
         for (position, claim) in claims.iter().enumerate() {
             let vector = vectors
                 .and_then(|vectors| vectors.get(position))
                 .map(Vec::as_slice);
-            let (standing, _, distance) = self.place(claim, vector);
+            let (standing, same, distance) = self.place(claim, vector);
             judged.standing.push(standing);
+            judged.same.push(same);
             if let (Some(list), Some(distance)) = (&mut judged.distance, distance) {
                 list.push(distance);
             }
@@ -157,11 +161,11 @@ impl Ledger {
         judged
     }
 
-    /// Takes the claims in.
-    pub fn accept(&mut self, claims: &[Claim], vectors: Option<&[Vec<f32>]>) {
+    /// Takes claims in that were judged against what is there.
+    pub fn accept(&mut self, claims: &[Claim], judged: &Judged, vectors: Option<&[Vec<f32>]>) {
         for (position, claim) in claims.iter().enumerate() {
             let vector = vectors.and_then(|vectors| vectors.get(position));
-            let (_, same, _) = self.place(claim, vector.map(Vec::as_slice));
+            let same = judged.same.get(position).copied().flatten();
             let cluster = same
                 .and_then(|same| self.cluster.get(same).copied())
                 .unwrap_or_else(|| {
@@ -233,8 +237,13 @@ mod tests {
 
     fn accepted(texts: &[&str]) -> Ledger {
         let mut ledger = Ledger::new().unwrap();
-        ledger.accept(&claims_of(&hits(texts)), None);
+        take(&mut ledger, &claims_of(&hits(texts)), None);
         ledger
+    }
+
+    fn take(ledger: &mut Ledger, claims: &[Claim], vectors: Option<&[Vec<f32>]>) {
+        let judged = ledger.judge(claims, vectors);
+        ledger.accept(claims, &judged, vectors);
     }
 
     fn share(ledger: &Ledger, texts: &[&str]) -> f64 {
@@ -287,7 +296,7 @@ mod tests {
             let claims = claims_of(&results);
             let share = ledger.judge(&claims, None).share_new().unwrap();
             assert!(share > 0.95, "round {round}: {share}");
-            ledger.accept(&claims, None);
+            take(&mut ledger, &claims, None);
         }
     }
 
@@ -295,7 +304,7 @@ mod tests {
     fn meaning_matches_where_words_do_not() {
         let mut ledger = Ledger::new().unwrap();
         let old = claims_of(&hits(&["The cache went cold overnight."]));
-        ledger.accept(&old, Some(&[vec![1.0, 0.0]]));
+        take(&mut ledger, &old, Some(&[vec![1.0, 0.0]]));
         let new = claims_of(&hits(&["By morning nothing was warm any more."]));
         let near = ledger.judge(&new, Some(&[vec![0.9, 0.435_889_9]]));
         assert_eq!(near.standing, [Standing::SameMeaning]);
@@ -310,10 +319,8 @@ mod tests {
     #[test]
     fn clusters_count_how_often_something_was_said() {
         let mut ledger = accepted(&["Wings bend when heated."]);
-        ledger.accept(
-            &claims_of(&hits(&["Wings bend when heated", "Ribs carry the load."])),
-            None,
-        );
+        let more = hits(&["Wings bend when heated", "Ribs carry the load."]);
+        take(&mut ledger, &claims_of(&more), None);
         assert_eq!(ledger.abundances(), [2, 1]);
     }
 

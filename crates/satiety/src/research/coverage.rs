@@ -1,11 +1,11 @@
 //! What the task asks, how much of it the accepted results speak of, and how far a result is on the task.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::hit::Hit;
-use super::terms::{distinct, terms};
+use super::terms::{distinct, for_each_word, stem, terms};
 
 /// A question counts as covered when one result has this share of its terms.
 pub const COVERED: f64 = 0.6;
@@ -45,6 +45,25 @@ impl Task {
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
+    }
+
+    /// By term of the task: whether a result has it.
+    pub fn terms_in(&self, hit: &Hit) -> Vec<bool> {
+        let mut found = vec![false; self.terms.len()];
+        for text in [&hit.title, &hit.snippet] {
+            for_each_word(&text.to_lowercase(), |word| {
+                let first = word.chars().next();
+                // Stemming never changes the first letter, so most words need none.
+                if !self.terms.iter().any(|(_, term)| term.chars().next() == first) {
+                    return;
+                }
+                let stemmed = stem(word);
+                for ((_, term), found) in self.terms.iter().zip(&mut found) {
+                    *found |= *term == stemmed;
+                }
+            });
+        }
+        found
     }
 }
 
@@ -101,33 +120,30 @@ pub fn term_set(hit: &Hit) -> BTreeSet<String> {
     terms(&hit.title).into_iter().chain(terms(&hit.snippet)).collect()
 }
 
-/// How far results are on the task: for each of these term sets, the squared share of the task's terms, rare ones
-/// weighing more. `seen` counts, by term, the results so far that have it, out of `total`. Without a task everything is
-/// on it.
-pub fn relevance(
-    task: &Task,
-    sets: &[BTreeSet<String>],
-    seen: &BTreeMap<String, usize>,
-    total: usize,
-) -> Vec<f64> {
-    let weight = |term: &str| {
-        let with = seen.get(term).copied().unwrap_or(0) as f64;
-        let total = total.max(1) as f64;
+/// How far results are on the task: for each, given which terms of the task it has, the squared share of them, rare ones
+/// weighing more. `seen` counts, by term, the results so far that have it, out of `total`. Without a task everything is on
+/// it.
+pub fn relevance(has: &[Vec<bool>], seen: &[usize], total: usize) -> Vec<f64> {
+    let total = total.max(1) as f64;
+    let weights: Vec<f64> = seen
+        .iter()
         // The inverse document frequency of BM25, kept above zero.
-        (1.0 + (total - with + 0.5) / (with + 0.5)).ln().max(0.05)
-    };
-    let weights: Vec<f64> = task.terms.iter().map(|(_, term)| weight(term)).collect();
+        .map(|with| {
+            (1.0 + (total - *with as f64 + 0.5) / (*with as f64 + 0.5))
+                .ln()
+                .max(0.05)
+        })
+        .collect();
     let whole: f64 = weights.iter().sum();
-    sets.iter()
-        .map(|set| {
+    has.iter()
+        .map(|has| {
             if whole <= 0.0 {
                 return 1.0;
             }
-            let have: f64 = task
-                .terms
+            let have: f64 = has
                 .iter()
                 .zip(&weights)
-                .filter(|((_, term), _)| set.contains(term))
+                .filter(|(has, _)| **has)
                 .map(|(_, weight)| weight)
                 .sum();
             (have / whole) * (have / whole)
@@ -173,18 +189,15 @@ mod tests {
     #[test]
     fn relevance_is_the_squared_share_of_terms() {
         let task = Task::new("wings heated");
-        let sets = [
-            term_set(&Hit::new("wings heated", "", "")),
-            term_set(&Hit::new("wings", "", "")),
-            term_set(&Hit::new("pancakes", "", "")),
-        ];
-        let found = relevance(&task, &sets, &BTreeMap::new(), 0);
+        let has: Vec<Vec<bool>> = ["A wing, heating", "wings", "pancakes"]
+            .iter()
+            .map(|title| task.terms_in(&Hit::new(*title, "", "")))
+            .collect();
+        assert_eq!(has, [[true, true], [true, false], [false, false]]);
+        let found = relevance(&has, &[0, 0], 0);
         assert!((found[0] - 1.0).abs() < 1e-12);
         assert!((found[1] - 0.25).abs() < 1e-12);
         assert!(found[2].abs() < 1e-12);
-        assert_eq!(
-            relevance(&Task::new(""), &sets, &BTreeMap::new(), 0),
-            [1.0, 1.0, 1.0]
-        );
+        assert_eq!(relevance(&[vec![], vec![]], &[], 0), [1.0, 1.0]);
     }
 }

@@ -1,15 +1,13 @@
 //! Go on or stop? [`decide`] answers for one round from a share and a draw; [`Gate`] keeps what was accepted, for loops
 //! that search by themselves and only want the answer.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::assess::{ModelScore, Novelty, score};
 use super::claims::{Claim, Judged, Ledger, Standing, claims_of};
 use super::compress;
-use super::coverage::{Task, relevance, term_set};
+use super::coverage::{Task, relevance};
 use super::hit::Hit;
 use super::literal;
 use super::settings::{GateSettings, SettingsError, StopThreshold};
@@ -205,7 +203,7 @@ pub struct Gate {
     ledger: Ledger,
     summary: String,
     /// By term of the task: accepted results that have it.
-    seen: BTreeMap<String, usize>,
+    seen: Vec<usize>,
     results: usize,
     /// The largest sum of relevance of an accepted round.
     best: f64,
@@ -217,9 +215,11 @@ impl Gate {
     /// A gate for one run. The task may be empty; then everything counts as on it.
     pub fn new(settings: GateSettings, task: &str) -> Result<Self, SettingsError> {
         settings.check()?;
+        let task = Task::new(task);
         Ok(Self {
             settings,
-            task: Task::new(task),
+            seen: vec![0; task.terms.len()],
+            task,
             round: 0,
             // The threshold is a constant of ours, within its range.
             ledger: Ledger::new().map_err(|error| SettingsError::OutOfRange {
@@ -228,7 +228,6 @@ impl Gate {
                 value: error.0,
             })?,
             summary: String::new(),
-            seen: BTreeMap::new(),
             results: 0,
             best: 0.0,
             left_out: None,
@@ -262,14 +261,25 @@ impl Gate {
 
     /// How new results are; changes nothing.
     pub fn assess(&self, input: &RoundInput<'_>) -> Novelty {
+        self.look(input).novelty
+    }
+
+    /// How new results are, with what was found on the way.
+    pub(super) fn look(&self, input: &RoundInput<'_>) -> Looked {
         let claims = claims_of(input.results);
         let judged = self.ledger.judge(&claims, input.vectors);
+        let has: Vec<Vec<bool>> = input.results.iter().map(|hit| self.task.terms_in(hit)).collect();
         let summary = input.summary.unwrap_or(&self.summary);
         let mut novelty = Novelty::of(&judged, literal::novel_fraction(input.results, summary));
-        novelty.task_yield = self.task_yield(input.results, &claims, &judged);
-        match input.model {
-            Some(score) => novelty.with_model(score),
-            None => novelty,
+        novelty.task_yield = self.task_yield(&has, &claims, &judged);
+        if let Some(score) = input.model {
+            novelty = novelty.with_model(score);
+        }
+        Looked {
+            claims,
+            judged,
+            has,
+            novelty,
         }
     }
 
@@ -277,7 +287,11 @@ impl Gate {
     /// caller went on all the same, so what the stop had left out is taken in first.
     pub fn observe(&mut self, input: &RoundInput<'_>) -> (Verdict, Novelty) {
         if let Some(results) = self.left_out.take() {
-            self.accept(&results, None, None);
+            let looked = self.look(&RoundInput {
+                results: &results,
+                ..RoundInput::default()
+            });
+            self.accept(&results, &looked, None, None);
         }
         if input.failed || input.results.iter().all(Hit::is_blank) {
             let reason = if input.failed {
@@ -291,14 +305,14 @@ impl Gate {
                 Novelty::default(),
             );
         }
-        let novelty = self.assess(input);
-        let verdict = self.decide(&novelty);
+        let looked = self.look(input);
+        let verdict = self.decide(&looked.novelty);
         if verdict.accepted {
-            self.accept(input.results, input.vectors, input.summary);
+            self.accept(input.results, &looked, input.vectors, input.summary);
         } else {
             self.left_out = Some(input.results.to_vec());
         }
-        (verdict, novelty)
+        (verdict, looked.novelty)
     }
 
     /// Decides about the next round from what was assessed, and counts it.
@@ -320,41 +334,46 @@ impl Gate {
         self.round += 1;
     }
 
-    /// Takes accepted results in. `own` is the caller's own summary, which then is its business to keep.
-    pub(super) fn accept(&mut self, results: &[Hit], vectors: Option<&[Vec<f32>]>, own: Option<&str>) {
-        let claims = claims_of(results);
-        self.ledger.accept(&claims, vectors);
-        let sets: Vec<BTreeSet<String>> = results.iter().map(term_set).collect();
-        for (_, term) in &self.task.terms {
-            let with = sets.iter().filter(|set| set.contains(term)).count();
-            *self.seen.entry(term.clone()).or_default() += with;
+    /// Takes accepted results in that were looked at. `own` is the caller's own summary, which then is its to keep.
+    pub(super) fn accept(
+        &mut self,
+        results: &[Hit],
+        looked: &Looked,
+        vectors: Option<&[Vec<f32>]>,
+        own: Option<&str>,
+    ) {
+        self.ledger.accept(&looked.claims, &looked.judged, vectors);
+        for has in &looked.has {
+            for (seen, has) in self.seen.iter_mut().zip(has) {
+                *seen += usize::from(*has);
+            }
         }
         self.results += results.len();
-        let sum: f64 = relevance(&self.task, &sets, &self.seen, self.results)
-            .iter()
-            .sum();
+        let sum: f64 = relevance(&looked.has, &self.seen, self.results).iter().sum();
         self.best = self.best.max(sum);
         if own.is_none() {
             self.summary = if self.summary.is_empty() {
                 literal::first_summary(results, literal::SUMMARY_CHARS)
             } else {
-                compress::extract(&self.task, &self.summary, results, literal::SUMMARY_CHARS)
+                let new = looked.claims.iter().map(|claim| claim.text.as_str());
+                compress::extract(&self.task, &self.summary, new, literal::SUMMARY_CHARS)
             };
         }
     }
 
     /// New and on the task, over the best accepted round's.
-    fn task_yield(&self, results: &[Hit], claims: &[Claim], judged: &Judged) -> Option<f64> {
-        if results.is_empty() {
+    fn task_yield(&self, has: &[Vec<bool>], claims: &[Claim], judged: &Judged) -> Option<f64> {
+        if has.is_empty() {
             return None;
         }
-        let sets: Vec<BTreeSet<String>> = results.iter().map(term_set).collect();
         let mut seen = self.seen.clone();
-        for (_, term) in &self.task.terms {
-            *seen.entry(term.clone()).or_default() += sets.iter().filter(|set| set.contains(term)).count();
+        for has in has {
+            for (seen, has) in seen.iter_mut().zip(has) {
+                *seen += usize::from(*has);
+            }
         }
-        let weights = relevance(&self.task, &sets, &seen, self.results + results.len());
-        let mut counts = vec![(0_u32, 0_u32); results.len()];
+        let weights = relevance(has, &seen, self.results + has.len());
+        let mut counts = vec![(0_u32, 0_u32); has.len()];
         for (claim, standing) in claims.iter().zip(&judged.standing) {
             if let Some((new, all)) = counts.get_mut(claim.hit) {
                 *new += u32::from(*standing == Standing::New);
@@ -369,6 +388,16 @@ impl Gate {
         let best = self.best.max(weights.iter().sum());
         Some(if best > 0.0 { new / best } else { 0.0 })
     }
+}
+
+/// Results that were looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Looked {
+    pub(super) claims: Vec<Claim>,
+    judged: Judged,
+    /// By result: which terms of the task it has.
+    has: Vec<Vec<bool>>,
+    pub(super) novelty: Novelty,
 }
 
 #[cfg(test)]

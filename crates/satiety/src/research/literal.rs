@@ -6,7 +6,7 @@
 //! | new words against a summary of at most 1,500 characters | the same results again score 3 to 8 of 10: the gate cannot close | [`super::claims`]: claims against everything accepted |
 //! | against all words ever seen instead | unrelated text falls below 3 after some twenty rounds | the same |
 
-use std::collections::BTreeSet;
+use rustc_hash::FxHashSet;
 
 use super::hit::Hit;
 
@@ -19,11 +19,13 @@ pub const ENRICH_OVERLAP: f64 = 0.6;
 
 /// The share of the results' words that the summary does not have; 0 for results without words.
 pub fn novel_fraction(results: &[Hit], summary: &str) -> f64 {
-    let new: BTreeSet<String> = results.iter().flat_map(|hit| words(&hit.snippet)).collect();
+    let texts: Vec<String> = results.iter().map(|hit| hit.snippet.to_lowercase()).collect();
+    let new: FxHashSet<&str> = texts.iter().flat_map(|text| words(text)).collect();
     if new.is_empty() {
         return 0.0;
     }
-    let known: BTreeSet<String> = words(summary).collect();
+    let summary = summary.to_lowercase();
+    let known: FxHashSet<&str> = words(&summary).collect();
     new.difference(&known).count() as f64 / new.len() as f64
 }
 
@@ -52,20 +54,18 @@ pub fn first_summary(results: &[Hit], max_chars: usize) -> String {
 
 /// The share of a snippet's words that the summary has.
 pub fn overlap(snippet: &str, summary: &str) -> f64 {
-    let snippet: BTreeSet<String> = words(snippet).collect();
-    let known: BTreeSet<String> = words(summary).collect();
+    let (snippet, summary) = (snippet.to_lowercase(), summary.to_lowercase());
+    let snippet: FxHashSet<&str> = words(&snippet).collect();
+    let known: FxHashSet<&str> = words(&summary).collect();
     snippet.intersection(&known).count() as f64 / snippet.len().max(1) as f64
 }
 
-/// Lowercase words between white space, punctuation included. The four separators U+001C to U+001F count as white space
-/// in the specification's language and not in Unicode.
-fn words(text: &str) -> impl Iterator<Item = String> {
-    text.to_lowercase()
+/// Words between white space of a text in lower case, punctuation included. The four separators U+001C to U+001F count
+/// as white space in the specification's language and not in Unicode.
+fn words(lower: &str) -> impl Iterator<Item = &str> {
+    lower
         .split(|c: char| c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}'))
         .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect::<Vec<_>>()
-        .into_iter()
 }
 
 #[cfg(test)]

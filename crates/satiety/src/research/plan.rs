@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::coverage::{Task, term_set};
+use super::coverage::Task;
 use super::hit::Hit;
-use super::terms::words_and_terms;
+use super::terms::{Stems, terms};
 use crate::text::normalize;
 
 /// Words of results that go into a query.
@@ -15,24 +15,54 @@ const FEEDBACK_RESULTS: usize = 10;
 /// A task with fewer terms is asked whole.
 const FEWEST_TO_HALVE: usize = 4;
 
+/// Accepted results as queries are made from them: which terms each has, read once.
+#[derive(Debug, Clone, Default)]
+pub struct Readings {
+    stems: Stems,
+    /// By result: its terms, ascending, with how often each stands in it.
+    results: Vec<Vec<(u32, u32)>>,
+    /// By term: the results that have it.
+    having: Vec<u32>,
+}
+
+impl Readings {
+    /// Reads a result.
+    pub fn add(&mut self, hit: &Hit) {
+        let mut terms = self.stems.read(&hit.title);
+        terms.extend(self.stems.read(&hit.snippet));
+        terms.sort_unstable();
+        let mut counts: Vec<(u32, u32)> = Vec::new();
+        for term in terms {
+            match counts.last_mut() {
+                Some((last, count)) if *last == term => *count += 1,
+                _ => counts.push((term, 1)),
+            }
+        }
+        self.having.resize(self.stems.len(), 0);
+        for (term, _) in &counts {
+            if let Some(having) = self.having.get_mut(*term as usize) {
+                *having += 1;
+            }
+        }
+        self.results.push(counts);
+    }
+
+    fn having(&self, term: u32) -> u32 {
+        self.having.get(term as usize).copied().unwrap_or(0)
+    }
+}
+
 /// The next query, or none when nothing is left to ask that was not asked. `asked` are all queries so far.
-pub fn gap_query(task: &Task, accepted: &[&Hit], asked: &[String]) -> Option<String> {
-    let used: BTreeSet<String> = asked
-        .iter()
-        .flat_map(|query| words_and_terms(query))
-        .map(|(_, term)| term)
-        .collect();
-    let fresh = feedback(task, accepted, &used);
-    let halves = halves(task);
+pub fn gap_query(task: &Task, accepted: &Readings, asked: &[String]) -> Option<String> {
+    let fresh = feedback(task, accepted, asked);
     let turn = asked.len().saturating_sub(1);
     let whole: Vec<&str> = task.terms.iter().map(|(word, _)| word.as_str()).collect();
-    let core: Vec<&str> = match (halves, turn) {
+    let core: Vec<&str> = match (halves(task), turn) {
         (Some((first, _)), 0) => first,
         (Some((_, last)), 1) => last,
         _ => whole,
     };
-    let words = core.iter().copied().chain(fresh.iter().map(String::as_str));
-    let query = words.collect::<Vec<_>>().join(" ");
+    let query = core.into_iter().chain(fresh).collect::<Vec<_>>().join(" ");
     let is_new = |query: &String| {
         let normal = normalize(query);
         !normal.is_empty() && !asked.iter().any(|old| normalize(old) == normal)
@@ -55,10 +85,9 @@ fn halves(task: &Task) -> Option<(Vec<&str>, Vec<&str>)> {
 }
 
 /// The task's words, those first that the fewest accepted results speak of.
-fn least_covered<'a>(task: &'a Task, accepted: &[&Hit]) -> Vec<&'a str> {
-    let sets: Vec<BTreeSet<String>> = accepted.iter().map(|hit| term_set(hit)).collect();
-    let covered = |term: &String| sets.iter().filter(|set| set.contains(term)).count();
-    let mut words: Vec<(usize, usize, &str)> = task
+fn least_covered<'a>(task: &'a Task, accepted: &Readings) -> Vec<&'a str> {
+    let covered = |term: &str| accepted.stems.find(term).map_or(0, |term| accepted.having(term));
+    let mut words: Vec<(u32, usize, &str)> = task
         .terms
         .iter()
         .enumerate()
@@ -69,40 +98,43 @@ fn least_covered<'a>(task: &'a Task, accepted: &[&Hit]) -> Vec<&'a str> {
 }
 
 /// Words of the results nearest to the task that several results have, few of the others, and no query had.
-fn feedback(task: &Task, accepted: &[&Hit], used: &BTreeSet<String>) -> Vec<String> {
-    let sets: Vec<BTreeSet<String>> = accepted.iter().map(|hit| term_set(hit)).collect();
-    let mut having: BTreeMap<&str, usize> = BTreeMap::new();
-    for set in &sets {
-        for term in set {
-            *having.entry(term).or_default() += 1;
-        }
-    }
-    let on_task = |set: &BTreeSet<String>| {
-        let found = task.terms.iter().filter(|(_, term)| set.contains(term)).count();
-        found as f64 / task.terms.len().max(1) as f64
+fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'a str> {
+    let find = |term: &str| accepted.stems.find(term);
+    let wanted: Vec<u32> = task.terms.iter().filter_map(|(_, term)| find(term)).collect();
+    let used: BTreeSet<u32> = asked
+        .iter()
+        .flat_map(|query| terms(query))
+        .filter_map(|term| find(&term))
+        .collect();
+    let on_task = |result: &Vec<(u32, u32)>| {
+        let has = |term: &u32| result.binary_search_by_key(term, |(term, _)| *term).is_ok();
+        wanted.iter().filter(|term| has(term)).count() as f64 / task.terms.len().max(1) as f64
     };
-    let mut nearest: Vec<(usize, f64)> = sets.iter().map(on_task).enumerate().collect();
-    nearest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    let mut scores: BTreeMap<String, (f64, String)> = BTreeMap::new();
-    for (at, share) in nearest.into_iter().take(FEEDBACK_RESULTS) {
-        let Some(hit) = accepted.get(at) else { continue };
-        let mut counts: BTreeMap<String, (u32, String)> = BTreeMap::new();
-        for (word, term) in words_and_terms(&hit.whole()) {
-            counts.entry(term).or_insert((0, word)).0 += 1;
-        }
-        for (term, (count, word)) in counts {
-            let having = having.get(term.as_str()).copied().unwrap_or(0);
-            // Once is chance; a number by itself says nothing about the subject.
-            if having < 2 || used.contains(&term) || word.chars().all(|c| c.is_ascii_digit()) {
-                continue;
+    let mut nearest: Vec<(f64, &Vec<(u32, u32)>)> = accepted
+        .results
+        .iter()
+        .map(|result| (on_task(result), result))
+        .collect();
+    // Stable, so that of equals the earlier one comes first.
+    nearest.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut scores: BTreeMap<u32, f64> = BTreeMap::new();
+    for (share, result) in nearest.into_iter().take(FEEDBACK_RESULTS) {
+        for (term, count) in result {
+            let having = accepted.having(*term);
+            // Once is chance.
+            if having >= 2 && !used.contains(term) {
+                let rarity = (1.0 + accepted.results.len() as f64 / f64::from(having)).ln();
+                *scores.entry(*term).or_default() += share * f64::from(*count).ln_1p() * rarity;
             }
-            let rarity = (1.0 + sets.len() as f64 / having as f64).ln();
-            let entry = scores.entry(term).or_insert((0.0, word));
-            entry.0 += share * f64::from(count).ln_1p() * rarity;
         }
     }
-    let mut scores: Vec<(f64, String)> = scores.into_values().collect();
-    scores.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let mut scores: Vec<(f64, &str)> = scores
+        .into_iter()
+        .map(|(term, score)| (score, accepted.stems.word(term)))
+        // A number by itself says nothing about the subject.
+        .filter(|(_, word)| !word.chars().all(|c| c.is_ascii_digit()))
+        .collect();
+    scores.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     scores
         .into_iter()
         .take(FEEDBACK_WORDS)
@@ -123,15 +155,18 @@ pub fn planned(task: &Task) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn hit(text: &str) -> Hit {
-        Hit::new("", "", text)
+    fn readings(texts: &[&str]) -> Readings {
+        let mut readings = Readings::default();
+        for text in texts {
+            readings.add(&Hit::new("", "", *text));
+        }
+        readings
     }
 
     #[test]
     fn halves_are_asked_for_and_then_what_is_least_covered() {
         let task = Task::new("wings heated flutter damping speed");
-        let accepted = [hit("Heated wings at speed."), hit("Wings and speed, heated.")];
-        let accepted: Vec<&Hit> = accepted.iter().collect();
+        let accepted = readings(&["Heated wings at speed."]);
         let mut asked = vec![task.text.clone()];
         for expected in ["wings heated flutter", "damping speed", "flutter", "damping"] {
             let query = gap_query(&task, &accepted, &asked).unwrap();
@@ -143,12 +178,11 @@ mod tests {
     #[test]
     fn results_lend_words_that_no_query_had() {
         let task = Task::new("heated wings");
-        let accepted = [
-            hit("Heated wings buckle near the spar."),
-            hit("Heated wings: spar and ribs buckle."),
-            hit("Bread."),
-        ];
-        let accepted: Vec<&Hit> = accepted.iter().collect();
+        let accepted = readings(&[
+            "Heated wings buckle near the spar.",
+            "Heated wings: spar and ribs buckle.",
+            "Bread.",
+        ]);
         let query = gap_query(&task, &accepted, std::slice::from_ref(&task.text)).unwrap();
         assert!(
             query.starts_with("heated wings") && query.contains("spar") && query.contains("buckle"),
@@ -160,7 +194,7 @@ mod tests {
     fn nothing_is_asked_twice_and_at_last_nothing_is_left() {
         let task = Task::new("alpha beta gamma delta");
         let mut asked = vec![task.text.clone()];
-        while let Some(query) = gap_query(&task, &[], &asked) {
+        while let Some(query) = gap_query(&task, &Readings::default(), &asked) {
             assert!(asked.len() < 20);
             assert!(!asked.contains(&query), "{query}");
             asked.push(query);

@@ -3,10 +3,11 @@
 
 use super::assess::{ModelScore, Novelty};
 use super::budget::{BudgetEnd, Spent};
+use super::claims::claims_of;
 use super::compress;
 use super::coverage::{QuestionCoverage, Task, coverage};
 use super::enrich::{self, PageChoice};
-use super::gate::{Decision, Gate, Reason, RoundInput, Verdict, without_results};
+use super::gate::{Decision, Gate, Looked, Reason, RoundInput, Verdict, without_results};
 use super::hit::Hit;
 use super::literal;
 use super::merge::{Kept, Merged};
@@ -40,6 +41,7 @@ pub struct Assessment {
     pub novelty: Novelty,
     /// Whether a model should be asked first.
     pub needs_model: bool,
+    looked: Looked,
 }
 
 /// A research under way.
@@ -53,6 +55,10 @@ pub struct Research {
     summary: String,
     records: Vec<RoundRecord>,
     stopped: Option<StopReason>,
+    /// The terms of what was kept.
+    readings: plan::Readings,
+    /// Results that were decided about and not yet taken in.
+    pending: Option<Looked>,
 }
 
 impl Research {
@@ -89,6 +95,8 @@ impl Research {
             summary: String::new(),
             records: Vec::new(),
             stopped: None,
+            readings: plan::Readings::default(),
+            pending: None,
         })
     }
 
@@ -145,8 +153,7 @@ impl Research {
                 planned: true,
             };
         }
-        let hits: Vec<&Hit> = self.kept().iter().map(|kept| &kept.hit).collect();
-        match plan::gap_query(&self.task, &hits, &asked) {
+        match plan::gap_query(&self.task, &self.readings, &asked) {
             Some(query) => Step::Search {
                 round,
                 query,
@@ -171,14 +178,23 @@ impl Research {
 
     /// Judges results; changes nothing.
     pub fn assess(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> Assessment {
-        let novelty = self.gate.assess(&RoundInput {
+        let looked = self.look(results, vectors);
+        let novelty = looked.novelty.clone();
+        let needs_model = novelty.needs_model(&self.settings.gate);
+        Assessment {
+            novelty,
+            needs_model,
+            looked,
+        }
+    }
+
+    fn look(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> Looked {
+        self.gate.look(&RoundInput {
             results,
             summary: Some(&self.summary),
             vectors,
             ..RoundInput::default()
-        });
-        let needs_model = novelty.needs_model(&self.settings.gate);
-        Assessment { novelty, needs_model }
+        })
     }
 
     /// Decides about results that were assessed, with a model's score if it was asked. Counts the round.
@@ -187,6 +203,7 @@ impl Research {
             Some(score) => assessment.novelty.with_model(score),
             None => assessment.novelty,
         };
+        self.pending = Some(assessment.looked);
         (self.gate.decide(&novelty), novelty)
     }
 
@@ -206,7 +223,15 @@ impl Research {
         if self.summary.is_empty() && self.settings.gate.assessor == super::Assessor::Seed {
             literal::first_summary(results, limit)
         } else {
-            compress::extract(&self.task, &self.summary, results, limit)
+            let own;
+            let claims = if let Some(looked) = &self.pending {
+                &looked.claims
+            } else {
+                own = claims_of(results);
+                &own
+            };
+            let new = claims.iter().map(|claim| claim.text.as_str());
+            compress::extract(&self.task, &self.summary, new, limit)
         }
     }
 
@@ -254,11 +279,20 @@ impl Research {
             self.gate.skip_round();
         }
         if record.verdict.accepted {
-            self.gate.accept(&record.results, vectors, Some(&record.summary));
+            let looked = match self.pending.take() {
+                Some(looked) => looked,
+                None => self.look(&record.results, vectors),
+            };
+            self.gate
+                .accept(&record.results, &looked, vectors, Some(&record.summary));
             record.new_results = self.merged.add(record.round, &record.results);
+            for kept in self.merged.kept().iter().rev().take(record.new_results).rev() {
+                self.readings.add(&kept.hit);
+            }
             self.summary.clone_from(&record.summary);
             record.unseen = unseen(self.gate.abundances());
         }
+        self.pending = None;
         if record.verdict.decision == Decision::Stop {
             self.stopped = Some(StopReason::of(record.verdict.reason));
         }

@@ -77,6 +77,13 @@ impl Api {
         make: impl Fn(&Client, Url) -> RequestBuilder,
     ) -> Result<A, SearchError> {
         let bytes = self.bytes(url, make).await?;
+        // A list would pass for an object whose keys are all optional.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(SearchError::BadAnswer {
+                url: shown(url),
+                reason: format!("no JSON object in `{}`", beginning(&bytes)),
+            });
+        }
         serde_json::from_slice(&bytes).map_err(|error| SearchError::BadAnswer {
             url: shown(url),
             reason: format!("{error} in `{}`", beginning(&bytes)),
