@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use cpu_time::ProcessTime;
 use satiety::research::{
-    Assessor, Bm25, GateSettings, Hit, Novelty, Research, ResearchSettings, RoundOutcome, Spent, Step,
+    Assessor, Bm25, GateSettings, Hit, Novelty, Reason, Research, ResearchSettings, RoundOutcome, Spent, Step,
 };
 use satiety::stats::{BootstrapMethod, BootstrapSettings, bootstrap_mean};
 use serde::Deserialize;
@@ -224,15 +224,16 @@ fn research(collection: &Collection, task: &str, results: u32, gate: GateSetting
             .filter_map(|(at, _)| collection.hits.get(*at).cloned())
             .collect();
         outcome.searches += 1;
-        if round(&mut research, query, planned, hits) {
-            outcome.accepted += 1;
+        let (accepted, kept) = round(&mut research, query, planned, hits);
+        outcome.accepted += usize::from(accepted);
+        if kept {
             outcome.found.extend(found.iter().map(|(at, _)| *at));
         }
     }
 }
 
-/// One round without its search; whether it was accepted.
-fn round(research: &mut Research, query: String, planned: bool, hits: Vec<Hit>) -> bool {
+/// One round without its search; whether it was accepted, and whether its pages are in the report.
+fn round(research: &mut Research, query: String, planned: bool, hits: Vec<Hit>) -> (bool, bool) {
     let (verdict, novelty, outcome, summary) = if hits.is_empty() {
         let outcome = RoundOutcome::Empty;
         (
@@ -248,9 +249,10 @@ fn round(research: &mut Research, query: String, planned: bool, hits: Vec<Hit>) 
         (verdict, novelty, RoundOutcome::Found, summary)
     };
     let accepted = verdict.accepted;
+    let salvaged = verdict.reason == Reason::Saturated && research.settings().gate.assessor != Assessor::Seed;
     let record = research.record(query, planned, outcome, hits, verdict, novelty, summary);
     research.apply(record, None, true);
-    accepted
+    (accepted, accepted || salvaged)
 }
 
 /// The time of a round with 50 results besides searching: query, judging, deciding, merging, summary.

@@ -93,9 +93,9 @@ pub(crate) struct GateOptions {
     /// The chance that a round below the threshold passes
     #[arg(long, value_name = "CHANCE", default_value_t = 0.15)]
     pub(crate) epsilon: f64,
-    /// Where chance comes from
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
+    /// Where chance comes from; without it, the task's or the run's name
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// Stop after a round whose yield is below this, without paying for the next; 0 never does
     #[arg(long, value_name = "SHARE")]
     pub(crate) look_ahead: Option<f64>,

@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use owo_colors::OwoColorize;
 use satiety::bench::GatePolicy;
+use satiety::research::{GateSettings, ResearchSettings};
 use satiety::retrieval::{ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions};
 use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
+use satiety_engine::research::fetch::FetchSettings;
+use satiety_engine::research::{Prices, ResearchRequest, Researched};
 use satiety_engine::retrieval::{CompareRequest, Compared, ImportCorpusRequest, KnownFiles, Rankings};
 use serde::Serialize;
 
@@ -63,6 +66,42 @@ const RANKINGS: [(&str, &str); 3] = [
     ),
 ];
 
+/// The documents of the demo.
+const DOCUMENTS: [(&str, &str); 8] = [
+    (
+        "01-how-they-work.md",
+        include_str!("../../../../examples/research/heat-pumps/01-how-they-work.md"),
+    ),
+    (
+        "02-cold-climates.md",
+        include_str!("../../../../examples/research/heat-pumps/02-cold-climates.md"),
+    ),
+    (
+        "03-running-costs.md",
+        include_str!("../../../../examples/research/heat-pumps/03-running-costs.md"),
+    ),
+    (
+        "04-ground-source.md",
+        include_str!("../../../../examples/research/heat-pumps/04-ground-source.md"),
+    ),
+    (
+        "05-radiators.html",
+        include_str!("../../../../examples/research/heat-pumps/05-radiators.html"),
+    ),
+    (
+        "06-field-trial.txt",
+        include_str!("../../../../examples/research/heat-pumps/06-field-trial.txt"),
+    ),
+    (
+        "07-noise-and-place.md",
+        include_str!("../../../../examples/research/heat-pumps/07-noise-and-place.md"),
+    ),
+    (
+        "08-refrigerants.md",
+        include_str!("../../../../examples/research/heat-pumps/08-refrigerants.md"),
+    ),
+];
+
 pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::environment(format!("cannot make a temporary folder: {error}"), None))?;
@@ -73,7 +112,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     own.embedder = "builtin".into();
     let played = block_on(async {
         let engine = Engine::new(own);
-        let played = play(&engine, folder.path()).await;
+        let played = play(&engine, settings, folder.path()).await;
         engine.close().await;
         played
     })?;
@@ -81,7 +120,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
+async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Played, Failure> {
     let started = Instant::now();
     let mut conversations = Vec::new();
     for (name, text) in CONVERSATIONS {
@@ -109,8 +148,10 @@ async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
     };
     engine.import_corpus(import).await?;
     let bench = benchmark(engine, folder).await?;
+    let research = research(engine, settings, folder).await?;
     let store = engine.db_status(true).await?;
     Ok(Played {
+        research,
         bench,
         conversations,
         retrieval,
@@ -174,8 +215,42 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
     Ok(ran)
 }
 
+/// Searches a folder until it stops being new.
+async fn research(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Researched, Failure> {
+    let documents = folder.join("heat-pumps");
+    fs_err::create_dir_all(&documents)?;
+    for (name, text) in DOCUMENTS {
+        fs_err::write(documents.join(name), text)?;
+    }
+    let request = ResearchRequest {
+        task: "how do heat pumps cope with cold climates".into(),
+        planned: Vec::new(),
+        source: format!("local:{}", documents.display()),
+        settings: ResearchSettings {
+            gate: GateSettings {
+                epsilon: 0.0,
+                ..GateSettings::default()
+            },
+            // Few, so that there is something left for a second search.
+            results_per_search: 3,
+            ..ResearchSettings::default()
+        },
+        use_model: false,
+        prices: Prices::default(),
+        record: None,
+        remember: None,
+        resume: None,
+        reach: super::research::reach(settings),
+        fetch: FetchSettings::default(),
+    };
+    let mut researched = engine.research(request, &Stop::default(), |_| {}).await?;
+    researched.report.source = "eight documents about heat pumps".into();
+    Ok(researched)
+}
+
 #[derive(Serialize)]
 struct Played {
+    research: Researched,
     bench: BenchRan,
     conversations: Vec<Scored>,
     retrieval: Compared,
@@ -226,6 +301,11 @@ impl Render for Played {
             "{}\nIs the agent still as good as the run that was accepted?\n\n{}",
             "Bench".bold().underline(),
             self.bench.human()
+        ));
+        parts.push(format!(
+            "{}\nIs another search still worth it?\n\n{}",
+            "Research".bold().underline(),
+            self.research.human()
         ));
         let model = self
             .conversations

@@ -19,6 +19,7 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
     let request = GateRequest {
         settings: gate_settings(&arguments.gate)?,
         task: arguments.task.clone(),
+        seed_by_run: arguments.gate.seed.is_none(),
     };
     if request.settings.assessor.wants_vectors() {
         return Err(Failure::bad_input(

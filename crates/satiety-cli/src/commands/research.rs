@@ -15,7 +15,7 @@ use satiety_engine::Engine;
 use satiety_engine::bench::target::Environment;
 use satiety_engine::research::fetch::FetchSettings;
 use satiety_engine::research::sources::{ApiSettings, SourceSettings};
-use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched};
+use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched, seed_of};
 
 use super::bench::stop_on_interrupt;
 use crate::args::{GateOptions, NoveltyBy, ResearchArgs};
@@ -34,12 +34,15 @@ pub(super) async fn run(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
+    let task = arguments.task.join(" ");
+    let mut gate = gate_settings(&arguments.gate)?;
+    gate.seed = arguments.gate.seed.unwrap_or_else(|| seed_of(&task));
     let request = ResearchRequest {
-        task: arguments.task.join(" "),
+        task,
         planned: arguments.query,
         source: settings.research_source.clone(),
         settings: ResearchSettings {
-            gate: gate_settings(&arguments.gate)?,
+            gate,
             results_per_search: arguments.results,
             enrich_pages: arguments.read_pages,
             budget: Budget {
@@ -119,7 +122,7 @@ pub(super) fn gate_settings(options: &GateOptions) -> Result<GateSettings, Failu
         max_rounds: options.max_rounds,
         threshold: threshold(&options.threshold)?,
         epsilon: options.epsilon,
-        seed: options.seed,
+        seed: options.seed.unwrap_or_default(),
         look_ahead,
         ..standard
     })

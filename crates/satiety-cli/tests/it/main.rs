@@ -13,6 +13,7 @@ mod bench_nasty;
 mod dialogue;
 mod documents;
 mod frame;
+mod research;
 mod retrieval;
 mod retrieval_corpus;
 mod retrieval_peer;

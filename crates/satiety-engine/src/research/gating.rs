@@ -15,6 +15,8 @@ pub struct GateRequest {
     pub settings: GateSettings,
     /// The task, for rounds that do not name one.
     pub task: String,
+    /// Give each run a chance of its own, made of its name, in place of the settings' seed.
+    pub seed_by_run: bool,
 }
 
 /// One recorded round: a line of JSON.
@@ -137,8 +139,12 @@ impl Engine {
             if !runs.contains_key(&key) {
                 begun += 1;
                 let task = line.task.as_deref().unwrap_or(&request.task);
+                let mut settings = request.settings;
+                if request.seed_by_run {
+                    settings.seed = super::seed_of(&key);
+                }
                 let following = Following {
-                    gate: Gate::new(request.settings, task)?,
+                    gate: Gate::new(settings, task)?,
                     stopped: false,
                 };
                 runs.insert(key.clone(), following);
@@ -196,6 +202,7 @@ mod tests {
         let request = GateRequest {
             settings,
             task: String::new(),
+            seed_by_run: false,
         };
         let mut seen = Vec::new();
         let lines = text.lines().map(|line| Ok(line.to_owned()));
@@ -265,6 +272,7 @@ mod tests {
         let request = GateRequest {
             settings: literal(),
             task: String::new(),
+            seed_by_run: false,
         };
         for (text, part) in [
             ("{\"results\": []}\nnot json", "rounds.jsonl:2: "),

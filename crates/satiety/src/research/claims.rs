@@ -2,6 +2,8 @@
 //! (same words), L2 (same meaning, where vectors are given). Identical results have nothing new; unrelated text stays
 //! new for ever, since a claim is only matched by a claim and never by a pile of words.
 
+use std::sync::Arc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -28,27 +30,50 @@ pub struct Claim {
     normal: String,
 }
 
-/// The claims of results: the sentences of their snippets, or the title where there is no snippet. The same words twice
-/// are one claim.
-pub fn claims_of(results: &[Hit]) -> Vec<Claim> {
-    let mut seen = FxHashSet::default();
-    let mut claims = Vec::new();
-    for (hit, result) in results.iter().enumerate() {
-        let source = if result.snippet.trim().is_empty() {
-            &result.title
-        } else {
-            &result.snippet
-        };
-        for sentence in sentences(source) {
+/// The sentences of a text with their normal forms.
+pub(super) type Sentences = Arc<[(String, String)]>;
+
+/// Where a result says what it says: its snippet, or the title where there is no snippet.
+pub(super) fn source_of(hit: &Hit) -> &str {
+    if hit.snippet.trim().is_empty() {
+        &hit.title
+    } else {
+        &hit.snippet
+    }
+}
+
+/// The sentences of a text that say something.
+pub(super) fn sentences_of(source: &str) -> Sentences {
+    sentences(source)
+        .into_iter()
+        .filter_map(|sentence| {
             let normal = normalize(sentence.text);
             let enough = sentence.kind == SentenceKind::Code
                 || normal.split(' ').nth(FEWEST_WORDS - 1).is_some()
                 || !normal.is_ascii();
-            if enough && seen.insert(normal.clone()) {
+            enough.then(|| (sentence.text.to_owned(), normal))
+        })
+        .collect()
+}
+
+/// The claims of results: the sentences of their snippets, or the title where there is no snippet. The same words twice
+/// are one claim.
+pub fn claims_of(results: &[Hit]) -> Vec<Claim> {
+    let read: Vec<Sentences> = results.iter().map(|hit| sentences_of(source_of(hit))).collect();
+    claims_in(&read)
+}
+
+/// The claims of results whose sentences were read.
+pub(super) fn claims_in(read: &[Sentences]) -> Vec<Claim> {
+    let mut seen = FxHashSet::default();
+    let mut claims = Vec::new();
+    for (hit, sentences) in read.iter().enumerate() {
+        for (text, normal) in sentences.iter() {
+            if seen.insert(normal.as_str()) {
                 claims.push(Claim {
                     hit,
-                    text: sentence.text.to_owned(),
-                    normal,
+                    text: text.clone(),
+                    normal: normal.clone(),
                 });
             }
         }

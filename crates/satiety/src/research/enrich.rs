@@ -61,6 +61,7 @@ mod tests {
             round,
             rank: 0,
             also_at: Vec::new(),
+            salvaged: false,
         }
     }
 

@@ -2,10 +2,13 @@
 //! that search by themselves and only want the answer.
 
 use rand_chacha::rand_core::Rng;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::assess::{ModelScore, Novelty, score};
-use super::claims::{Claim, Judged, Ledger, Standing, claims_of};
+use super::claims::{
+    Claim, Judged, Ledger, Sentences, Standing, claims_in, claims_of, sentences_of, source_of,
+};
 use super::compress;
 use super::coverage::{Task, relevance};
 use super::hit::Hit;
@@ -209,6 +212,8 @@ pub struct Gate {
     best: f64,
     /// What a stop left out; a loop that goes on all the same has evidently kept it.
     left_out: Option<Vec<Hit>>,
+    /// Accepted texts, cut into sentences: searches bring the same results again and again.
+    read: FxHashMap<String, Sentences>,
 }
 
 impl Gate {
@@ -231,6 +236,7 @@ impl Gate {
             results: 0,
             best: 0.0,
             left_out: None,
+            read: FxHashMap::default(),
         })
     }
 
@@ -266,7 +272,18 @@ impl Gate {
 
     /// How new results are, with what was found on the way.
     pub(super) fn look(&self, input: &RoundInput<'_>) -> Looked {
-        let claims = claims_of(input.results);
+        let read: Vec<Sentences> = input
+            .results
+            .iter()
+            .map(source_of)
+            .map(|source| {
+                self.read
+                    .get(source)
+                    .cloned()
+                    .unwrap_or_else(|| sentences_of(source))
+            })
+            .collect();
+        let claims = claims_in(&read);
         let judged = self.ledger.judge(&claims, input.vectors);
         let has: Vec<Vec<bool>> = input.results.iter().map(|hit| self.task.terms_in(hit)).collect();
         let summary = input.summary.unwrap_or(&self.summary);
@@ -276,6 +293,7 @@ impl Gate {
             novelty = novelty.with_model(score);
         }
         Looked {
+            read,
             claims,
             judged,
             has,
@@ -343,6 +361,11 @@ impl Gate {
         own: Option<&str>,
     ) {
         self.ledger.accept(&looked.claims, &looked.judged, vectors);
+        for (hit, sentences) in results.iter().zip(&looked.read) {
+            self.read
+                .entry(source_of(hit).to_owned())
+                .or_insert_with(|| Sentences::clone(sentences));
+        }
         for has in &looked.has {
             for (seen, has) in self.seen.iter_mut().zip(has) {
                 *seen += usize::from(*has);
@@ -393,6 +416,7 @@ impl Gate {
 /// Results that were looked at.
 #[derive(Debug, Clone)]
 pub(super) struct Looked {
+    read: Vec<Sentences>,
     pub(super) claims: Vec<Claim>,
     judged: Judged,
     /// By result: which terms of the task it has.

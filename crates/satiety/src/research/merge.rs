@@ -26,6 +26,9 @@ pub struct Kept {
     /// Other addresses under which the same words came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_at: Vec<String>,
+    /// It came with the last round, which was not new enough as a whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub salvaged: bool,
 }
 
 /// Results of accepted rounds, each page once.
@@ -56,6 +59,15 @@ impl Merged {
 
     /// Adds the results of a round; gives how many were not there before.
     pub fn add(&mut self, round: u32, results: &[Hit]) -> usize {
+        self.add_as(round, results, false)
+    }
+
+    /// Adds what is new of a round that ended the search: it was paid for.
+    pub fn salvage(&mut self, round: u32, results: &[Hit]) -> usize {
+        self.add_as(round, results, true)
+    }
+
+    fn add_as(&mut self, round: u32, results: &[Hit], salvaged: bool) -> usize {
         let mut new = 0;
         for (rank, hit) in results.iter().enumerate() {
             if hit.is_blank() {
@@ -92,6 +104,7 @@ impl Merged {
                 round,
                 rank,
                 also_at: Vec::new(),
+                salvaged,
             });
             new += 1;
         }

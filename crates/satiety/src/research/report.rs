@@ -105,6 +105,9 @@ pub struct Source {
     pub also_at: Vec<String>,
     /// Whether a sentence of it is cited.
     pub cited: bool,
+    /// It came with the round that ended the search.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub salvaged: bool,
 }
 
 /// What became of a page that was considered for reading.
@@ -188,6 +191,7 @@ impl Report {
                 round: kept.round,
                 also_at: kept.also_at.clone(),
                 cited: false,
+                salvaged: kept.salvaged,
             })
             .collect();
         let texts = texts(research, &pages);

@@ -291,6 +291,11 @@ impl Research {
             }
             self.summary.clone_from(&record.summary);
             record.unseen = unseen(self.gate.abundances());
+        } else if record.verdict.reason == Reason::Saturated
+            && self.settings.gate.assessor != super::Assessor::Seed
+        {
+            // Neither state nor summary changes, and nothing is asked of a model; but the pages were paid for.
+            record.new_results = self.merged.salvage(record.round, &record.results);
         }
         self.pending = None;
         if record.verdict.decision == Decision::Stop {
@@ -400,6 +405,7 @@ mod tests {
             "two accepted rounds cost three searches"
         );
         assert_eq!(research.kept().len(), 2);
+        assert!(research.kept().iter().all(|kept| !kept.salvaged));
         let [_, second, third] = research.records() else {
             panic!()
         };
@@ -409,6 +415,44 @@ mod tests {
         assert_eq!(
             queries.len(),
             queries.iter().collect::<std::collections::BTreeSet<_>>().len()
+        );
+    }
+
+    #[test]
+    fn new_pages_of_the_round_that_ended_it_are_not_thrown_away() {
+        let last = |round: u32| {
+            if round < 3 {
+                return hits(round);
+            }
+            // Four known results and a new one: less than a quarter is new.
+            let mut results: Vec<Hit> = [1, 1, 2, 2].into_iter().flat_map(hits).collect();
+            results.push(Hit::new("New", "https://example.org/new", "Spars crack early."));
+            results
+        };
+        let mut research = research();
+        assert_eq!(
+            play(&mut research, |round| Ok(last(round))),
+            StopReason::Saturated
+        );
+        let salvaged: Vec<&str> = research
+            .kept()
+            .iter()
+            .filter(|kept| kept.salvaged)
+            .map(|kept| kept.hit.title.as_str())
+            .collect();
+        assert_eq!(salvaged, ["New"]);
+        assert!(
+            !research.summary().contains("Spars"),
+            "the summary stays as it was"
+        );
+        let mut literal = settings();
+        literal.gate.assessor = crate::research::Assessor::Seed;
+        let mut research =
+            Research::new("heated wings of aircraft bend under load", Vec::new(), literal).unwrap();
+        play(&mut research, |round| Ok(last(round.min(3))));
+        assert!(
+            research.kept().iter().all(|kept| !kept.salvaged),
+            "to the letter, a rejected round is gone"
         );
     }
 

@@ -12,6 +12,9 @@ const LARGEST_PDF_PAGE: usize = 16 << 20;
 const MOST_PDF_PAGES: usize = 500;
 /// Elements of an HTML page that are looked at.
 const MOST_ELEMENTS: usize = 100_000;
+/// Elements inside elements. Parsers go down by calling themselves, and a page of a hundred thousand open tags would take
+/// the stack with it.
+const DEEPEST: usize = 400;
 /// Where a page says its own character set.
 const SNIFFED: usize = 2048;
 
@@ -69,9 +72,52 @@ fn own_charset(bytes: &[u8]) -> Option<&'static Encoding> {
 /// The main content of an HTML page as Markdown; the whole text where no main content can be made out. Scripts, styles,
 /// forms and what is hidden are left out.
 pub fn page_of_html(html: &str, address: Option<&str>) -> PageText {
+    if depth(html) > DEEPEST {
+        return PageText {
+            title: String::new(),
+            markdown: tidy(&without_markup(html)),
+        };
+    }
     let parsed = catch_unwind(AssertUnwindSafe(|| main_content(html, address)));
     // A page that brings the parser down has no content that could be trusted.
     parsed.unwrap_or_default()
+}
+
+/// How deep elements may be nested at most: tags that open less those that close. Elements that end by themselves are
+/// not counted.
+fn depth(html: &str) -> usize {
+    const END_BY_THEMSELVES: &[&str] = &[
+        "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta",
+        "option", "p", "source", "td", "th", "tr", "track", "wbr",
+    ];
+    let (mut now, mut most) = (0_usize, 0);
+    for piece in html.split('<').skip(1) {
+        if let Some(rest) = piece.strip_prefix('/') {
+            now = now.saturating_sub(usize::from(rest.starts_with(|c: char| c.is_ascii_alphabetic())));
+            continue;
+        }
+        let name: String = piece
+            .chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
+        if !name.is_empty() && !END_BY_THEMSELVES.contains(&name.as_str()) {
+            now += 1;
+            most = most.max(now);
+        }
+    }
+    most
+}
+
+/// What stands between tags.
+fn without_markup(html: &str) -> String {
+    let mut text = String::new();
+    for piece in html.split('<') {
+        let after = piece.split_once('>').map_or("", |(_, after)| after);
+        text.push_str(after);
+        text.push(' ');
+    }
+    text
 }
 
 fn main_content(html: &str, address: Option<&str>) -> PageText {
@@ -205,6 +251,12 @@ mod tests {
     #[test]
     fn hostile_pages_bring_nothing_down() {
         let deep = "<div>".repeat(20_000);
+        assert_eq!(depth("<div><p>a<p>b<br><b>c</b></div><i>"), 2);
+        assert!(depth(&"<b>x</b>".repeat(5000)) < 5);
+        assert_eq!(
+            page_of_html(&format!("{deep}words <b>here</b>"), None).markdown,
+            "words  here"
+        );
         for html in [
             String::new(),
             "<".into(),
