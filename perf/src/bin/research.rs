@@ -57,12 +57,27 @@ struct Collection {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let collections = collections(&arguments.data)?;
-    for collection in &collections {
-        for results in &arguments.results {
-            compare(collection, *results, arguments.missed)?;
+    for results in &arguments.results {
+        let mut all: BTreeMap<&str, Figures> = BTreeMap::new();
+        for collection in &collections {
+            compare(collection, *results, arguments.missed, &mut all)?;
+        }
+        println!("\nall questions together, {results} results a search");
+        for (name, _) in rules().into_iter().skip(1) {
+            if let Some(figures) = all.get(name) {
+                let (shares, saved) = (interval(&figures.shares)?, interval(&figures.saved)?);
+                println!("  {name:<32} finds {shares:<26} saves {saved}");
+            }
         }
     }
     overhead(&collections)
+}
+
+/// By question: the share of what the cap finds, and the share of searches saved.
+#[derive(Default)]
+struct Figures {
+    shares: Vec<f64>,
+    saved: Vec<f64>,
 }
 
 /// One question under one rule.
@@ -109,7 +124,12 @@ fn rules() -> Vec<(&'static str, GateSettings)> {
     ]
 }
 
-fn compare(collection: &Collection, results: u32, missed: bool) -> Result<()> {
+fn compare(
+    collection: &Collection,
+    results: u32,
+    missed: bool,
+    all: &mut BTreeMap<&'static str, Figures>,
+) -> Result<()> {
     println!(
         "\n{}: {} documents, {} questions, {results} results a search",
         collection.name,
@@ -140,7 +160,10 @@ fn compare(collection: &Collection, results: u32, missed: bool) -> Result<()> {
             print_rule(name, collection, &cap, &cap)?;
             continue;
         }
-        print_rule(name, collection, &outcomes, &cap)?;
+        let figures = print_rule(name, collection, &outcomes, &cap)?;
+        let together = all.entry(name).or_default();
+        together.shares.extend(figures.shares);
+        together.saved.extend(figures.saved);
         if missed && name == "the gate" {
             for ((task, relevant), (outcome, cap)) in
                 collection.questions.iter().zip(outcomes.iter().zip(&cap))
@@ -159,7 +182,7 @@ fn compare(collection: &Collection, results: u32, missed: bool) -> Result<()> {
     Ok(())
 }
 
-fn print_rule(name: &str, collection: &Collection, outcomes: &[Outcome], cap: &[Outcome]) -> Result<()> {
+fn print_rule(name: &str, collection: &Collection, outcomes: &[Outcome], cap: &[Outcome]) -> Result<Figures> {
     let mut shares = Vec::new();
     let mut saved = Vec::new();
     let (mut searches, mut kept, mut recall) = (0.0, 0.0, 0.0);
@@ -184,7 +207,7 @@ fn print_rule(name: &str, collection: &Collection, outcomes: &[Outcome], cap: &[
         interval(&shares)?,
         interval(&saved)?
     );
-    Ok(())
+    Ok(Figures { shares, saved })
 }
 
 fn interval(values: &[f64]) -> Result<String> {
