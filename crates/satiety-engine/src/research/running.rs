@@ -97,7 +97,8 @@ impl Engine {
         mut tell: impl FnMut(&ResearchProgress<'_>),
     ) -> Result<Researched, EngineError> {
         let store = self.store().await?;
-        let (run_id, request, rounds) = self.begin(request, store).await?;
+        let (old, request, rounds) = find(request, store).await?;
+        let research = Research::new(&request.task, request.planned.clone(), request.settings.clone())?;
         let source = sources::open(&request.source, &request.reach)?;
         let source: Box<dyn Source> = match &request.record {
             Some(path) => Box::new(Recorder::new(source, path)),
@@ -110,11 +111,16 @@ impl Engine {
         if chat.is_none() && request.settings.gate.assessor == satiety::research::Assessor::Model {
             return Err(EngineError::ResearchNeedsModel);
         }
+        // Nothing is stored of a request that cannot begin.
+        let run_id = match old {
+            Some(id) => id,
+            None => begin(&request, store).await?,
+        };
         let mut run = Run {
             engine: self,
             store,
             id: run_id,
-            research: Research::new(&request.task, request.planned.clone(), request.settings.clone())?,
+            research,
             asker: Asker::new(chat.as_deref(), request.prices),
             source: source.as_ref(),
             remember: request.remember,
@@ -143,62 +149,64 @@ impl Engine {
         source.close().await;
         Ok(Researched { report, interrupted })
     }
+}
 
-    /// A new run, or an old one with its rounds.
-    async fn begin(
-        &self,
-        request: ResearchRequest,
-        store: &Store,
-    ) -> Result<(String, ResearchRequest, Vec<RoundRecord>), EngineError> {
-        let Some(wanted) = &request.resume else {
-            let id = satiety::ids::prefixed("research", uuid::Uuid::now_v7());
-            let kept = Kept {
-                task: request.task.clone(),
-                planned: request.planned.clone(),
-                source: request.source.clone(),
-                settings: request.settings.clone(),
-                use_model: request.use_model,
-                prices: request.prices,
-            };
-            // Nothing is stored of a request that cannot begin.
-            Research::new(&request.task, Vec::new(), request.settings.clone())?;
-            let run = ResearchRunRow {
-                run_id: id.clone(),
-                task: request.task.clone(),
-                source: request.source.clone(),
-                started_at: now_micros(),
-                completed_at: None,
-                settings: serde_json::to_value(kept)?,
-                stop_reason: None,
-                report: None,
-            };
-            store.begin_research(&run).await?;
-            return Ok((id, request, Vec::new()));
-        };
-        let found = match wanted.as_str() {
-            "last" => store.unfinished_research().await?,
-            id => store.research_run(id).await?,
-        };
-        let run = found.ok_or_else(|| EngineError::NoResearch { run: wanted.clone() })?;
-        if run.completed_at.is_some() {
-            return Err(EngineError::ResearchEnded { run: run.run_id });
-        }
-        let kept: Kept = serde_json::from_value(run.settings)?;
-        let mut rounds = Vec::new();
-        for row in store.research_rounds(&run.run_id).await? {
-            rounds.push(serde_json::from_str(&row.body)?);
-        }
-        let request = ResearchRequest {
-            task: kept.task,
-            planned: kept.planned,
-            source: kept.source,
-            settings: kept.settings,
-            use_model: kept.use_model,
-            prices: kept.prices,
-            ..request
-        };
-        Ok((run.run_id, request, rounds))
+/// The request, or that of an old run with its id and rounds.
+async fn find(
+    request: ResearchRequest,
+    store: &Store,
+) -> Result<(Option<String>, ResearchRequest, Vec<RoundRecord>), EngineError> {
+    let Some(wanted) = &request.resume else {
+        return Ok((None, request, Vec::new()));
+    };
+    let found = match wanted.as_str() {
+        "last" => store.unfinished_research().await?,
+        id => store.research_run(id).await?,
+    };
+    let run = found.ok_or_else(|| EngineError::NoResearch { run: wanted.clone() })?;
+    if run.completed_at.is_some() {
+        return Err(EngineError::ResearchEnded { run: run.run_id });
     }
+    let kept: Kept = serde_json::from_value(run.settings)?;
+    let mut rounds = Vec::new();
+    for row in store.research_rounds(&run.run_id).await? {
+        rounds.push(serde_json::from_str(&row.body)?);
+    }
+    let request = ResearchRequest {
+        task: kept.task,
+        planned: kept.planned,
+        source: kept.source,
+        settings: kept.settings,
+        use_model: kept.use_model,
+        prices: kept.prices,
+        ..request
+    };
+    Ok((Some(run.run_id), request, rounds))
+}
+
+/// Stores a new run.
+async fn begin(request: &ResearchRequest, store: &Store) -> Result<String, EngineError> {
+    let id = satiety::ids::prefixed("research", uuid::Uuid::now_v7());
+    let kept = Kept {
+        task: request.task.clone(),
+        planned: request.planned.clone(),
+        source: request.source.clone(),
+        settings: request.settings.clone(),
+        use_model: request.use_model,
+        prices: request.prices,
+    };
+    let run = ResearchRunRow {
+        run_id: id.clone(),
+        task: request.task.clone(),
+        source: request.source.clone(),
+        started_at: now_micros(),
+        completed_at: None,
+        settings: serde_json::to_value(kept)?,
+        stop_reason: None,
+        report: None,
+    };
+    store.begin_research(&run).await?;
+    Ok(id)
 }
 
 /// A research under way.

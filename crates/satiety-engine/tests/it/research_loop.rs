@@ -475,4 +475,13 @@ async fn what_cannot_begin_is_refused_before_anything_is_stored() {
             .0
             .contains("is no source")
     );
+    let resume = ResearchRequest {
+        resume: Some("last".into()),
+        ..request(TASK, "x")
+    };
+    let (text, _) = error(resume).await;
+    assert!(
+        text.contains("no unfinished research"),
+        "something was stored: {text}"
+    );
 }
