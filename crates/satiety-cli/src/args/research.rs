@@ -21,6 +21,7 @@ With a chat model (`models.chat`) it writes queries and the summary; without one
 of the sources, word for word.
 
 Exits with 3 when nothing was found, 4 when every search failed.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that can be typed")]
 pub(crate) struct ResearchArgs {
     /// What to find out
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]

@@ -1,5 +1,6 @@
 //! `satiety gate`: the decision alone, for loops in any language.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 
 use owo_colors::OwoColorize as _;
@@ -67,17 +68,18 @@ fn text(summary: &GateSummary) -> String {
         summary.rounds, summary.runs, summary.searches, summary.accepted
     );
     if summary.after_stop > 0 {
-        text.push_str(&format!("; {} rounds came after that", summary.after_stop));
+        let _ = write!(text, "; {} rounds came after that", summary.after_stop);
     }
     for pair in &summary.agreement {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "\n{} and {} agree on {} of {} rounds (mean difference {:.2})",
             pair.a.name(),
             pair.b.name(),
             pair.same_side,
             pair.rounds,
             pair.mean_difference
-        ));
+        );
     }
     text
 }

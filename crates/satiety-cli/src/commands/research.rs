@@ -196,7 +196,7 @@ impl View {
         let Some(bar) = &self.0 else { return };
         match seen {
             ResearchProgress::Searching { round, query } => {
-                bar.set_message(format!("search {round}: {query}"))
+                bar.set_message(format!("search {round}: {query}"));
             }
             ResearchProgress::Reading { url } => bar.set_message(format!("reading {url}")),
             ResearchProgress::Decided(record) => bar.println(line(record)),

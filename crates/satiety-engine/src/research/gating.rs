@@ -238,17 +238,16 @@ mod tests {
             .iter()
             .map(|gated| (gated.verdict.round, gated.verdict.score, gated.verdict.decision))
             .collect();
-        use Decision::{Continue, Stop};
         assert_eq!(
             shown,
             [
-                (1, Some(10), Continue),
-                (1, Some(0), Continue),
-                (2, Some(0), Continue),
-                (3, Some(0), Stop),
-                (4, Some(10), Continue),
-                (2, None, Continue),
-                (3, None, Continue),
+                (1, Some(10), Decision::Continue),
+                (1, Some(0), Decision::Continue),
+                (2, Some(0), Decision::Continue),
+                (3, Some(0), Decision::Stop),
+                (4, Some(10), Decision::Continue),
+                (2, None, Decision::Continue),
+                (3, None, Decision::Continue),
             ]
         );
         assert!(seen[4].after_stop);

@@ -239,9 +239,10 @@ impl Run<'_> {
             tokens: record.tokens,
             money: record.money,
         };
-        let vectors = match record.verdict.accepted {
-            true => self.vectors(&record.results).await?,
-            false => None,
+        let vectors = if record.verdict.accepted {
+            self.vectors(&record.results).await?
+        } else {
+            None
         };
         self.research.apply(record, vectors.as_deref(), false);
         Ok(())

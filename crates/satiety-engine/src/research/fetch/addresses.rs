@@ -35,18 +35,22 @@ pub fn is_local_name(name: &str) -> bool {
 
 fn not_public_v4(address: Ipv4Addr) -> Option<&'static str> {
     let [a, b, c, _] = address.octets();
+    if address == Ipv4Addr::BROADCAST {
+        return Some("broadcast");
+    }
     Some(match (a, b, c) {
         (0, ..) => "unspecified",
         (10, ..) | (172, 16..=31, _) | (192, 168, _) => "private",
         (127, ..) => "loopback",
         (100, 64..=127, _) => "shared by carriers",
         (169, 254, _) => "link-local",
-        (192, 0, 0) | (192, 0, 2) | (198, 51, 100) | (203, 0, 113) | (198, 18..=19, _) | (192, 88, 99) => {
-            "reserved"
-        }
         (224..=239, ..) => "multicast",
-        (255, 255, 255) if address == Ipv4Addr::BROADCAST => "broadcast",
-        (240..=255, ..) => "reserved",
+        (192, 0, 0 | 2)
+        | (192, 88, 99)
+        | (198, 18..=19, _)
+        | (198, 51, 100)
+        | (203, 0, 113)
+        | (240.., ..) => "reserved",
         _ => return None,
     })
 }
@@ -60,14 +64,12 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
     Some(match segments {
         [0, 0, 0, 0, 0, 0, 0, 0] => "unspecified",
         [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
-        [0xfc00..=0xfdff, ..] => "private",
+        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => "private",
         [0xfe80..=0xfebf, ..] => "link-local",
-        [0xfec0..=0xfeff, ..] => "private",
         [0xff00..=0xffff, ..] => "multicast",
-        [0x2001, 0x0db8, ..] | [0x3fff, ..] | [0x0100, 0, 0, 0, ..] | [0x5f00, ..] => "reserved",
-        // Teredo, ORCHID and benchmarking: tunnels and experiments.
-        [0x2001, 0x0000..=0x01ff, ..] => "reserved",
-        [0x2000..=0x3fff, ..] => return None,
+        // Documentation; Teredo, ORCHID and benchmarking, which are tunnels and experiments; then what was given out.
+        [0x2001, 0x0db8 | 0x0000..=0x01ff, ..] | [0x3fff, ..] => "reserved",
+        [0x2000..=0x3ffe, ..] => return None,
         _ => "reserved",
     })
 }
@@ -80,10 +82,11 @@ fn inner_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
         Ipv4Addr::new(a, b, c, d)
     };
     match address.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => Some(from(high, low)),
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(from(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(from(high, low)),
         [0x64, 0xff9b, 1, ..] => Some(Ipv4Addr::LOCALHOST),
-        [0x2002, high, low, ..] => Some(from(high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(from(high, low)),
         _ => None,
     }

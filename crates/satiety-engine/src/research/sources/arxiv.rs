@@ -53,7 +53,7 @@ impl Arxiv {
             .append_pair("start", "0")
             .append_pair("max_results", &count.clamp(1, 100).to_string())
             .append_pair("sortBy", "relevance");
-        let answer = self.api.bytes(&url, |client, url| client.get(url)).await;
+        let answer = self.api.bytes(&url, reqwest::Client::get).await;
         *last = Some(Instant::now());
         let bytes = answer?;
         let text = String::from_utf8_lossy(&bytes);
@@ -150,15 +150,12 @@ pub(super) fn unescaped(text: &str) -> String {
             };
             Some((character, end))
         });
-        match found {
-            Some((character, end)) => {
-                plain.push(character);
-                rest = &tail[end + 1..];
-            }
-            None => {
-                plain.push('&');
-                rest = &tail[1..];
-            }
+        if let Some((character, end)) = found {
+            plain.push(character);
+            rest = &tail[end + 1..];
+        } else {
+            plain.push('&');
+            rest = &tail[1..];
         }
     }
     plain.push_str(rest);

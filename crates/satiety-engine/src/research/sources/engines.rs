@@ -1,4 +1,4 @@
-//! SearXNG, Brave, Tavily and Wikipedia, each to its documented interface.
+//! `SearXNG`, Brave, Tavily and Wikipedia, each to its documented interface.
 
 use reqwest::Url;
 use satiety::research::Hit;
@@ -81,7 +81,7 @@ impl Engine {
                 url.query_pairs_mut()
                     .append_pair("q", query)
                     .append_pair("format", "json");
-                let answer: Searxng = self.api.json(&url, |client, url| client.get(url)).await?;
+                let answer: Searxng = self.api.json(&url, reqwest::Client::get).await?;
                 if answer.results.is_empty() && !answer.unresponsive_engines.is_empty() {
                     // Nothing found because nobody searched is a failure and not an empty answer.
                     return Err(SearchError::BadAnswer {
@@ -134,7 +134,7 @@ impl Engine {
                     .append_pair("explaintext", "1")
                     .append_pair("exlimit", "20")
                     .append_pair("maxlag", "5");
-                let answer: Wikipedia = self.api.json(&url, |client, url| client.get(url)).await?;
+                let answer: Wikipedia = self.api.json(&url, reqwest::Client::get).await?;
                 if let Some(error) = answer.error {
                     return Err(SearchError::BadAnswer {
                         url: shown(&url),
@@ -316,12 +316,11 @@ fn without_tags(text: &str) -> String {
     while let Some(at) = rest.find('<') {
         let (before, tag) = rest.split_at(at);
         plain.push_str(before);
-        match tag.find('>') {
-            Some(end) => rest = &tag[end + 1..],
-            None => {
-                plain.push_str(tag);
-                rest = "";
-            }
+        if let Some(end) = tag.find('>') {
+            rest = &tag[end + 1..];
+        } else {
+            plain.push_str(tag);
+            rest = "";
         }
     }
     plain.push_str(rest);
