@@ -227,6 +227,43 @@ pub enum EngineError {
         /// Why not.
         reasons: Vec<String>,
     },
+    /// A source that cannot be searched as it is named.
+    #[error(transparent)]
+    Search(#[from] crate::research::sources::SearchError),
+    /// Settings of a research that cannot be right.
+    #[error("{0}")]
+    ResearchSettings(#[from] satiety::research::SettingsError),
+    /// A line of recorded rounds.
+    #[error("{name}:{line}: {reason}")]
+    GateLine {
+        /// The file as the user named it.
+        name: String,
+        /// Which line.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// No run to take up again.
+    #[error("there is no unfinished research `{run}`")]
+    NoResearch {
+        /// What was asked for.
+        run: String,
+    },
+    /// A run that has ended.
+    #[error("research {run} has ended already")]
+    ResearchEnded {
+        /// Which one.
+        run: String,
+    },
+    /// A model's judgment was asked for and there is no model.
+    #[error("the assessor `model` needs a chat model, and `models.chat` is not set")]
+    ResearchNeedsModel,
+    /// Something else about a research.
+    #[error("{message}")]
+    Research {
+        /// What is wrong.
+        message: String,
+    },
     /// A value that JSON cannot hold: a bug.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -306,7 +343,19 @@ impl EngineError {
             Self::Pairs { .. } => {
                 Some("a line is {\"a\": \"…\", \"b\": \"…\", \"same\": true}; nothing was written".into())
             }
-            Self::File { .. }
+            Self::Search(error) => error.hint(),
+            Self::GateLine { .. } => Some(
+                "a line is {\"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}; docs/research.md has every key"
+                    .into(),
+            ),
+            Self::NoResearch { .. } => Some("`--resume last` takes up the newest run that was interrupted".into()),
+            Self::ResearchEnded { .. } => Some("start a new one; searches of the last day cost nothing".into()),
+            Self::ResearchNeedsModel => {
+                Some("set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or use `--novelty claims`".into())
+            }
+            Self::ResearchSettings(_)
+            | Self::Research { .. }
+            | Self::File { .. }
             | Self::Figures(_)
             | Self::Corpus(_)
             | Self::Profile(_)
@@ -353,7 +402,13 @@ impl EngineError {
             | Self::NothingToCompare
             | Self::Target(OpenError::Description { .. })
             | Self::NoLabels { .. }
+            | Self::ResearchSettings(_)
+            | Self::GateLine { .. }
+            | Self::NoResearch { .. }
+            | Self::ResearchEnded { .. }
+            | Self::ResearchNeedsModel
             | Self::NeedsEmbedder { .. } => Fault::Request,
+            Self::Search(error) if error.is_bad_request() => Fault::Request,
             Self::Store(_)
             | Self::Model(_)
             | Self::Chat(_)
@@ -363,6 +418,8 @@ impl EngineError {
             | Self::Profile(_)
             | Self::Vectors(_)
             | Self::Target(_)
+            | Self::Search(_)
+            | Self::Research { .. }
             | Self::Json(_) => Fault::Environment,
         }
     }

@@ -14,6 +14,7 @@ pub mod harness;
 mod hooks;
 mod meaning;
 pub mod models;
+pub mod research;
 pub mod retrieval;
 pub mod sweep;
 pub mod watch;

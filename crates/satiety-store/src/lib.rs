@@ -13,6 +13,7 @@
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
 //! | [`mod@harness`] | the harness's chained log, versions and audits |
 //! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
+//! | [`research`] | research runs, their rounds, searches made lately |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -27,6 +28,7 @@ pub mod journal;
 mod migrate;
 mod pool;
 pub mod records;
+pub mod research;
 pub mod retention;
 mod status;
 mod tables;

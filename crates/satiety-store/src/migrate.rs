@@ -48,6 +48,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "eviction",
         sql: include_str!("migrations/0006_eviction.sql"),
     },
+    Migration {
+        version: 7,
+        name: "research",
+        sql: include_str!("migrations/0007_research.sql"),
+    },
 ];
 
 /// The version this program writes.

@@ -3,6 +3,7 @@
 mod bench;
 mod evict;
 mod harness;
+mod research;
 mod retrieval;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use bench::*;
 pub(crate) use evict::*;
 pub(crate) use harness::*;
+pub(crate) use research::*;
 pub(crate) use retrieval::*;
 
 const STYLES: Styles = Styles::styled()
@@ -29,6 +31,7 @@ const STYLES: Styles = Styles::styled()
   satiety demo                          everything that works so far, on bundled examples
   satiety score conversation.json       CONTINUE, SHIP, STOP or ESCALATE, and why
   satiety watch trace.jsonl             the same, while the conversation goes on
+  satiety research TASK --in FOLDER     search until it stops being new, with sources
   satiety db status                     what is in the store
   satiety doctor                        is everything there that the commands need?
   satiety config show                   every setting, and where its value comes from
@@ -107,6 +110,10 @@ pub(crate) enum Command {
     /// Which context to drop: propose, keep back, learn from it, simulate
     #[command(subcommand)]
     Evict(Box<Evict>),
+    /// Search in rounds until it stops being new, and say what was found, with the source of every sentence
+    Research(ResearchArgs),
+    /// Decide for a search loop of your own, round by round: continue or stop
+    Gate(GateArgs),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

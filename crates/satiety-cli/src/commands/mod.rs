@@ -7,9 +7,11 @@ mod db;
 mod demo;
 mod doctor;
 mod evict;
+mod gate;
 mod harness;
 mod models;
 mod reference;
+mod research;
 mod retrieval;
 mod score;
 mod sweep;
@@ -50,6 +52,10 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Evict(command) => with_engine(settings, async |engine| {
             evict::run(*command, engine, printer).await
         }),
+        Command::Research(arguments) => with_engine(settings, async |engine| {
+            research::run(arguments, engine, settings, printer).await
+        }),
+        Command::Gate(arguments) => gate::run(&arguments, printer),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await
         }),

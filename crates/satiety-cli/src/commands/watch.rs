@@ -78,7 +78,7 @@ impl Render for Line<'_> {
 
 impl Printer {
     /// One answer of several: a line, or a line of JSON.
-    fn line(&self, answer: &impl Render) -> Result<(), Failure> {
+    pub(super) fn line(&self, answer: &impl Render) -> Result<(), Failure> {
         match self.format() {
             Format::Json => {
                 let text = serde_json::to_string(answer)

@@ -130,6 +130,22 @@ pub(crate) const KEYS: &[Key] = &[
         about: "An address that the same is posted to; or `none`.",
     },
     Key {
+        name: "research.source",
+        takes: Takes::Text,
+        default: "local:.",
+        flag: Some("--in"),
+        about: "Where `satiety research` searches: a folder (`local:FOLDER`), `searxng:URL`, `brave`, `tavily`, \
+                `wikipedia`, `arxiv`, `mcp:FILE`, `command:PROGRAM` or `replay:FILE`.",
+    },
+    Key {
+        name: "research.base_url",
+        takes: Takes::Text,
+        default: "none",
+        flag: None,
+        about: "Another address for the engines that have a fixed one (brave, tavily, wikipedia, arxiv), such as a \
+                proxy of yours; or `none`.",
+    },
+    Key {
         name: "output.format",
         takes: Takes::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",

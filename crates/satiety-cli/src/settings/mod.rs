@@ -87,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) record: bool,
     pub(crate) alert: Alert,
     pub(crate) harness: HarnessSettings,
+    pub(crate) research_source: String,
+    pub(crate) research_base_url: Option<String>,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -207,6 +209,8 @@ fn understand(
                 limit: None,
             },
         },
+        research_source: text("research.source").into(),
+        research_base_url: unless_none("research.base_url"),
         format: match text("output.format") {
             "json" => Format::Json,
             "markdown" => Format::Markdown,
@@ -317,6 +321,12 @@ fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
         Command::Watch(arguments) => (Some(&arguments.judging), None),
         Command::Sweep(arguments) => (Some(&arguments.judging), None),
         Command::Calibrate(arguments) => (None, arguments.embedder.clone()),
+        Command::Research(arguments) => {
+            if let Some(source) = &arguments.source {
+                typed.push(("research.source", source.clone()));
+            }
+            (None, arguments.embedder.clone())
+        }
         _ => (None, None),
     };
     if let Some(profile) = judging.and_then(|judging| judging.profile.clone()) {

@@ -5,4 +5,7 @@ mod extraction;
 mod harness;
 mod judging;
 mod remote_targets;
+mod research_fetch;
+mod research_loop;
+mod research_sources;
 mod targets;

@@ -6,7 +6,8 @@ use satiety_store::bench::{BaselineRow, BenchResultRow, BenchRunRow, ResultKey};
 use satiety_store::conversations::{ConversationRow, RoundRow};
 use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow, EvalResultRow};
 use satiety_store::journal::{Event, Query};
-use satiety_store::{Kind, TABLES};
+use satiety_store::research::{ResearchRoundRow, ResearchRunRow};
+use satiety_store::{Kind, TABLES, now_micros};
 use serde_json::{Value, json};
 
 use crate::support::on_both_engines;
@@ -260,6 +261,65 @@ on_both_engines! {
         store.put_bench_response("k", "second").await.unwrap();
         assert_eq!(store.bench_response("k").await.unwrap().as_deref(), Some("first"));
         assert_eq!(store.bench_response("other").await.unwrap(), None);
+    }
+}
+
+pub(crate) fn research_run(id: &str) -> ResearchRunRow {
+    ResearchRunRow {
+        run_id: id.into(),
+        task: "how do heated wings bend \0".into(),
+        source: "local:docs".into(),
+        started_at: 5,
+        completed_at: None,
+        settings: json!({"epsilon": 0.15}),
+        stop_reason: None,
+        report: None,
+    }
+}
+
+pub(crate) fn research_round(round: i64) -> ResearchRoundRow {
+    ResearchRoundRow {
+        round,
+        query: "heated wings".into(),
+        reason: "novel".into(),
+        accepted: true,
+        novelty: Some(0.1 + 0.2),
+        body: "{}".into(),
+    }
+}
+
+on_both_engines! {
+    async fn rounds_of_a_research_are_kept_once_and_in_order(fixture: Fixture) {
+        let store = fixture.open().await;
+        let run = research_run("r");
+        store.begin_research(&run).await.unwrap();
+        store.begin_research(&ResearchRunRow { task: "other".into(), ..run.clone() }).await.unwrap();
+        for round in [2, 1, 3] {
+            store.put_research_round("r", &research_round(round)).await.unwrap();
+        }
+        let changed = ResearchRoundRow { accepted: false, ..research_round(2) };
+        store.put_research_round("r", &changed).await.unwrap();
+        let rounds = store.research_rounds("r").await.unwrap();
+        assert_eq!(rounds, [research_round(1), research_round(2), research_round(3)]);
+        assert_eq!(store.unfinished_research().await.unwrap().unwrap().run_id, "r");
+        store.complete_research("r", 9, "cap", &json!({"a": 1})).await.unwrap();
+        assert!(store.unfinished_research().await.unwrap().is_none());
+        let found = store.research_run("r").await.unwrap().unwrap();
+        assert_eq!(found.stop_reason.as_deref(), Some("cap"));
+        assert_eq!(found.task, "how do heated wings bend \u{FFFD}");
+        assert!(store.research_run("nobody").await.unwrap().is_none());
+    }
+}
+
+on_both_engines! {
+    async fn a_search_is_remembered_until_it_is_too_old(fixture: Fixture) {
+        let store = fixture.open().await;
+        store.cache_search("k", "s", "q", "one").await.unwrap();
+        store.cache_search("k", "s", "q", "two").await.unwrap();
+        let now = now_micros();
+        assert_eq!(store.cached_search("k", now - 60_000_000).await.unwrap().as_deref(), Some("two"));
+        assert_eq!(store.cached_search("k", now + 60_000_000).await.unwrap(), None);
+        assert_eq!(store.cached_search("other", 0).await.unwrap(), None);
     }
 }
 

@@ -12,7 +12,9 @@ use satiety_store::transfer::BackupKind;
 use satiety_store::{Store, StoreError, TABLES};
 use serde_json::json;
 
-use crate::conformance::{bench_result, bench_run, conversation, eval_judgment, eval_query};
+use crate::conformance::{
+    bench_result, bench_run, conversation, eval_judgment, eval_query, research_round, research_run,
+};
 use crate::support::{Fixture, on_both_engines};
 
 /// Puts rows into every table, with values that are easily damaged on the way.
@@ -57,6 +59,7 @@ async fn populate(store: &Store) {
     fill_bench(store).await;
     crate::harness::fill(store).await;
     crate::eviction::fill(store).await;
+    fill_research(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {
@@ -71,6 +74,21 @@ async fn fill_evaluation(store: &Store) {
         ..EvalResultRow::default()
     };
     store.put_evaluation_result(&result).await.unwrap();
+}
+
+async fn fill_research(store: &Store) {
+    store.begin_research(&research_run("research-1")).await.unwrap();
+    let round = research_round(1);
+    store.put_research_round("research-1", &round).await.unwrap();
+    let report = json!({"unseen": 0.1 + 0.2, "task": "a \0 b"});
+    store
+        .complete_research("research-1", 9, "saturated", &report)
+        .await
+        .unwrap();
+    store
+        .cache_search("key", "local:docs", "wings \0", "[]")
+        .await
+        .unwrap();
 }
 
 async fn fill_bench(store: &Store) {

@@ -28,6 +28,8 @@ use crate::failure::{Failure, warn};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
+pub(super) use run::stop_on_interrupt;
+
 pub(super) async fn run(
     command: Bench,
     engine: &Engine,

@@ -2,6 +2,7 @@
 
 mod eviction;
 mod harness;
+mod research;
 
 use std::path::Path;
 use std::time::Instant;
@@ -76,7 +77,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     own.embedder = "builtin".into();
     let played = block_on(async {
         let engine = Engine::new(own);
-        let played = play(&engine, folder.path()).await;
+        let played = play(&engine, settings, folder.path()).await;
         engine.close().await;
         played
     })?;
@@ -84,7 +85,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
+async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Played, Failure> {
     let started = Instant::now();
     let mut conversations = Vec::new();
     for (name, text) in CONVERSATIONS {
@@ -114,9 +115,11 @@ async fn play(engine: &Engine, folder: &Path) -> Result<Played, Failure> {
     let bench = benchmark(engine, folder).await?;
     let harness = Box::pin(harness::saturate(engine, &folder.join("harness"))).await?;
     let eviction = Box::pin(eviction::evict(engine)).await?;
+    let research = Box::pin(research::research(engine, settings, folder)).await?;
     let store = engine.db_status(true).await?;
     Ok(Played {
         eviction,
+        research,
         bench,
         harness,
         conversations,
@@ -184,6 +187,7 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
 #[derive(Serialize)]
 struct Played {
     eviction: eviction::Evicted,
+    research: research::Found,
     bench: BenchRan,
     harness: harness::Saturated,
     conversations: Vec<Scored>,
@@ -238,6 +242,7 @@ impl Render for Played {
         ));
         parts.push(self.harness.human());
         parts.push(self.eviction.human());
+        parts.push(self.research.human());
         let model = self
             .conversations
             .first()

@@ -1,0 +1,99 @@
+//! The demo's research: a folder, searched until it stops being new.
+
+use std::path::Path;
+
+use owo_colors::OwoColorize;
+use satiety::research::{GateSettings, ResearchSettings};
+use satiety_engine::Engine;
+use satiety_engine::bench::Stop;
+use satiety_engine::research::fetch::FetchSettings;
+use satiety_engine::research::{Prices, ResearchRequest, Researched};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::printer::Render;
+use crate::settings::Settings;
+
+/// The documents of the demo.
+const DOCUMENTS: [(&str, &str); 8] = [
+    (
+        "01-how-they-work.md",
+        include_str!("../../../../../examples/research/heat-pumps/01-how-they-work.md"),
+    ),
+    (
+        "02-cold-climates.md",
+        include_str!("../../../../../examples/research/heat-pumps/02-cold-climates.md"),
+    ),
+    (
+        "03-running-costs.md",
+        include_str!("../../../../../examples/research/heat-pumps/03-running-costs.md"),
+    ),
+    (
+        "04-ground-source.md",
+        include_str!("../../../../../examples/research/heat-pumps/04-ground-source.md"),
+    ),
+    (
+        "05-radiators.html",
+        include_str!("../../../../../examples/research/heat-pumps/05-radiators.html"),
+    ),
+    (
+        "06-field-trial.txt",
+        include_str!("../../../../../examples/research/heat-pumps/06-field-trial.txt"),
+    ),
+    (
+        "07-noise-and-place.md",
+        include_str!("../../../../../examples/research/heat-pumps/07-noise-and-place.md"),
+    ),
+    (
+        "08-refrigerants.md",
+        include_str!("../../../../../examples/research/heat-pumps/08-refrigerants.md"),
+    ),
+];
+
+/// Searches a folder until it stops being new.
+pub(super) async fn research(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Found, Failure> {
+    let documents = folder.join("heat-pumps");
+    fs_err::create_dir_all(&documents)?;
+    for (name, text) in DOCUMENTS {
+        fs_err::write(documents.join(name), text)?;
+    }
+    let request = ResearchRequest {
+        task: "how do heat pumps cope with cold climates".into(),
+        planned: Vec::new(),
+        source: format!("local:{}", documents.display()),
+        settings: ResearchSettings {
+            gate: GateSettings {
+                epsilon: 0.0,
+                ..GateSettings::default()
+            },
+            // Few, so that there is something left for a second search.
+            results_per_search: 3,
+            ..ResearchSettings::default()
+        },
+        use_model: false,
+        prices: Prices::default(),
+        record: None,
+        remember: None,
+        resume: None,
+        reach: crate::commands::research::reach(settings),
+        fetch: FetchSettings::default(),
+    };
+    let mut researched = engine.research(request, &Stop::default(), |_| {}).await?;
+    researched.report.source = "eight documents about heat pumps".into();
+    Ok(Found(researched))
+}
+
+/// What was found.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Found(Researched);
+
+impl Found {
+    pub(super) fn human(&self) -> String {
+        format!(
+            "{}\nIs another search still worth it?\n\n{}",
+            "Research".bold().underline(),
+            self.0.human()
+        )
+    }
+}

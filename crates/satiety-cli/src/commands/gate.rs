@@ -1,0 +1,116 @@
+//! `satiety gate`: the decision alone, for loops in any language.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+
+use owo_colors::OwoColorize as _;
+use satiety::research::Decision;
+use satiety_engine::Engine;
+use satiety_engine::research::{GateRequest, GateSummary, Gated};
+use serde::Serialize;
+
+use super::research::gate_settings;
+use crate::args::GateArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::settings::Format;
+
+pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failure> {
+    let request = GateRequest {
+        settings: gate_settings(&arguments.gate)?,
+        task: arguments.task.clone(),
+        seed_by_run: arguments.gate.seed.is_none(),
+    };
+    if request.settings.assessor.wants_vectors() {
+        return Err(Failure::bad_input(
+            format!(
+                "`satiety gate` has no sentence model, so it cannot judge by `{}`",
+                request.settings.assessor.name()
+            ),
+            "use --novelty claims, seed or model (with a `model` answer in each line); `satiety research` has all of them",
+        ));
+    }
+    let name = arguments.file.display().to_string();
+    let mut last = None;
+    let mut tell = |gated: &Gated| {
+        last = Some(gated.verdict.decision);
+        printer.line(&Line(gated))
+    };
+    let summary = if arguments.file.as_os_str() == "-" {
+        Engine::gate(
+            &request,
+            "standard input",
+            std::io::stdin().lock().lines(),
+            &mut tell,
+        )
+    } else {
+        let file = fs_err::File::open(&arguments.file).map_err(|error| {
+            Failure::bad_input(
+                format!("cannot read {name}: {}", error.kind()),
+                "name a file of JSON Lines, or `-` for standard input",
+            )
+        })?;
+        Engine::gate(&request, &name, BufReader::new(file).lines(), &mut tell)
+    }??;
+    if printer.format() != Format::Json {
+        printer.note(&text(&summary));
+    }
+    Ok(match last {
+        Some(Decision::Stop) if arguments.exit_code => Exit::Stop,
+        _ => Exit::Done,
+    })
+}
+
+fn text(summary: &GateSummary) -> String {
+    let mut text = format!(
+        "{} rounds of {} runs: {} searches until the gate stops, {} of them kept",
+        summary.rounds, summary.runs, summary.searches, summary.accepted
+    );
+    if summary.after_stop > 0 {
+        let _ = write!(text, "; {} rounds came after that", summary.after_stop);
+    }
+    for pair in &summary.agreement {
+        let _ = write!(
+            text,
+            "\n{} and {} agree on {} of {} rounds (mean difference {:.2})",
+            pair.a.name(),
+            pair.b.name(),
+            pair.same_side,
+            pair.rounds,
+            pair.mean_difference
+        );
+    }
+    text
+}
+
+/// A decision as one line.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Line<'a>(&'a Gated);
+
+impl Render for Line<'_> {
+    fn human(&self) -> String {
+        let gated = self.0;
+        let verdict = &gated.verdict;
+        let word = match verdict.decision {
+            Decision::Continue => "continue".cyan().bold().to_string(),
+            Decision::Stop => "stop    ".yellow().bold().to_string(),
+        };
+        let run = gated
+            .run
+            .as_ref()
+            .map_or_else(String::new, |run| match run.as_str() {
+                Some(name) => format!("{name} "),
+                None => format!("{run} "),
+            });
+        let late = if gated.after_stop { " (after the stop)" } else { "" };
+        let score = verdict
+            .score
+            .map_or_else(|| " -".into(), |score| format!("{score:>2}"));
+        format!(
+            "{run}{:>2}  {word}  {score}/10  {}{late}",
+            verdict.round, gated.words
+        )
+    }
+}

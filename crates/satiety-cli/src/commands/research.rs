@@ -1,0 +1,342 @@
+//! `satiety research`: searches until it stops being new, and says what was found.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use owo_colors::OwoColorize as _;
+use satiety::research::gate::Decision;
+use satiety::research::settings::LookAhead;
+use satiety::research::{
+    Assessor, Budget, GateSettings, ResearchSettings, RoundOutcome, RoundRecord, StopThreshold,
+};
+use satiety_engine::Engine;
+use satiety_engine::bench::target::Environment;
+use satiety_engine::research::fetch::FetchSettings;
+use satiety_engine::research::sources::{ApiSettings, SourceSettings};
+use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched, seed_of};
+
+use super::bench::stop_on_interrupt;
+use crate::args::{GateOptions, NoveltyBy, ResearchArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::settings::Settings;
+use crate::table::{sparkline, table};
+
+/// How long a search is remembered.
+const REMEMBER: Duration = Duration::from_hours(24);
+
+pub(super) async fn run(
+    arguments: ResearchArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let task = arguments.task.join(" ");
+    let mut gate = gate_settings(&arguments.gate)?;
+    gate.seed = arguments.gate.seed.unwrap_or_else(|| seed_of(&task));
+    let request = ResearchRequest {
+        task,
+        planned: arguments.query,
+        source: settings.research_source.clone(),
+        settings: ResearchSettings {
+            gate,
+            results_per_search: arguments.results,
+            enrich_pages: arguments.read_pages,
+            budget: Budget {
+                seconds: arguments.max_seconds,
+                tokens: arguments.max_tokens,
+                money: arguments.max_cost,
+            },
+            ..ResearchSettings::default()
+        },
+        use_model: !arguments.no_model,
+        prices: arguments
+            .price
+            .as_deref()
+            .map(prices)
+            .transpose()?
+            .unwrap_or_default(),
+        record: arguments.record,
+        remember: (!arguments.no_cache).then_some(REMEMBER),
+        resume: arguments.resume,
+        reach: reach(settings),
+        fetch: FetchSettings {
+            allow_private: arguments.allow_private,
+            robots: !arguments.ignore_robots,
+            ..FetchSettings::default()
+        },
+    };
+    let stop = stop_on_interrupt();
+    let view = View::new(printer);
+    let researched = engine.research(request, &stop, |seen| view.show(seen)).await;
+    view.finish();
+    let researched = researched?;
+    let exit = exit_of(&researched);
+    if researched.interrupted {
+        printer.note(&format!(
+            "interrupted; `satiety research --resume {}` goes on where it was",
+            researched.report.run_id
+        ));
+    }
+    printer.answer(&researched)?;
+    Ok(exit)
+}
+
+/// How sources are reached. Keys come from the environment alone.
+pub(super) fn reach(settings: &Settings) -> SourceSettings {
+    SourceSettings {
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect::<Environment>(),
+        api: ApiSettings::default(),
+        scratch: std::env::temp_dir(),
+        base_url: settings.research_base_url.clone(),
+    }
+}
+
+/// The gate's settings of what was typed.
+pub(super) fn gate_settings(options: &GateOptions) -> Result<GateSettings, Failure> {
+    let assessor = match options.novelty {
+        NoveltyBy::Claims => Assessor::Claims,
+        NoveltyBy::Seed => Assessor::Seed,
+        NoveltyBy::Semantic => Assessor::Semantic,
+        NoveltyBy::Model => Assessor::Model,
+        NoveltyBy::Auto => Assessor::Auto,
+    };
+    let standard = GateSettings::default();
+    let look_ahead = match (options.look_ahead, assessor) {
+        // The specification has none.
+        (None, Assessor::Seed) => None,
+        (None, _) => standard.look_ahead,
+        (Some(share), _) => standard.look_ahead.map(|ahead| LookAhead {
+            yield_below: share,
+            ..ahead
+        }),
+    };
+    Ok(GateSettings {
+        assessor,
+        min_rounds: options.min_rounds,
+        max_rounds: options.max_rounds,
+        threshold: threshold(&options.threshold)?,
+        epsilon: options.epsilon,
+        seed: options.seed.unwrap_or_default(),
+        look_ahead,
+        ..standard
+    })
+}
+
+/// `3` is a score, `0.3` a share.
+fn threshold(text: &str) -> Result<StopThreshold, Failure> {
+    let wrong = || {
+        Failure::bad_input(
+            format!("--threshold {text}: neither a score from 0 to 10 nor a share from 0 to 1"),
+            "the specification's is 3; 0.3 compares the share before it is rounded",
+        )
+    };
+    if text.contains('.') {
+        return text.parse().map(StopThreshold::Share).map_err(|_| wrong());
+    }
+    text.parse().map(StopThreshold::Score).map_err(|_| wrong())
+}
+
+fn prices(text: &str) -> Result<Prices, Failure> {
+    let parsed = text.split_once(',').and_then(|(input, output)| {
+        let price = |text: &str| {
+            text.trim()
+                .parse::<f64>()
+                .ok()
+                .filter(|price| price.is_finite() && *price >= 0.0)
+        };
+        Some(Prices {
+            input: price(input)?,
+            output: price(output)?,
+        })
+    });
+    parsed.ok_or_else(|| {
+        Failure::bad_input(
+            format!("--price {text}: two numbers with a comma between them are expected"),
+            "as in 0.25,1.25: what a million tokens cost, read and written",
+        )
+    })
+}
+
+fn exit_of(researched: &Researched) -> Exit {
+    let rounds = &researched.report.rounds;
+    let failed = |record: &RoundRecord| matches!(record.outcome, RoundOutcome::Failed { .. });
+    if researched.interrupted {
+        Exit::Interrupted
+    } else if !rounds.is_empty() && rounds.iter().all(failed) {
+        Exit::Environment
+    } else if researched.report.sources.is_empty() {
+        Exit::Inconclusive
+    } else {
+        Exit::Done
+    }
+}
+
+/// Rounds as they are decided, on stderr where somebody looks at it.
+struct View(Option<ProgressBar>);
+
+impl View {
+    fn new(printer: &Printer) -> Self {
+        if printer.is_quiet() || !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self(Some(bar))
+    }
+
+    fn show(&self, seen: &ResearchProgress<'_>) {
+        let Some(bar) = &self.0 else { return };
+        match seen {
+            ResearchProgress::Searching { round, query } => {
+                bar.set_message(format!("search {round}: {query}"));
+            }
+            ResearchProgress::Reading { url } => bar.set_message(format!("reading {url}")),
+            ResearchProgress::Decided(record) => bar.println(line(record)),
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A round in one line, with a bar for its novelty.
+fn line(record: &RoundRecord) -> String {
+    let share = record.verdict.novelty.unwrap_or(0.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share, so between 0 and 10"
+    )]
+    let filled = (share * 10.0).round().clamp(0.0, 10.0) as usize;
+    let bar = format!("{}{}", "█".repeat(filled), "░".repeat(10 - filled));
+    let words = record.verdict.words();
+    let words = match (record.verdict.decision, record.verdict.accepted) {
+        (Decision::Continue, _) => words.green().to_string(),
+        (Decision::Stop, true) => words.cyan().to_string(),
+        (Decision::Stop, false) => words.yellow().to_string(),
+    };
+    format!("{:>2}  {bar}  {words}  {}", record.round, record.query.dimmed())
+}
+
+impl Render for Researched {
+    fn human(&self) -> String {
+        let report = &self.report;
+        let mut text = format!("{}\n", report.task.bold());
+        if report.sources.is_empty() {
+            text.push_str("\nNothing was found.\n");
+        }
+        for answer in &report.answers {
+            if report.answers.len() > 1 {
+                let _ = write!(text, "\n{}\n", answer.coverage.question.bold());
+            }
+            for finding in &answer.findings {
+                let _ = write!(
+                    text,
+                    "\n- {} {}",
+                    finding.text,
+                    format!("[{}]", finding.source).cyan()
+                );
+            }
+            if answer.open && !report.sources.is_empty() {
+                let missing = if answer.coverage.missing.is_empty() {
+                    String::new()
+                } else {
+                    format!(" (nowhere: {})", answer.coverage.missing.join(", "))
+                };
+                let _ = write!(
+                    text,
+                    "\n{} nothing accepted answers this{missing}",
+                    "open:".yellow().bold()
+                );
+            }
+            text.push('\n');
+        }
+        let cited: Vec<_> = report.sources.iter().filter(|source| source.cited).collect();
+        if !cited.is_empty() {
+            text.push('\n');
+        }
+        for source in cited {
+            let _ = writeln!(
+                text,
+                "{} {}  {}",
+                format!("[{}]", source.number).cyan(),
+                source.title,
+                source.url.dimmed()
+            );
+        }
+        let rows = report.rounds.iter().map(|record| {
+            let novelty = record
+                .verdict
+                .novelty
+                .map_or_else(|| "-".into(), |share| format!("{share:.2}"));
+            vec![
+                record.round.to_string(),
+                record.results.len().to_string(),
+                record.new_results.to_string(),
+                novelty,
+                record.query.clone(),
+            ]
+        });
+        let _ = write!(
+            text,
+            "\n{}\n\nnovelty  {}\n",
+            table(
+                &["round", "results", "kept", "novelty", "query"],
+                &[0, 1, 2, 3],
+                rows
+            ),
+            sparkline(&report.curve())
+        );
+        if let Some(share) = report.unseen.share {
+            let _ = writeln!(
+                text,
+                "unseen   about {:.0} % of what such searches would still say",
+                100.0 * share
+            );
+        }
+        let _ = write!(
+            text,
+            "\n{}  {}\n{} searches in {}, {} kept, {} results",
+            "stopped".bold(),
+            report.stop_words,
+            report.searches,
+            report.source,
+            report.rounds_accepted,
+            report.sources.len()
+        );
+        for record in &report.rounds {
+            if let RoundOutcome::Failed { error } = &record.outcome {
+                let _ = write!(
+                    text,
+                    "\n{} search {} failed: {error}",
+                    "warning:".yellow().bold(),
+                    record.round
+                );
+            }
+        }
+        for page in &report.pages {
+            if let Some(reason) = &page.why_not {
+                let _ = write!(text, "\nnot read: {} ({reason})", page.url);
+            }
+        }
+        for note in &report.notes {
+            let _ = write!(text, "\n{}", note.dimmed());
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        self.report.markdown()
+    }
+}

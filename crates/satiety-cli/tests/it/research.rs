@@ -1,0 +1,287 @@
+//! Research and the gate, as a user meets them.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Place, example, json_of};
+
+const TASK: [&str; 7] = ["how", "do", "heat", "pumps", "cope", "with", "cold"];
+
+fn research<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["research"], &TASK[..], more].concat()
+}
+
+#[test]
+fn a_folder_is_researched_without_key_or_network() {
+    let place = Place::new();
+    let folder = example("research/heat-pumps");
+    let report = json_of(
+        &place,
+        &research(&[
+            "--in",
+            &folder,
+            "--results",
+            "3",
+            "--epsilon",
+            "0",
+            "--format",
+            "json",
+        ]),
+    );
+    assert_eq!(report["schema"], "satiety.research/1");
+    assert_eq!(report["task"], "how do heat pumps cope with cold");
+    let findings = report["answers"][0]["findings"].as_array().unwrap();
+    assert!(!findings.is_empty());
+    for finding in findings {
+        let number = usize::try_from(finding["source"].as_u64().unwrap()).unwrap();
+        let url = report["sources"][number - 1]["url"].as_str().unwrap();
+        let file = url.split('#').next().unwrap();
+        let text = fs_err::read_to_string(std::path::Path::new(&folder).join(file)).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(finding["text"].as_str().unwrap()), "{finding}");
+    }
+    let again = json_of(
+        &place,
+        &research(&[
+            "--in",
+            &folder,
+            "--results",
+            "3",
+            "--epsilon",
+            "0",
+            "--format",
+            "json",
+        ]),
+    );
+    assert_eq!(
+        again["answers"], report["answers"],
+        "the same folder and task give the same"
+    );
+    let status = json_of(&place, &["db", "status", "--format", "json"]);
+    let rows = |table: &str| {
+        let tables = status["tables"].as_array().unwrap();
+        tables.iter().find(|row| row["name"] == table).unwrap()["rows"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(rows("research_runs"), 2);
+    assert_eq!(rows("research_rounds"), 2 * report["searches"].as_u64().unwrap());
+}
+
+#[test]
+fn the_report_is_a_page_with_numbered_sources() {
+    let place = Place::new();
+    let folder = example("research/heat-pumps");
+    let shown = place.run(&research(&["--in", &folder, "--format", "markdown"]));
+    assert!(shown.starts_with("exit 0\n"), "{shown}");
+    for part in [
+        "# how do heat pumps cope with cold",
+        "## Sources",
+        "## How this came about",
+        "| round | query |",
+        "Stopped because",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in {shown}");
+    }
+}
+
+#[test]
+fn what_cannot_be_researched_is_told_with_a_hint() {
+    let place = Place::new();
+    for (arguments, exit, parts) in [
+        (vec!["research"], 2, vec!["required"]),
+        (
+            research(&["--in", "nowhere"]),
+            2,
+            vec!["`nowhere` is no source", "hint: a source is a folder"],
+        ),
+        (
+            research(&["--in", "brave"]),
+            2,
+            vec!["BRAVE_API_KEY is not set", "hint: set BRAVE_API_KEY"],
+        ),
+        (
+            research(&["--in", "."]),
+            2,
+            vec!["no Markdown, text, HTML or PDF file"],
+        ),
+        (
+            research(&["--threshold", "x"]),
+            2,
+            vec!["--threshold x: neither a score"],
+        ),
+        (
+            research(&["--threshold", "11"]),
+            2,
+            vec!["the threshold must be between 0 and 10"],
+        ),
+        (
+            research(&["--epsilon", "2"]),
+            2,
+            vec!["epsilon must be between 0 and 1"],
+        ),
+        (
+            research(&["--price", "cheap"]),
+            2,
+            vec!["--price cheap: two numbers"],
+        ),
+        (
+            research(&["--novelty", "model"]),
+            2,
+            vec!["needs a chat model", "SATIETY_MODELS_CHAT"],
+        ),
+        (
+            vec!["research", "--resume", "last"],
+            2,
+            vec!["no unfinished research `last`"],
+        ),
+        (
+            vec!["gate", "nowhere.jsonl"],
+            2,
+            vec!["cannot read nowhere.jsonl"],
+        ),
+        (
+            vec!["gate", "-", "--novelty", "auto"],
+            2,
+            vec!["has no sentence model"],
+        ),
+    ] {
+        let folder = example("research/heat-pumps");
+        let mut arguments = arguments;
+        // Where the source is not what is wrong, a good one.
+        if arguments.first() == Some(&"research") && !arguments.contains(&"--in") && arguments.len() > 3 {
+            arguments.extend(["--in", &folder]);
+        }
+        let shown = place.run(&arguments);
+        assert!(
+            shown.starts_with(&format!("exit {exit}\n")),
+            "{arguments:?}: {shown}"
+        );
+        for part in parts {
+            assert!(
+                shown.contains(part),
+                "{arguments:?}: {part} is missing in {shown}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_found_is_inconclusive_and_a_dead_server_is_the_environment() {
+    let place = Place::new();
+    let folder = example("research/heat-pumps");
+    let shown = place.run(&["research", "zyzzyva quokka", "--in", &folder]);
+    assert!(shown.starts_with("exit 3\n"), "{shown}");
+    assert!(shown.contains("Nothing was found."), "{shown}");
+    let tape = place.write(
+        "searches.jsonl",
+        "{\"source\":\"x\",\"query\":\"other\",\"count\":1,\"results\":[]}\n",
+    );
+    let shown = place.run(&[
+        "research",
+        "zyzzyva quokka",
+        "--in",
+        &format!("replay:{}", tape.display()),
+    ]);
+    assert!(shown.starts_with("exit 4\n"), "{shown}");
+    assert!(shown.contains("search 1 failed"), "{shown}");
+}
+
+#[test]
+fn the_gate_answers_line_by_line() {
+    let place = Place::new();
+    let rounds = example("research/rounds.jsonl");
+    let output = place
+        .command(&[
+            "gate",
+            &rounds,
+            "--epsilon",
+            "0",
+            "--look-ahead",
+            "0",
+            "--format",
+            "json",
+        ])
+        .output()
+        .unwrap();
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let shown: Vec<(&str, u64, &str, &str)> = lines
+        .iter()
+        .map(|line| {
+            let text = |key: &str| line[key].as_str().unwrap();
+            (
+                text("run"),
+                line["round"].as_u64().unwrap(),
+                text("decision"),
+                text("reason"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("repeats", 1, "continue", "first_rounds"),
+            ("repeats", 2, "continue", "first_rounds"),
+            ("repeats", 3, "stop", "saturated"),
+            ("broken", 1, "continue", "first_rounds"),
+            ("broken", 2, "continue", "failed"),
+            ("broken", 3, "continue", "empty"),
+            ("broken", 4, "continue", "novel"),
+        ]
+    );
+    assert_eq!(lines[2]["accepted"], false);
+    assert_eq!(lines[2]["propensity"], 1.0);
+}
+
+#[test]
+fn the_gate_reads_a_pipe_and_can_answer_with_its_exit_code() {
+    let place = Place::new();
+    let round = |words: &str| {
+        format!(
+            "{{\"results\": [{{\"href\": \"u\", \"body\": \"{words}\"}}], \"knowledge_state\": \"a b c\"}}\n"
+        )
+    };
+    let run = |input: String| {
+        let mut child = place
+            .command(&[
+                "gate",
+                "--novelty",
+                "seed",
+                "--epsilon",
+                "0",
+                "--exit-code",
+                "--quiet",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap().status.code()
+    };
+    assert_eq!(run([round("x"), round("a"), round("a b")].concat()), Some(11));
+    assert_eq!(run([round("x"), round("a"), round("x y")].concat()), Some(0));
+    let mut bad = place
+        .command(&["gate"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    bad.stdin
+        .take()
+        .unwrap()
+        .write_all(b"{\"results\": []}\nnot json\n")
+        .unwrap();
+    let output = bad.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("standard input:2: "), "{stderr}");
+}

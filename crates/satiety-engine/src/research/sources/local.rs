@@ -1,0 +1,333 @@
+//! A folder of documents as a source: read once, cut into passages, ranked by BM25. The same folder and query always give
+//! the same results.
+
+use std::path::{Path, PathBuf};
+
+use satiety::research::{Bm25, Hit};
+
+use super::super::fetch::content;
+use super::{SearchError, SearchFuture, Source};
+
+/// Words of a passage; a longer paragraph stays whole up to twice that.
+const PASSAGE_WORDS: usize = 120;
+/// Larger files are data, not documents.
+const LARGEST_FILE: u64 = 8 << 20;
+/// More passages than this are no folder of documents.
+const MOST_PASSAGES: usize = 500_000;
+/// Folders inside folders.
+const DEEPEST: usize = 16;
+
+/// A folder, read.
+#[derive(Debug)]
+pub struct Local {
+    id: String,
+    passages: Vec<Hit>,
+    index: Bm25,
+    documents: usize,
+    /// Files that could not be read, with the reason.
+    skipped: Vec<(String, String)>,
+}
+
+impl Local {
+    /// Reads all Markdown, text, HTML and PDF files below a folder, or one file.
+    pub fn open(path: &Path) -> Result<Self, SearchError> {
+        let unreadable = |reason: String| SearchError::Unreadable {
+            path: path.display().to_string(),
+            reason,
+        };
+        let mut files = Vec::new();
+        let single = path.is_file();
+        if single {
+            files.push(path.to_owned());
+        } else {
+            collect(path, 0, &mut files).map_err(|error| unreadable(error.kind().to_string()))?;
+        }
+        files.sort();
+        let mut passages = Vec::new();
+        let mut documents = 0;
+        let mut skipped = Vec::new();
+        for file in &files {
+            let name = if single {
+                file.display().to_string()
+            } else {
+                file.strip_prefix(path).unwrap_or(file).display().to_string()
+            };
+            match read(file) {
+                Ok((title, text)) => {
+                    documents += 1;
+                    cut(&name, &title, &text, &mut passages);
+                }
+                Err(reason) => skipped.push((name, reason)),
+            }
+            if passages.len() > MOST_PASSAGES {
+                return Err(unreadable(format!(
+                    "more than {MOST_PASSAGES} passages; name a smaller folder"
+                )));
+            }
+        }
+        if documents == 0 {
+            let why = skipped
+                .first()
+                .map_or_else(String::new, |(name, reason)| format!(" ({name}: {reason})"));
+            return Err(unreadable(format!(
+                "there is no Markdown, text, HTML or PDF file{why}"
+            )));
+        }
+        for (name, reason) in &skipped {
+            tracing::warn!(file = %name, %reason, "a file was left out");
+        }
+        let index = Bm25::new(passages.iter().map(Hit::whole));
+        Ok(Self {
+            id: format!("local:{}", path.display()),
+            passages,
+            index,
+            documents,
+            skipped,
+        })
+    }
+
+    /// How many documents were read.
+    pub fn documents(&self) -> usize {
+        self.documents
+    }
+
+    /// Files that could not be read, with the reason.
+    pub fn skipped(&self) -> &[(String, String)] {
+        &self.skipped
+    }
+
+    /// The best passages, at most one a document unless a document has several among the best.
+    fn find(&self, query: &str, count: u32) -> Vec<Hit> {
+        self.index
+            .search(query, count as usize)
+            .into_iter()
+            .filter_map(|(at, score)| {
+                let mut hit = self.passages.get(at)?.clone();
+                hit.score = Some(score);
+                Some(hit)
+            })
+            .collect()
+    }
+}
+
+impl Source for Local {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn search<'a>(&'a self, query: &'a str, count: u32) -> SearchFuture<'a> {
+        Box::pin(std::future::ready(Ok(self.find(query, count))))
+    }
+
+    fn is_worth_remembering(&self) -> bool {
+        false
+    }
+}
+
+/// Files that may be documents. Hidden files and folders, and links, are left out: a link may lead out of the folder, or
+/// in a circle.
+fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs_err::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if hidden || kind.is_symlink() {
+            continue;
+        }
+        let path = entry.path();
+        if kind.is_dir() && depth < DEEPEST {
+            collect(&path, depth + 1, files)?;
+        } else if kind.is_file() && kind_of(&path).is_some() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Html,
+    Pdf,
+}
+
+fn kind_of(path: &Path) -> Option<Form> {
+    let ending = path.extension()?.to_string_lossy().to_ascii_lowercase();
+    Some(match ending.as_str() {
+        "md" | "markdown" | "txt" | "text" | "rst" | "adoc" => Form::Text,
+        "html" | "htm" | "xhtml" => Form::Html,
+        "pdf" => Form::Pdf,
+        _ => return None,
+    })
+}
+
+/// Title and text of a file.
+fn read(path: &Path) -> Result<(String, String), String> {
+    let size = fs_err::metadata(path)
+        .map_err(|error| error.kind().to_string())?
+        .len();
+    if size > LARGEST_FILE {
+        return Err(format!("larger than {} MB", LARGEST_FILE >> 20));
+    }
+    let bytes = fs_err::read(path).map_err(|error| error.kind().to_string())?;
+    let name = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let (title, text) = match kind_of(path).unwrap_or(Form::Text) {
+        Form::Text => {
+            let text = content::decoded(&bytes, None);
+            let heading = text
+                .lines()
+                .find_map(|line| line.strip_prefix("# "))
+                .map(str::trim);
+            (heading.map(str::to_owned), text)
+        }
+        Form::Html => {
+            let page = content::page_of_html(&content::decoded(&bytes, None), None);
+            (Some(page.title).filter(|title| !title.is_empty()), page.markdown)
+        }
+        Form::Pdf => (None, content::text_of_pdf(&bytes)?),
+    };
+    if text.trim().is_empty() {
+        return Err("there is no text in it".into());
+    }
+    Ok((title.unwrap_or(name), text))
+}
+
+/// Cuts a document into passages at its paragraphs.
+fn cut(name: &str, title: &str, text: &str, passages: &mut Vec<Hit>) {
+    let mut passage = String::new();
+    let mut words = 0;
+    let mut number = 0;
+    let mut flush = |passage: &mut String, words: &mut usize| {
+        if passage.trim().is_empty() {
+            return;
+        }
+        number += 1;
+        // The first passage is the document itself; later ones are places in it.
+        let address = if number == 1 {
+            name.to_owned()
+        } else {
+            format!("{name}#{number}")
+        };
+        passages.push(Hit::new(title, address, passage.trim()));
+        passage.clear();
+        *words = 0;
+    };
+    for paragraph in text
+        .split("\n\n")
+        .map(str::trim)
+        .filter(|paragraph| !paragraph.is_empty())
+    {
+        // The title stands beside every passage already.
+        if paragraph.strip_prefix("# ").map(str::trim) == Some(title) {
+            continue;
+        }
+        let length = paragraph.split_whitespace().count();
+        if words > 0 && words + length > PASSAGE_WORDS {
+            flush(&mut passage, &mut words);
+        }
+        if length > 2 * PASSAGE_WORDS {
+            for sentence in satiety::text::sentences(paragraph) {
+                let length = sentence.text.split_whitespace().count();
+                if words > 0 && words + length > PASSAGE_WORDS {
+                    flush(&mut passage, &mut words);
+                }
+                passage.push_str(sentence.text);
+                passage.push(' ');
+                words += length;
+            }
+            continue;
+        }
+        passage.push_str(paragraph);
+        passage.push_str("\n\n");
+        words += length;
+    }
+    flush(&mut passage, &mut words);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = folder.path().join(name);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, content).unwrap();
+        }
+        folder
+    }
+
+    #[tokio::test]
+    async fn documents_of_every_kind_are_found() {
+        let folder = folder(&[
+            ("a.md", b"# Heated wings\n\nWings bend when they are heated.\n"),
+            ("sub/b.txt", b"Ribs of the wing carry the load."),
+            (
+                "c.html",
+                b"<html><head><title>Skin</title></head><body><p>Skin panels of a wing buckle.</p><script>wing()</script></body></html>",
+            ),
+            (".hidden.md", b"wing wing wing"),
+            ("d.bin", b"wing"),
+            ("latin.txt", b"Fl\xfcgel are wings in German."),
+        ]);
+        let local = Local::open(folder.path()).unwrap();
+        assert_eq!(local.documents(), 4);
+        let hits = local.search("wing", 10).await.unwrap();
+        let mut urls: Vec<&str> = hits.iter().map(|hit| hit.url.as_str()).collect();
+        urls.sort_unstable();
+        assert_eq!(urls, ["a.md", "c.html", "latin.txt", "sub/b.txt"]);
+        let heated = &local.search("heated", 10).await.unwrap()[0];
+        assert_eq!(
+            (heated.title.as_str(), heated.snippet.as_str()),
+            ("Heated wings", "Wings bend when they are heated.")
+        );
+        let skin = &local.search("buckle", 10).await.unwrap()[0];
+        assert_eq!(skin.title, "Skin");
+        assert!(!skin.snippet.contains("wing()"), "{skin:?}");
+        assert!(
+            local.search("Flügel", 1).await.unwrap()[0]
+                .snippet
+                .contains("Flügel")
+        );
+        assert!(
+            local
+                .search("nothing of the kind xyz", 3)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert_eq!(local.search("wing", 2).await.unwrap().len(), 2);
+    }
+
+    #[test]
+    fn long_documents_are_cut_at_paragraphs_and_nothing_is_lost() {
+        let paragraph = |number: usize| {
+            (0..50)
+                .map(|word| format!("w{number}x{word}"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let text: Vec<String> = (0..10).map(paragraph).collect();
+        let mut passages = Vec::new();
+        cut("x.md", "X", &text.join("\n\n"), &mut passages);
+        assert_eq!(passages.len(), 5);
+        assert_eq!(passages[1].url, "x.md#2");
+        let all: String = passages.iter().map(|hit| hit.snippet.clone() + " ").collect();
+        assert!(text.iter().all(|paragraph| all.contains(paragraph.as_str())));
+    }
+
+    #[test]
+    fn a_folder_without_documents_is_refused() {
+        let empty = folder(&[("x.bin", b"1")]);
+        let error = Local::open(empty.path()).unwrap_err().to_string();
+        assert!(error.contains("no Markdown, text, HTML or PDF file"), "{error}");
+        assert!(Local::open(Path::new("/nowhere/at/all")).is_err());
+        let broken = folder(&[("x.pdf", b"%PDF-1.4 broken")]);
+        let error = Local::open(broken.path()).unwrap_err().to_string();
+        assert!(error.contains("x.pdf: "), "{error}");
+    }
+}

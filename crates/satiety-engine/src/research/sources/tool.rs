@@ -1,0 +1,213 @@
+//! Any tool of an MCP server and any program as a source: the query in, results as JSON out.
+//!
+//! Processes, connections and limits are those of benchmark targets, which leave nothing behind.
+
+use std::path::Path;
+use std::pin::Pin;
+
+use satiety::bench::contract::spec::RequestForm;
+use satiety::bench::contract::{Request, TargetSpec};
+use satiety::research::Hit;
+use serde_json::Value;
+
+use super::{SearchError, SearchFuture, Source, SourceSettings};
+use crate::bench::named_target;
+use crate::bench::target::{Surroundings, Target};
+
+/// A tool or a program.
+#[derive(Debug)]
+pub(super) struct Tool {
+    id: String,
+    target: Target,
+    deadline_ms: u64,
+}
+
+impl Tool {
+    /// A tool of an MCP server, described in a file as for `satiety bench` (`type = "mcp"`); its arguments default to
+    /// `{"query": "{{goal}}"}`.
+    pub(super) fn mcp(file: &str, settings: &SourceSettings) -> Result<Self, SearchError> {
+        let bad = |reason: String| SearchError::BadSpec {
+            spec: format!("mcp:{file}"),
+            reason,
+        };
+        if !Path::new(file).is_file() {
+            return Err(bad(
+                "name a file with type = \"mcp\", command or url, and tool".into()
+            ));
+        }
+        let mut spec = named_target(file).map_err(|error| bad(error.to_string()))?;
+        let TargetSpec::Mcp(mcp) = &mut spec else {
+            return Err(bad("the file does not say type = \"mcp\"".into()));
+        };
+        // What benchmarks call the goal, search tools call the query.
+        if mcp.arguments.len() == 1 && mcp.arguments.get("goal") == Some(&Value::String("{{goal}}".into())) {
+            mcp.arguments.clear();
+            mcp.arguments
+                .insert("query".into(), Value::String("{{goal}}".into()));
+        }
+        let id = format!("mcp:{file}#{}", mcp.tool);
+        let base = Path::new(file).parent().unwrap_or(Path::new("")).to_owned();
+        Self::open(id, &spec, &base, settings)
+    }
+
+    /// A program that reads the query on its standard input and prints results.
+    pub(super) fn command(command: &str, settings: &SourceSettings) -> Result<Self, SearchError> {
+        let bad = |reason: String| SearchError::BadSpec {
+            spec: format!("command:{command}"),
+            reason,
+        };
+        let mut spec = named_target(&format!("exec:{command}")).map_err(|error| bad(error.to_string()))?;
+        if let TargetSpec::Exec(exec) = &mut spec {
+            exec.request = RequestForm::Goal;
+        }
+        Self::open(format!("command:{command}"), &spec, Path::new("."), settings)
+    }
+
+    fn open(
+        id: String,
+        spec: &TargetSpec,
+        base: &Path,
+        settings: &SourceSettings,
+    ) -> Result<Self, SearchError> {
+        let surroundings = Surroundings {
+            base: base.to_owned(),
+            suite: base.to_owned(),
+            scratch: settings.scratch.clone(),
+            keep_workdirs: false,
+            helper: None,
+            environment: settings.environment.clone(),
+            api_key: None,
+            anthropic_key: None,
+        };
+        let target = Target::open(spec, &surroundings).map_err(|error| SearchError::BadSpec {
+            spec: id.clone(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            id,
+            target,
+            deadline_ms: u64::try_from(settings.api.timeout.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    async fn ask(&self, query: &str, count: u32) -> Result<Vec<Hit>, SearchError> {
+        let mut request = Request {
+            deadline_ms: self.deadline_ms,
+            ..Request::default()
+        };
+        request.input.goal = query.to_owned();
+        let attempt = self.target.call(&request).await;
+        let response = attempt.outcome.map_err(|error| {
+            let said = attempt.stderr.trim();
+            let said = if said.is_empty() {
+                String::new()
+            } else {
+                format!(" ({said})")
+            };
+            SearchError::Tool {
+                name: self.id.clone(),
+                reason: format!("{error}{said}"),
+            }
+        })?;
+        let mut hits = results_in(&response.output).map_err(|reason| SearchError::BadAnswer {
+            url: self.id.clone(),
+            reason,
+        })?;
+        hits.retain(|hit| !hit.is_blank());
+        hits.truncate(count as usize);
+        Ok(hits)
+    }
+}
+
+impl Source for Tool {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn search<'a>(&'a self, query: &'a str, count: u32) -> SearchFuture<'a> {
+        Box::pin(self.ask(query, count))
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.target.close())
+    }
+}
+
+/// Results in whatever shape tools have them: a list, an object with `results`, `items`, `hits` or `data`, JSON Lines, any
+/// of these as text; nothing at all is no results.
+fn results_in(output: &Value) -> Result<Vec<Hit>, String> {
+    match output {
+        Value::Array(items) => items
+            .iter()
+            .map(|item| match item {
+                Value::String(text) => Ok(Hit::new("", "", text.as_str())),
+                item => serde_json::from_value(item.clone()).map_err(|error| format!("a result: {error}")),
+            })
+            .collect(),
+        Value::Object(object) => {
+            let list = ["results", "items", "hits", "data"]
+                .iter()
+                .find_map(|name| object.get(*name));
+            match list {
+                Some(list) => results_in(list),
+                None => Ok(vec![
+                    serde_json::from_value(output.clone()).map_err(|error| format!("a result: {error}"))?,
+                ]),
+            }
+        }
+        Value::String(text) => {
+            let text = text.trim();
+            if text.is_empty() {
+                return Ok(Vec::new());
+            }
+            if let Ok(value @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(text) {
+                return results_in(&value);
+            }
+            text.lines()
+                .filter(|line| !line.trim().is_empty())
+                .map(|line| {
+                    serde_json::from_str::<Hit>(line).map_err(|error| {
+                        let start: String = line.chars().take(80).collect();
+                        format!("results are JSON, one a line or a list; `{start}` is not ({error})")
+                    })
+                })
+                .collect()
+        }
+        Value::Null => Ok(Vec::new()),
+        other => Err(format!("results are a list, not `{other}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn results_come_in_many_shapes() {
+        let one = json!({"title": "t", "url": "u", "snippet": "s"});
+        let expected = vec![Hit::new("t", "u", "s")];
+        for output in [
+            json!([one]),
+            json!({"results": [one]}),
+            json!({"query": "x", "items": [one]}),
+            json!(json!([one]).to_string()),
+            json!(format!("{one}\n\n")),
+            json!({"title": "t", "link": "u", "description": "s"}),
+        ] {
+            assert_eq!(results_in(&output).unwrap(), expected, "{output}");
+        }
+        assert!(results_in(&json!("")).unwrap().is_empty());
+        assert!(results_in(&json!(null)).unwrap().is_empty());
+        assert_eq!(
+            results_in(&json!(["plain words"])).unwrap()[0].snippet,
+            "plain words"
+        );
+        assert!(
+            results_in(&json!("no json"))
+                .unwrap_err()
+                .contains("`no json` is not")
+        );
+        assert!(results_in(&json!(7)).is_err());
+    }
+}

@@ -1,0 +1,345 @@
+//! Every search engine's interface as a local server speaks it: what works, what is refused, what is cut off.
+
+use std::time::{Duration, Instant};
+
+use satiety_engine::research::sources::{ApiSettings, SearchError, Source, SourceSettings, open};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use wiremock::matchers::{body_partial_json, header, method, path, query_param};
+use wiremock::{Mock, MockBuilder, MockServer, ResponseTemplate};
+
+fn settings(base: &str) -> SourceSettings {
+    SourceSettings {
+        environment: [
+            ("BRAVE_API_KEY".to_owned(), "brave-secret".to_owned()),
+            ("TAVILY_API_KEY".to_owned(), "tavily-secret".to_owned()),
+            ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
+        ]
+        .into_iter()
+        .collect(),
+        api: ApiSettings {
+            timeout: Duration::from_millis(400),
+            retries: 2,
+            first_pause: Duration::from_millis(10),
+            longest_pause: Duration::from_secs(2),
+        },
+        scratch: std::env::temp_dir(),
+        base_url: Some(base.to_owned()),
+    }
+}
+
+/// The engines, each with the address that its name needs here.
+const ENGINES: [&str; 5] = ["searxng", "brave", "tavily", "wikipedia", "arxiv"];
+
+fn engine(name: &str, base: &str) -> Box<dyn Source> {
+    let spec = match name {
+        "searxng" => format!("searxng:{base}"),
+        other => other.to_owned(),
+    };
+    open(&spec, &settings(base)).unwrap()
+}
+
+/// What a request of the engine must look like.
+fn documented(name: &str) -> MockBuilder {
+    match name {
+        "searxng" => Mock::given(method("GET"))
+            .and(path("/search"))
+            .and(query_param("q", "heated wings"))
+            .and(query_param("format", "json")),
+        "brave" => Mock::given(method("GET"))
+            .and(path("/res/v1/web/search"))
+            .and(query_param("q", "heated wings"))
+            .and(query_param("count", "3"))
+            .and(header("X-Subscription-Token", "brave-secret")),
+        "tavily" => Mock::given(method("POST"))
+            .and(path("/search"))
+            .and(header("authorization", "Bearer tavily-secret"))
+            .and(body_partial_json(
+                json!({"query": "heated wings", "max_results": 3}),
+            )),
+        "wikipedia" => Mock::given(method("GET"))
+            .and(path("/w/api.php"))
+            .and(query_param("gsrsearch", "heated wings"))
+            .and(query_param("generator", "search"))
+            .and(query_param("explaintext", "1")),
+        _ => Mock::given(method("GET"))
+            .and(path("/api/query"))
+            .and(query_param("search_query", "all:heat OR all:wing"))
+            .and(query_param("max_results", "3")),
+    }
+}
+
+/// An answer with two results.
+fn answer(name: &str) -> ResponseTemplate {
+    let json: Value = match name {
+        "searxng" => json!({"query": "x", "results": [
+            {"url": "https://a.example/1", "title": "One", "content": "Wings bend.", "engine": "e", "score": 1.5},
+            {"url": "https://a.example/2", "title": "Two", "content": null}]}),
+        "brave" => json!({"type": "search", "web": {"results": [
+            {"url": "https://a.example/1", "title": "One", "description": "<strong>Wings</strong> bend.", "age": "2 days ago"},
+            {"url": "https://a.example/2", "title": "Two", "description": ""}]}}),
+        "tavily" => json!({"results": [
+            {"url": "https://a.example/1", "title": "One", "content": "Wings bend.", "score": 0.9},
+            {"url": "https://a.example/2", "title": "Two", "content": "", "raw_content": null}]}),
+        "wikipedia" => json!({"batchcomplete": true, "query": {"pages": [
+            {"pageid": 9, "title": "Two", "index": 2, "extract": "", "fullurl": "https://a.example/2"},
+            {"pageid": 1, "title": "One", "index": 1, "extract": "Wings bend.", "fullurl": "https://a.example/1"}]}}),
+        _ => {
+            return ResponseTemplate::new(200).set_body_string(
+                "<?xml version='1.0'?><feed><entry><id>https://a.example/1</id><title>One</title>\
+                 <summary>Wings bend.</summary></entry><entry><id>https://a.example/2</id><title>Two</title>\
+                 <summary> </summary></entry></feed>",
+            );
+        }
+    };
+    ResponseTemplate::new(200).set_body_json(json)
+}
+
+/// An answer without results.
+fn nothing(name: &str) -> ResponseTemplate {
+    match name {
+        "searxng" | "tavily" => ResponseTemplate::new(200).set_body_json(json!({"results": []})),
+        "brave" => ResponseTemplate::new(200).set_body_json(json!({"type": "search"})),
+        "wikipedia" => ResponseTemplate::new(200).set_body_json(json!({"batchcomplete": true})),
+        _ => ResponseTemplate::new(200).set_body_string("<feed></feed>"),
+    }
+}
+
+async fn ask(name: &str, server: &MockServer) -> Result<Vec<satiety::research::Hit>, SearchError> {
+    engine(name, &server.uri()).search("heated wings", 3).await
+}
+
+#[tokio::test]
+async fn every_engine_is_asked_as_its_interface_is_documented() {
+    for name in ENGINES {
+        let server = MockServer::start().await;
+        documented(name)
+            .respond_with(answer(name))
+            .expect(1)
+            .mount(&server)
+            .await;
+        let hits = ask(name, &server)
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let shown: Vec<(&str, &str, &str)> = hits
+            .iter()
+            .map(|hit| (hit.title.as_str(), hit.url.as_str(), hit.snippet.as_str()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("One", "https://a.example/1", "Wings bend."),
+                ("Two", "https://a.example/2", "")
+            ],
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_found_is_an_answer_and_no_error() {
+    for name in ENGINES {
+        let server = MockServer::start().await;
+        documented(name).respond_with(nothing(name)).mount(&server).await;
+        assert!(ask(name, &server).await.unwrap().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_again_after_the_time_it_names() {
+    for name in ENGINES {
+        let server = MockServer::start().await;
+        let busy = ResponseTemplate::new(429).insert_header("Retry-After", "1");
+        documented(name)
+            .respond_with(busy)
+            .up_to_n_times(1)
+            .mount(&server)
+            .await;
+        documented(name).respond_with(answer(name)).mount(&server).await;
+        let started = Instant::now();
+        assert_eq!(ask(name, &server).await.unwrap().len(), 2, "{name}");
+        assert!(
+            started.elapsed() >= Duration::from_secs(1),
+            "{name}: {:?}",
+            started.elapsed()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_too_long_a_rest_gets_it() {
+    for name in ENGINES {
+        let server = MockServer::start().await;
+        let busy = ResponseTemplate::new(429).insert_header("Retry-After", "3600");
+        documented(name).respond_with(busy).expect(1).mount(&server).await;
+        let error = ask(name, &server).await.unwrap_err();
+        assert!(
+            matches!(error, SearchError::Status { status: 429, .. }),
+            "{name}: {error}"
+        );
+        assert!(error.hint().unwrap().contains("3600 seconds"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_server_is_asked_three_times_and_then_reported() {
+    for name in ENGINES {
+        let server = MockServer::start().await;
+        let broken = ResponseTemplate::new(500).set_body_string("oh no");
+        documented(name)
+            .respond_with(broken)
+            .expect(3)
+            .mount(&server)
+            .await;
+        let error = ask(name, &server).await.unwrap_err();
+        assert!(error.to_string().contains("500: oh no"), "{name}: {error}");
+        assert!(!error.to_string().contains("secret"), "{name}: {error}");
+        assert!(
+            !error.to_string().contains("heated"),
+            "no parameters in errors: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_not_asked_again() {
+    for name in ENGINES {
+        let server = MockServer::start().await;
+        documented(name)
+            .respond_with(ResponseTemplate::new(403))
+            .expect(1)
+            .mount(&server)
+            .await;
+        let error = ask(name, &server).await.unwrap_err();
+        assert!(error.hint().is_some(), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_server_is_given_up() {
+    for name in ENGINES {
+        let server = MockServer::start().await;
+        let slow = answer(name).set_delay(Duration::from_secs(5));
+        documented(name).respond_with(slow).mount(&server).await;
+        let started = Instant::now();
+        let error = ask(name, &server).await.unwrap_err();
+        assert!(matches!(error, SearchError::Timeout { .. }), "{name}: {error}");
+        assert!(started.elapsed() < Duration::from_secs(4), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn answers_of_another_shape_are_refused_and_shown() {
+    for name in ENGINES {
+        for body in [
+            "{\"results\": [",
+            "<html>login</html>",
+            "",
+            "[]",
+            "{\"results\": 7, \"web\": 7, \"query\": 7}",
+        ] {
+            let server = MockServer::start().await;
+            let odd = ResponseTemplate::new(200).set_body_string(body);
+            documented(name).respond_with(odd).mount(&server).await;
+            let error = ask(name, &server).await.expect_err(&format!("{name} {body}"));
+            assert!(
+                matches!(error, SearchError::BadAnswer { .. }),
+                "{name} {body}: {error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_off_is_no_answer() {
+    for name in ENGINES {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move {
+            loop {
+                let Ok((mut stream, _)) = listener.accept().await else {
+                    return;
+                };
+                let mut request = [0_u8; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream
+                    .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{\"results\": [{\"url\": \"https://a")
+                    .await;
+            }
+        });
+        let error = engine(name, &base).search("heated wings", 3).await.unwrap_err();
+        assert!(
+            matches!(error, SearchError::Unreachable { .. }),
+            "{name}: {error}"
+        );
+        serving.abort();
+    }
+}
+
+#[tokio::test]
+async fn searxng_without_engines_has_failed_and_not_found_nothing() {
+    let server = MockServer::start().await;
+    let answer = json!({"results": [], "unresponsive_engines": [["google", "CAPTCHA"]]});
+    documented("searxng")
+        .respond_with(ResponseTemplate::new(200).set_body_json(answer))
+        .mount(&server)
+        .await;
+    let error = ask("searxng", &server).await.unwrap_err().to_string();
+    assert!(error.contains("CAPTCHA"), "{error}");
+}
+
+#[tokio::test]
+async fn wikipedia_says_its_errors_with_status_200() {
+    let server = MockServer::start().await;
+    let answer = json!({"error": {"code": "maxlag", "info": "Waiting for a database"}});
+    documented("wikipedia")
+        .respond_with(ResponseTemplate::new(200).set_body_json(answer))
+        .mount(&server)
+        .await;
+    let error = ask("wikipedia", &server).await.unwrap_err().to_string();
+    assert!(error.contains("maxlag: Waiting for a database"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_opened_says_what_to_do() {
+    let mut settings = settings("http://127.0.0.1:9");
+    settings.environment = std::iter::empty().collect();
+    for (spec, part, hint) in [
+        ("brave", "BRAVE_API_KEY is not set", "set BRAVE_API_KEY"),
+        ("tavily", "TAVILY_API_KEY is not set", "set TAVILY_API_KEY"),
+        ("searxng:", "an address is missing", "searxng:URL"),
+        ("google", "no folder and no engine", "a source is a folder"),
+        ("wikipedia:../x", "a language is letters", "wikipedia[:LANGUAGE]"),
+        ("mcp:nowhere.toml", "type = \"mcp\"", "mcp:FILE"),
+        ("replay:nowhere.jsonl", "cannot read nowhere.jsonl", "folder"),
+        ("local:/nowhere/at/all", "cannot read /nowhere/at/all", "folder"),
+        ("command:", "no command", "command:PROGRAM"),
+    ] {
+        let error = open(spec, &settings).expect_err(spec);
+        assert!(error.to_string().contains(part), "{spec}: {error}");
+        assert!(error.hint().unwrap().contains(hint), "{spec}: {:?}", error.hint());
+        assert!(error.is_bad_request(), "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn any_program_can_be_a_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("search.sh");
+    fs_err::write(
+        &script,
+        "read query\necho \"{\\\"title\\\": \\\"$query\\\", \\\"url\\\": \\\"u\\\", \\\"snippet\\\": \\\"s\\\"}\"\n",
+    )
+    .unwrap();
+    let settings = settings("http://127.0.0.1:9");
+    let source = open(&format!("command:sh {}", script.display()), &settings).unwrap();
+    let hits = source.search("heated wings", 3).await.unwrap();
+    assert_eq!((hits[0].title.as_str(), hits.len()), ("heated wings", 1));
+    let broken = open("command:false", &settings).unwrap();
+    let error = broken.search("x", 3).await.unwrap_err().to_string();
+    assert!(error.starts_with("command:false failed: "), "{error}");
+    let chatty = open("command:echo hello", &settings).unwrap();
+    let error = chatty.search("x", 3).await.unwrap_err().to_string();
+    assert!(error.contains("`hello` is not"), "{error}");
+}

@@ -1,0 +1,361 @@
+//! Everything accepted so far as claims, and which claims of new results it does not have: L0 (same normal form), L1
+//! (same words), L2 (same meaning, where vectors are given). Identical results have nothing new; unrelated text stays
+//! new for ever, since a claim is only matched by a claim and never by a pile of words.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+
+use super::hit::Hit;
+use crate::text::guard::agree;
+use crate::text::{JaccardIndex, SentenceKind, ThresholdError, Tokenization, normalize, sentences};
+
+/// Words shared at which two claims are the same.
+pub const L1_THRESHOLD: f64 = 0.6;
+/// Cosine at which two claims are the same.
+pub const L2_THRESHOLD: f64 = 0.82;
+/// Cosine at which nothing of a claim is known.
+pub const L2_FLOOR: f64 = 0.4;
+/// A claim of a single word says nothing that could be known.
+const FEWEST_WORDS: usize = 2;
+
+/// One claim of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// Which result it comes from, by position.
+    pub hit: usize,
+    /// The words.
+    pub text: String,
+    normal: String,
+}
+
+/// The sentences of a text with their normal forms.
+pub(super) type Sentences = Arc<[(String, String)]>;
+
+/// Where a result says what it says: its snippet, or the title where there is no snippet.
+pub(super) fn source_of(hit: &Hit) -> &str {
+    if hit.snippet.trim().is_empty() {
+        &hit.title
+    } else {
+        &hit.snippet
+    }
+}
+
+/// The sentences of a text that say something.
+pub(super) fn sentences_of(source: &str) -> Sentences {
+    sentences(source)
+        .into_iter()
+        .filter_map(|sentence| {
+            let normal = normalize(sentence.text);
+            let enough = sentence.kind == SentenceKind::Code
+                || normal.split(' ').nth(FEWEST_WORDS - 1).is_some()
+                || !normal.is_ascii();
+            enough.then(|| (sentence.text.to_owned(), normal))
+        })
+        .collect()
+}
+
+/// The claims of results: the sentences of their snippets, or the title where there is no snippet. The same words twice
+/// are one claim.
+pub fn claims_of(results: &[Hit]) -> Vec<Claim> {
+    let read: Vec<Sentences> = results.iter().map(|hit| sentences_of(source_of(hit))).collect();
+    claims_in(&read)
+}
+
+/// The claims of results whose sentences were read.
+pub(super) fn claims_in(read: &[Sentences]) -> Vec<Claim> {
+    let mut seen = FxHashSet::default();
+    let mut claims = Vec::new();
+    for (hit, sentences) in read.iter().enumerate() {
+        for (text, normal) in sentences.iter() {
+            if seen.insert(normal.as_str()) {
+                claims.push(Claim {
+                    hit,
+                    text: text.clone(),
+                    normal: normal.clone(),
+                });
+            }
+        }
+    }
+    claims
+}
+
+/// How a claim stands to what was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Nothing accepted says it.
+    New,
+    /// The same words in another dress.
+    SameForm,
+    /// Most of the words.
+    SameWords,
+    /// The same meaning.
+    SameMeaning,
+}
+
+/// The claims of one round, judged.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Judged {
+    /// By claim.
+    pub standing: Vec<Standing>,
+    /// By claim: the accepted claim that says the same.
+    same: Vec<Option<usize>>,
+    /// By claim: how new it is by meaning, from 0 to 1; absent without vectors.
+    pub distance: Option<Vec<f64>>,
+}
+
+impl Judged {
+    /// The share of new claims; none where there are no claims.
+    pub fn share_new(&self) -> Option<f64> {
+        let new = self
+            .standing
+            .iter()
+            .filter(|found| **found == Standing::New)
+            .count();
+        (!self.standing.is_empty()).then(|| new as f64 / self.standing.len() as f64)
+    }
+
+    /// The mean distance by meaning.
+    pub fn mean_distance(&self) -> Option<f64> {
+        let distances = self.distance.as_ref().filter(|list| !list.is_empty())?;
+        Some(distances.iter().sum::<f64>() / distances.len() as f64)
+    }
+}
+
+/// Everything accepted.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    texts: Vec<String>,
+    by_form: FxHashMap<String, usize>,
+    index: JaccardIndex,
+    vectors: Vec<Option<Vec<f32>>>,
+    /// By claim: the cluster of claims that say the same.
+    cluster: Vec<usize>,
+    /// By cluster: how many rounds or sources said it.
+    abundance: Vec<u64>,
+}
+
+impl Ledger {
+    /// Nothing accepted yet.
+    pub fn new() -> Result<Self, ThresholdError> {
+        Ok(Self {
+            texts: Vec::new(),
+            by_form: FxHashMap::default(),
+            index: JaccardIndex::new(L1_THRESHOLD, Tokenization::Words)?,
+            vectors: Vec::new(),
+            cluster: Vec::new(),
+            abundance: Vec::new(),
+        })
+    }
+
+    /// How many claims were accepted.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether nothing was accepted.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// How often each cluster of claims was said, once a result.
+    pub fn abundances(&self) -> &[u64] {
+        &self.abundance
+    }
+
+    /// Judges claims against everything accepted. `vectors`, where given, are of length one, one a claim.
+    pub fn judge(&self, claims: &[Claim], vectors: Option<&[Vec<f32>]>) -> Judged {
+        let mut judged = Judged {
+            standing: Vec::with_capacity(claims.len()),
+            same: Vec::with_capacity(claims.len()),
+            distance: vectors.map(|_| Vec::with_capacity(claims.len())),
+        };
+        for (position, claim) in claims.iter().enumerate() {
+            let vector = vectors
+                .and_then(|vectors| vectors.get(position))
+                .map(Vec::as_slice);
+            let (standing, same, distance) = self.place(claim, vector);
+            judged.standing.push(standing);
+            judged.same.push(same);
+            if let (Some(list), Some(distance)) = (&mut judged.distance, distance) {
+                list.push(distance);
+            }
+        }
+        judged
+    }
+
+    /// Takes claims in that were judged against what is there.
+    pub fn accept(&mut self, claims: &[Claim], judged: &Judged, vectors: Option<&[Vec<f32>]>) {
+        for (position, claim) in claims.iter().enumerate() {
+            let vector = vectors.and_then(|vectors| vectors.get(position));
+            let same = judged.same.get(position).copied().flatten();
+            let cluster = same
+                .and_then(|same| self.cluster.get(same).copied())
+                .unwrap_or_else(|| {
+                    self.abundance.push(0);
+                    self.abundance.len() - 1
+                });
+            if let Some(count) = self.abundance.get_mut(cluster) {
+                *count += 1;
+            }
+            let number = self.texts.len();
+            self.by_form.entry(claim.normal.clone()).or_insert(number);
+            self.index.insert(&claim.text);
+            self.texts.push(claim.text.clone());
+            self.vectors.push(vector.cloned());
+            self.cluster.push(cluster);
+        }
+    }
+
+    /// Standing, the accepted claim that says the same, and the distance by meaning.
+    fn place(&self, claim: &Claim, vector: Option<&[f32]>) -> (Standing, Option<usize>, Option<f64>) {
+        if let Some(&same) = self.by_form.get(&claim.normal) {
+            return (Standing::SameForm, Some(same), vector.map(|_| 0.0));
+        }
+        // The best match usually decides; one that differs in a number or a denial is another claim, whatever its words.
+        let by_words = self
+            .index
+            .best_match(&claim.text)
+            .map(|found| found.id as usize)
+            .filter(|id| self.texts.get(*id).is_some_and(|text| agree(text, &claim.text)));
+        let nearest = vector.and_then(|vector| self.nearest(vector));
+        let by_meaning = nearest
+            .filter(|(_, cosine)| *cosine >= L2_THRESHOLD)
+            .map(|(id, _)| id)
+            .filter(|id| self.texts.get(*id).is_some_and(|text| agree(text, &claim.text)));
+        let distance = vector.map(|_| match (by_words.or(by_meaning), nearest) {
+            (Some(_), _) => 0.0,
+            (None, Some((_, cosine))) => {
+                ((L2_THRESHOLD - cosine.min(L2_THRESHOLD)) / (L2_THRESHOLD - L2_FLOOR)).clamp(0.0, 1.0)
+            }
+            (None, None) => 1.0,
+        });
+        match (by_words, by_meaning) {
+            (Some(id), _) => (Standing::SameWords, Some(id), distance),
+            (None, Some(id)) => (Standing::SameMeaning, Some(id), distance),
+            (None, None) => (Standing::New, None, distance),
+        }
+    }
+
+    fn nearest(&self, vector: &[f32]) -> Option<(usize, f64)> {
+        let mut best: Option<(usize, f64)> = None;
+        for (id, other) in self.vectors.iter().enumerate() {
+            let Some(other) = other else { continue };
+            let cosine = f64::from(vector.iter().zip(other).map(|(a, b)| a * b).sum::<f32>());
+            if best.is_none_or(|(_, so_far)| cosine > so_far) {
+                best = Some((id, cosine));
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hits(texts: &[&str]) -> Vec<Hit> {
+        texts.iter().map(|text| Hit::new("t", "u", *text)).collect()
+    }
+
+    fn accepted(texts: &[&str]) -> Ledger {
+        let mut ledger = Ledger::new().unwrap();
+        take(&mut ledger, &claims_of(&hits(texts)), None);
+        ledger
+    }
+
+    fn take(ledger: &mut Ledger, claims: &[Claim], vectors: Option<&[Vec<f32>]>) {
+        let judged = ledger.judge(claims, vectors);
+        ledger.accept(claims, &judged, vectors);
+    }
+
+    fn share(ledger: &Ledger, texts: &[&str]) -> f64 {
+        ledger.judge(&claims_of(&hits(texts)), None).share_new().unwrap()
+    }
+
+    #[test]
+    fn identical_results_have_nothing_new() {
+        let texts = [
+            "Wings bend when heated. Ribs carry the load.",
+            "Skin panels buckle at 3 bar.",
+        ];
+        let ledger = accepted(&texts);
+        assert!(share(&ledger, &texts).abs() < 1e-12);
+        assert!(share(&ledger, &["wings  bend when HEATED!"]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_changed_number_or_a_denial_is_news() {
+        let ledger = accepted(&["The panel buckles at 3 bar in every test we made."]);
+        assert!((share(&ledger, &["The panel buckles at 5 bar in every test we made."]) - 1.0).abs() < 1e-12);
+        let ledger = accepted(&["The new valve is safe under load."]);
+        assert!((share(&ledger, &["The new valve is not safe under load."]) - 1.0).abs() < 1e-12);
+    }
+
+    /// The word bag fails here after twenty rounds; claims must not.
+    #[test]
+    fn unrelated_text_stays_new_for_fifty_rounds() {
+        let mut ledger = Ledger::new().unwrap();
+        // A small vocabulary, so that every word has been seen after a few rounds.
+        let word = |state: &mut u64| {
+            *state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            format!("w{}", (*state >> 33) % 600)
+        };
+        let mut state = 7;
+        for round in 0..50 {
+            let results: Vec<Hit> = (0..10)
+                .map(|_| {
+                    let sentence =
+                        |state: &mut u64| (0..15).map(|_| word(state)).collect::<Vec<_>>().join(" ");
+                    Hit::new(
+                        "",
+                        "",
+                        format!("{}. {}.", sentence(&mut state), sentence(&mut state)),
+                    )
+                })
+                .collect();
+            let claims = claims_of(&results);
+            let share = ledger.judge(&claims, None).share_new().unwrap();
+            assert!(share > 0.95, "round {round}: {share}");
+            take(&mut ledger, &claims, None);
+        }
+    }
+
+    #[test]
+    fn meaning_matches_where_words_do_not() {
+        let mut ledger = Ledger::new().unwrap();
+        let old = claims_of(&hits(&["The cache went cold overnight."]));
+        take(&mut ledger, &old, Some(&[vec![1.0, 0.0]]));
+        let new = claims_of(&hits(&["By morning nothing was warm any more."]));
+        let near = ledger.judge(&new, Some(&[vec![0.9, 0.435_889_9]]));
+        assert_eq!(near.standing, [Standing::SameMeaning]);
+        assert!(near.mean_distance().unwrap().abs() < 1e-9);
+        let half = ledger.judge(&new, Some(&[vec![0.61, 0.792_4]]));
+        assert_eq!(half.standing, [Standing::New]);
+        assert!((half.mean_distance().unwrap() - 0.5).abs() < 1e-3);
+        let far = ledger.judge(&new, Some(&[vec![0.0, 1.0]]));
+        assert!((far.mean_distance().unwrap() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn clusters_count_how_often_something_was_said() {
+        let mut ledger = accepted(&["Wings bend when heated."]);
+        let more = hits(&["Wings bend when heated", "Ribs carry the load."]);
+        take(&mut ledger, &claims_of(&more), None);
+        assert_eq!(ledger.abundances(), [2, 1]);
+    }
+
+    #[test]
+    fn results_without_words_have_no_share() {
+        let ledger = accepted(&["Wings bend when heated."]);
+        assert_eq!(
+            ledger.judge(&claims_of(&hits(&["", " "])), None).share_new(),
+            None
+        );
+        assert_eq!(claims_of(&[Hit::new("Only a title here", "u", "")]).len(), 1);
+    }
+}

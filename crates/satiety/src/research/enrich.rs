@@ -1,0 +1,100 @@
+//! Which pages are worth reading whole: those whose snippets say something that was not known before their round. The
+//! specification compares with a summary that has the snippet in it already, which skips the first round by construction.
+
+use serde::{Deserialize, Serialize};
+
+use super::literal::overlap;
+use super::merge::Kept;
+
+/// What is done about one result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PageChoice {
+    /// Where it is.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// The share of its snippet's words that was known before its round.
+    pub overlap: f64,
+    /// Whether to read it.
+    pub read: bool,
+}
+
+/// Goes through kept results in order and chooses pages until `count` are chosen. `known_before` gives the summary
+/// before a round. Results without a web address cannot be read and are left out.
+pub fn choose<'a>(
+    kept: &[Kept],
+    known_before: impl Fn(u32) -> &'a str,
+    limit: f64,
+    count: u32,
+) -> Vec<PageChoice> {
+    let mut chosen = 0;
+    let mut choices = Vec::new();
+    for result in kept {
+        if chosen >= count {
+            break;
+        }
+        let url = result.hit.url.trim();
+        if !(url.starts_with("http://") || url.starts_with("https://")) {
+            continue;
+        }
+        let overlap = overlap(&result.hit.snippet, known_before(result.round));
+        let read = overlap <= limit;
+        chosen += u32::from(read);
+        choices.push(PageChoice {
+            url: url.to_owned(),
+            title: result.hit.title.clone(),
+            overlap,
+            read,
+        });
+    }
+    choices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::research::hit::Hit;
+
+    fn kept(round: u32, url: &str, snippet: &str) -> Kept {
+        Kept {
+            hit: Hit::new("t", url, snippet),
+            round,
+            rank: 0,
+            also_at: Vec::new(),
+            salvaged: false,
+        }
+    }
+
+    #[test]
+    fn what_was_known_before_its_round_is_not_read() {
+        let results = [
+            kept(1, "https://a.example/", "alpha beta gamma"),
+            kept(2, "https://b.example/", "alpha beta gamma delta"),
+            kept(2, "https://c.example/", "alpha epsilon zeta eta"),
+            kept(2, "notes.md", "theta iota"),
+            kept(3, "https://d.example/", "kappa"),
+        ];
+        let before = |round: u32| if round == 1 { "" } else { "alpha beta gamma" };
+        let choices = choose(&results, before, 0.6, 2);
+        let read: Vec<(&str, bool)> = choices
+            .iter()
+            .map(|choice| (choice.url.as_str(), choice.read))
+            .collect();
+        assert_eq!(
+            read,
+            [
+                ("https://a.example/", true),
+                ("https://b.example/", false),
+                ("https://c.example/", true)
+            ],
+            "the first round is read; 3 of 4 known words are too many; two pages are enough"
+        );
+        assert!(choose(&results, before, 0.6, 0).is_empty());
+    }
+
+    #[test]
+    fn exactly_the_limit_is_read() {
+        let results = [kept(2, "https://a.example/", "a b c d e")];
+        assert!(choose(&results, |_| "a b c", 0.6, 1)[0].read);
+    }
+}

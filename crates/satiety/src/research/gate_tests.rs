@@ -1,0 +1,276 @@
+use super::*;
+use crate::research::Assessor;
+use proptest::prelude::*;
+
+fn hits(bodies: &[&str]) -> Vec<Hit> {
+    bodies
+        .iter()
+        .enumerate()
+        .map(|(number, body)| Hit::new("", format!("https://example.org/{number}"), *body))
+        .collect()
+}
+
+fn literal_gate(epsilon: f64) -> Gate {
+    let settings = GateSettings {
+        epsilon,
+        ..GateSettings::literal()
+    };
+    Gate::new(settings, "").unwrap()
+}
+
+fn observe(gate: &mut Gate, bodies: &[&str], summary: &str) -> Verdict {
+    let results = hits(bodies);
+    let input = RoundInput {
+        results: &results,
+        summary: Some(summary),
+        ..RoundInput::default()
+    };
+    gate.observe(&input).0
+}
+
+/// The loop of the specification, round by round: (words that are new of ten, round) to what its code does.
+#[test]
+fn rounds_are_decided_as_the_specification_does() {
+    let known = "a b c d e f g h i j";
+    let ten = |new: usize| {
+        (0..10)
+            .map(|at| {
+                if at < new {
+                    format!("n{at}")
+                } else {
+                    known.split(' ').nth(at).unwrap().to_owned()
+                }
+            })
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    for (scores, stops_at, accepted) in [
+        (vec![10, 9, 8, 7, 6], 5, 5),
+        (vec![0, 0, 2, 9, 9], 3, 2),
+        (vec![0, 0, 3, 2, 9], 4, 3),
+        (vec![10, 10, 3, 3, 2], 5, 4),
+        (vec![10, 10, 3, 3, 3], 5, 5),
+    ] {
+        let mut gate = literal_gate(0.0);
+        let mut kept = 0;
+        let mut stopped = None;
+        for (round, new) in (1..).zip(&scores) {
+            let verdict = observe(&mut gate, &[&ten(*new)], known);
+            assert_eq!(usize::from(verdict.score.unwrap()), *new);
+            kept += u32::from(verdict.accepted);
+            if verdict.decision == Decision::Stop {
+                stopped = Some(round);
+                break;
+            }
+        }
+        assert_eq!((stopped, kept), (Some(stops_at), accepted), "{scores:?}");
+    }
+}
+
+#[test]
+fn a_quarter_new_rounds_down_to_two_and_stops() {
+    let mut gate = literal_gate(0.0);
+    for _ in 0..2 {
+        assert_eq!(observe(&mut gate, &["x"], "x").reason, Reason::FirstRounds);
+    }
+    let verdict = observe(&mut gate, &["a b c n"], "a b c");
+    assert_eq!((verdict.score, verdict.reason), (Some(2), Reason::Saturated));
+    assert!((verdict.novelty.unwrap() - 0.25).abs() < 1e-12);
+}
+
+#[test]
+fn the_first_round_is_scored_against_nothing_and_builds_the_summary() {
+    let mut gate = literal_gate(0.0);
+    let results = hits(&["alpha beta", "gamma"]);
+    let input = RoundInput {
+        results: &results,
+        ..RoundInput::default()
+    };
+    let (verdict, novelty) = gate.observe(&input);
+    assert_eq!((verdict.score, novelty.seed), (Some(10), Some(1.0)));
+    assert_eq!(gate.summary(), "alpha beta gamma");
+}
+
+#[test]
+fn epsilon_is_drawn_only_below_the_threshold_and_recorded() {
+    let settings = GateSettings::literal();
+    let above = decide(&settings, 3, 0.9, None, 0.0);
+    assert_eq!((above.draw, above.reason), (None, Reason::Novel));
+    assert!((above.propensity - 1.0).abs() < 1e-12);
+    let passed = decide(&settings, 3, 0.1, None, 0.1499);
+    assert_eq!(
+        (passed.decision, passed.accepted, passed.reason),
+        (Decision::Continue, true, Reason::PassedThrough)
+    );
+    assert!((passed.propensity - 0.15).abs() < 1e-12);
+    let stopped = decide(&settings, 3, 0.1, None, 0.15);
+    assert_eq!((stopped.decision, stopped.accepted), (Decision::Stop, false));
+    assert!((stopped.propensity - 0.85).abs() < 1e-12);
+    // The pass does not reset anything: the next round meets the same gate, and the cap still holds.
+    assert_eq!(decide(&settings, 4, 0.1, None, 0.9).decision, Decision::Stop);
+    let last = decide(&settings, 5, 0.1, None, 0.0);
+    assert_eq!(
+        (last.decision, last.accepted, last.reason),
+        (Decision::Stop, true, Reason::PassedThrough)
+    );
+}
+
+#[test]
+fn chance_passes_as_often_as_it_says() {
+    let passed = (0..4000).filter(|seed| draw(*seed, 3) < 0.15).count();
+    assert!((540..660).contains(&passed), "{passed}");
+    assert!((draw(1, 3) - draw(1, 3)).abs() < f64::EPSILON);
+    assert!((draw(1, 3) - draw(1, 4)).abs() > f64::EPSILON);
+}
+
+#[test]
+fn nothing_found_and_nothing_reached_are_no_saturation() {
+    let mut gate = literal_gate(0.0);
+    for _ in 0..2 {
+        observe(&mut gate, &["x y z"], "");
+    }
+    let empty = gate.observe(&RoundInput::default()).0;
+    assert_eq!(
+        (empty.decision, empty.accepted, empty.reason),
+        (Decision::Continue, false, Reason::Empty)
+    );
+    let failed = RoundInput {
+        failed: true,
+        ..RoundInput::default()
+    };
+    assert_eq!(gate.observe(&failed).0.decision, Decision::Continue);
+    let capped = gate.observe(&failed).0;
+    assert_eq!(
+        (capped.round, capped.decision),
+        (5, Decision::Stop),
+        "the cap holds for failures too"
+    );
+}
+
+#[test]
+fn identical_results_close_the_default_gate_and_not_the_literal_one() {
+    let body = |result: usize| {
+        (0..8)
+            .map(|sentence| {
+                let words: Vec<String> = (0..15)
+                    .map(|word| format!("w{result}x{sentence}x{word}"))
+                    .collect();
+                format!("{}.", words.join(" "))
+            })
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let results: Vec<Hit> = (0..5).map(|result| Hit::new("", "", body(result))).collect();
+    let input = RoundInput {
+        results: &results,
+        ..RoundInput::default()
+    };
+    let run = |mut gate: Gate| (0..3).map(|_| gate.observe(&input)).last().unwrap();
+    let (verdict, novelty) = run(Gate::new(
+        GateSettings {
+            epsilon: 0.0,
+            ..GateSettings::default()
+        },
+        "",
+    )
+    .unwrap());
+    assert_eq!(verdict.reason, Reason::Saturated);
+    assert!(novelty.claims.unwrap().abs() < 1e-12);
+    assert!(
+        novelty.seed.unwrap() > 0.3,
+        "the word bag calls the same results new: {novelty:?}"
+    );
+    assert_eq!(run(literal_gate(0.0)).0.decision, Decision::Continue);
+}
+
+#[test]
+fn a_caller_that_goes_on_after_a_stop_has_kept_the_round() {
+    let settings = GateSettings {
+        epsilon: 0.0,
+        look_ahead: None,
+        ..GateSettings::default()
+    };
+    let mut gate = Gate::new(settings, "").unwrap();
+    let mut go = |bodies: &[&str]| {
+        let results = hits(bodies);
+        gate.observe(&RoundInput {
+            results: &results,
+            ..RoundInput::default()
+        })
+        .0
+    };
+    go(&["One thing is said here."]);
+    go(&["One thing is said here."]);
+    let mixed = [
+        "One thing is said here.",
+        "One thing is said here. Fresh news arrive today.",
+    ];
+    let many: Vec<&str> = mixed.into_iter().collect();
+    assert_eq!(go(&many).decision, Decision::Continue, "half is new");
+    assert_eq!(go(&["One thing is said here."]).decision, Decision::Stop);
+    let again = go(&["Fresh news arrive today."]);
+    assert!(again.novelty.unwrap().abs() < 1e-12);
+}
+
+#[test]
+fn the_outlook_stops_after_a_round_that_was_kept() {
+    let settings = GateSettings::default();
+    let verdict = decide(&settings, 3, 0.8, Some(0.01), 0.5);
+    assert_eq!(
+        (verdict.decision, verdict.accepted, verdict.reason),
+        (Decision::Stop, true, Reason::Outlook)
+    );
+    assert_eq!(
+        decide(&settings, 2, 0.8, Some(0.01), 0.5).decision,
+        Decision::Continue
+    );
+    assert_eq!(
+        decide(&settings, 3, 0.8, Some(0.9), 0.5).decision,
+        Decision::Continue
+    );
+    assert_eq!(
+        decide(&GateSettings::literal(), 3, 0.8, Some(0.01), 0.5).decision,
+        Decision::Continue
+    );
+}
+
+#[test]
+fn assessors_other_than_the_default_decide_when_asked() {
+    let settings = GateSettings {
+        assessor: Assessor::Model,
+        epsilon: 0.0,
+        min_rounds: 0,
+        look_ahead: None,
+        ..GateSettings::default()
+    };
+    let mut gate = Gate::new(settings, "").unwrap();
+    let results = hits(&["Everything here is new to us."]);
+    let input = RoundInput {
+        results: &results,
+        model: Some(crate::research::assess::model_score("1")),
+        ..RoundInput::default()
+    };
+    assert_eq!(gate.observe(&input).0.reason, Reason::Saturated);
+}
+
+proptest! {
+    /// Whatever comes, no run is longer than the cap, no first round is gated, and nothing panics.
+    #[test]
+    fn every_run_ends(rounds in prop::collection::vec(prop::collection::vec("\\PC{0,40}", 0..4), 1..12), seed: u64) {
+        let mut gate = Gate::new(GateSettings { seed, ..GateSettings::default() }, "a task of words").unwrap();
+        for (number, bodies) in (1_u32..).zip(&rounds) {
+            let results: Vec<Hit> = bodies.iter().map(|body| Hit::new("", "", body.as_str())).collect();
+            let verdict = gate.observe(&RoundInput { results: &results, ..RoundInput::default() }).0;
+            prop_assert_eq!(verdict.round, number);
+            prop_assert!(verdict.novelty.is_none_or(|share| (0.0..=1.0).contains(&share)));
+            if number <= 2 {
+                prop_assert_eq!(verdict.decision, Decision::Continue);
+            }
+            if verdict.decision == Decision::Stop {
+                prop_assert!(number <= 5);
+                break;
+            }
+            prop_assert!(number < 5);
+        }
+    }
+}

@@ -1,0 +1,548 @@
+//! The loop as a state machine without I/O: [`Research::next`] says what to do, what came of it is given back, and a list
+//! of records brings the same state about again.
+
+use super::assess::{ModelScore, Novelty};
+use super::budget::{BudgetEnd, Spent};
+use super::claims::claims_of;
+use super::compress;
+use super::coverage::{QuestionCoverage, Task, coverage};
+use super::enrich::{self, PageChoice};
+use super::gate::{Decision, Gate, Looked, Reason, RoundInput, Verdict, without_results};
+use super::hit::Hit;
+use super::literal;
+use super::merge::{Kept, Merged};
+use super::plan;
+use super::record::{ModelCalls, RoundOutcome, RoundRecord};
+use super::report::StopReason;
+use super::settings::{ResearchSettings, SettingsError};
+use super::unseen::unseen;
+use crate::text::normalize;
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Search.
+    Search {
+        /// Which round this is.
+        round: u32,
+        /// What to ask.
+        query: String,
+        /// Whether the query was planned from the start; one that was not may be replaced by a model's.
+        planned: bool,
+    },
+    /// Search no more.
+    Stop(StopReason),
+}
+
+/// Results that were judged and not yet decided about.
+#[derive(Debug, Clone)]
+pub struct Assessment {
+    /// What the assessors say.
+    pub novelty: Novelty,
+    /// Whether a model should be asked first.
+    pub needs_model: bool,
+    looked: Looked,
+}
+
+/// A research under way.
+#[derive(Debug, Clone)]
+pub struct Research {
+    settings: ResearchSettings,
+    task: Task,
+    planned: Vec<String>,
+    gate: Gate,
+    merged: Merged,
+    summary: String,
+    records: Vec<RoundRecord>,
+    stopped: Option<StopReason>,
+    /// The terms of what was kept.
+    readings: plan::Readings,
+    /// Results that were decided about and not yet taken in.
+    pending: Option<Looked>,
+}
+
+impl Research {
+    /// Begins. Without planned queries the task itself is the first.
+    pub fn new(task: &str, planned: Vec<String>, settings: ResearchSettings) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let task = Task::new(task);
+        if task.is_empty() {
+            return Err(SettingsError::NoTask);
+        }
+        let mut queries: Vec<String> = Vec::new();
+        let given = if planned.is_empty() {
+            plan::planned(&task)
+        } else {
+            planned
+        };
+        for query in given {
+            let query = query.trim().to_owned();
+            // A query that was planned twice would be a round that cannot bring anything.
+            if !query.is_empty() && !queries.iter().any(|old| normalize(old) == normalize(&query)) {
+                queries.push(query);
+            }
+        }
+        Ok(Self {
+            gate: Gate::new(settings.gate, &task.text)?,
+            merged: Merged::new().map_err(|error| SettingsError::OutOfRange {
+                name: "the near-duplicate threshold",
+                range: "above 0 and at most 1",
+                value: error.0,
+            })?,
+            settings,
+            task,
+            planned: queries,
+            summary: String::new(),
+            records: Vec::new(),
+            stopped: None,
+            readings: plan::Readings::default(),
+            pending: None,
+        })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &ResearchSettings {
+        &self.settings
+    }
+
+    /// The task.
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// What is known, in few words.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// The rounds so far.
+    pub fn records(&self) -> &[RoundRecord] {
+        &self.records
+    }
+
+    /// The results of accepted rounds, each page once.
+    pub fn kept(&self) -> &[Kept] {
+        self.merged.kept()
+    }
+
+    /// Every query so far.
+    pub fn asked(&self) -> Vec<String> {
+        self.records.iter().map(|record| record.query.clone()).collect()
+    }
+
+    /// How well each question is covered.
+    pub fn coverage(&self) -> Vec<QuestionCoverage> {
+        let hits: Vec<&Hit> = self.kept().iter().map(|kept| &kept.hit).collect();
+        coverage(&self.task, &hits)
+    }
+
+    /// What to do next, given what was spent.
+    pub fn next(&self, spent: &Spent) -> Step {
+        if let Some(reason) = &self.stopped {
+            return Step::Stop(reason.clone());
+        }
+        if let Some(end) = self.settings.budget.end(spent) {
+            return Step::Stop(StopReason::Budget { limit: end });
+        }
+        let asked = self.asked();
+        let round = u32::try_from(asked.len()).unwrap_or(u32::MAX).saturating_add(1);
+        if let Some(query) = self.planned.get(asked.len()) {
+            return Step::Search {
+                round,
+                query: query.clone(),
+                planned: true,
+            };
+        }
+        match plan::gap_query(&self.task, &self.readings, &asked) {
+            Some(query) => Step::Search {
+                round,
+                query,
+                planned: false,
+            },
+            None => Step::Stop(StopReason::NothingLeftToAsk),
+        }
+    }
+
+    /// Ends it for a reason from outside.
+    pub fn stop(&mut self, reason: StopReason) {
+        self.stopped.get_or_insert(reason);
+    }
+
+    /// Whether a query was asked before, in whatever spelling.
+    pub fn was_asked(&self, query: &str) -> bool {
+        let normal = normalize(query);
+        self.records
+            .iter()
+            .any(|record| normalize(&record.query) == normal)
+    }
+
+    /// Judges results; changes nothing.
+    pub fn assess(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> Assessment {
+        let looked = self.look(results, vectors);
+        let novelty = looked.novelty.clone();
+        let needs_model = novelty.needs_model(&self.settings.gate);
+        Assessment {
+            novelty,
+            needs_model,
+            looked,
+        }
+    }
+
+    fn look(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> Looked {
+        self.gate.look(&RoundInput {
+            results,
+            summary: Some(&self.summary),
+            vectors,
+            ..RoundInput::default()
+        })
+    }
+
+    /// Decides about results that were assessed, with a model's score if it was asked. Counts the round.
+    pub fn decide(&mut self, assessment: Assessment, model: Option<ModelScore>) -> (Verdict, Novelty) {
+        let novelty = match model {
+            Some(score) => assessment.novelty.with_model(score),
+            None => assessment.novelty,
+        };
+        self.pending = Some(assessment.looked);
+        (self.gate.decide(&novelty), novelty)
+    }
+
+    /// Decides about a round without results. Counts it.
+    pub fn decide_without_results(&mut self, outcome: &RoundOutcome) -> Verdict {
+        self.gate.skip_round();
+        let reason = match outcome {
+            RoundOutcome::Failed { .. } => Reason::Failed,
+            _ => Reason::Empty,
+        };
+        without_results(&self.settings.gate, self.gate.rounds(), reason)
+    }
+
+    /// The summary that follows when these results are accepted and no model writes one.
+    pub fn extracted_summary(&self, results: &[Hit]) -> String {
+        let limit = self.settings.summary_chars;
+        if self.summary.is_empty() && self.settings.gate.assessor == super::Assessor::Seed {
+            literal::first_summary(results, limit)
+        } else {
+            let own;
+            let claims = if let Some(looked) = &self.pending {
+                &looked.claims
+            } else {
+                own = claims_of(results);
+                &own
+            };
+            let new = claims.iter().map(|claim| claim.text.as_str());
+            compress::extract(&self.task, &self.summary, new, limit)
+        }
+    }
+
+    /// Makes the record of a round that was decided. `summary` is the new one where the round was accepted.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the record")]
+    pub fn record(
+        &self,
+        query: String,
+        planned: bool,
+        outcome: RoundOutcome,
+        results: Vec<Hit>,
+        verdict: Verdict,
+        novelty: Novelty,
+        summary: Option<String>,
+    ) -> RoundRecord {
+        let summary = summary.unwrap_or_else(|| self.summary.clone());
+        RoundRecord {
+            round: verdict.round,
+            query,
+            planned,
+            outcome,
+            results,
+            from_cache: false,
+            novelty,
+            verdict,
+            new_results: 0,
+            summary_chars: summary.chars().count(),
+            summary,
+            unseen: unseen(self.gate.abundances()),
+            model_calls: ModelCalls::default(),
+            tokens: 0,
+            money: 0.0,
+            seconds: 0.0,
+        }
+    }
+
+    /// Takes a record in: one just made, or, with `counted` false, one of a run that is taken up again.
+    pub fn apply(
+        &mut self,
+        mut record: RoundRecord,
+        vectors: Option<&[Vec<f32>]>,
+        counted: bool,
+    ) -> &RoundRecord {
+        if !counted {
+            self.gate.skip_round();
+        }
+        if record.verdict.accepted {
+            let looked = match self.pending.take() {
+                Some(looked) => looked,
+                None => self.look(&record.results, vectors),
+            };
+            self.gate
+                .accept(&record.results, &looked, vectors, Some(&record.summary));
+            record.new_results = self.merged.add(record.round, &record.results);
+            for kept in self.merged.kept().iter().rev().take(record.new_results).rev() {
+                self.readings.add(&kept.hit);
+            }
+            self.summary.clone_from(&record.summary);
+            record.unseen = unseen(self.gate.abundances());
+        } else if record.verdict.reason == Reason::Saturated
+            && self.settings.gate.assessor != super::Assessor::Seed
+        {
+            // Neither state nor summary changes, and nothing is asked of a model; but the pages were paid for.
+            record.new_results = self.merged.salvage(record.round, &record.results);
+        }
+        self.pending = None;
+        if record.verdict.decision == Decision::Stop {
+            self.stopped = Some(StopReason::of(record.verdict.reason));
+        }
+        self.records.push(record);
+        // Pushed just now.
+        &self.records[self.records.len() - 1]
+    }
+
+    /// Which pages to read whole.
+    pub fn pages_to_read(&self) -> Vec<PageChoice> {
+        let before = |round: u32| {
+            let earlier = self.records.iter().rev().find(|record| record.round < round);
+            earlier.map_or("", |record| record.summary.as_str())
+        };
+        enrich::choose(
+            self.kept(),
+            before,
+            self.settings.enrich_overlap,
+            self.settings.enrich_pages,
+        )
+    }
+
+    /// The limit that is reached, if one is.
+    pub fn budget_end(&self, spent: &Spent) -> Option<BudgetEnd> {
+        self.settings.budget.end(spent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::research::GateSettings;
+    use crate::research::budget::Budget;
+
+    fn settings() -> ResearchSettings {
+        ResearchSettings {
+            gate: GateSettings {
+                epsilon: 0.0,
+                look_ahead: None,
+                ..GateSettings::default()
+            },
+            ..ResearchSettings::default()
+        }
+    }
+
+    fn hits(number: u32) -> Vec<Hit> {
+        vec![Hit::new(
+            format!("Page {number}"),
+            format!("https://example.org/{number}"),
+            format!(
+                "Heated wings of kind {number} bend by {number}0 degrees. Maker number {number} says so."
+            ),
+        )]
+    }
+
+    fn play(research: &mut Research, search: impl Fn(u32) -> Result<Vec<Hit>, String>) -> StopReason {
+        loop {
+            let (round, query, planned) = match research.next(&Spent::default()) {
+                Step::Search {
+                    round,
+                    query,
+                    planned,
+                } => (round, query, planned),
+                Step::Stop(reason) => return reason,
+            };
+            let (outcome, results) = match search(round) {
+                Ok(results) if results.is_empty() => (RoundOutcome::Empty, results),
+                Ok(results) => (RoundOutcome::Found, results),
+                Err(error) => (RoundOutcome::Failed { error }, Vec::new()),
+            };
+            let (verdict, novelty, summary) = if outcome == RoundOutcome::Found {
+                let assessment = research.assess(&results, None);
+                let (verdict, novelty) = research.decide(assessment, None);
+                let summary = verdict.accepted.then(|| research.extracted_summary(&results));
+                (verdict, novelty, summary)
+            } else {
+                (
+                    research.decide_without_results(&outcome),
+                    Novelty::default(),
+                    None,
+                )
+            };
+            let record = research.record(query, planned, outcome, results, verdict, novelty, summary);
+            research.apply(record, None, true);
+        }
+    }
+
+    fn research() -> Research {
+        Research::new(
+            "how do heated wings of aircraft bend under load",
+            Vec::new(),
+            settings(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn repetition_stops_it_and_leaves_the_summary_alone() {
+        let mut research = research();
+        let reason = play(&mut research, |round| Ok(hits(round.min(2))));
+        assert_eq!(reason, StopReason::Saturated);
+        assert_eq!(
+            research.records().len(),
+            3,
+            "two accepted rounds cost three searches"
+        );
+        assert_eq!(research.kept().len(), 2);
+        assert!(research.kept().iter().all(|kept| !kept.salvaged));
+        let [_, second, third] = research.records() else {
+            panic!()
+        };
+        assert!(!third.verdict.accepted);
+        assert_eq!(third.summary, second.summary, "a rejected round changes nothing");
+        let queries = research.asked();
+        assert_eq!(
+            queries.len(),
+            queries.iter().collect::<std::collections::BTreeSet<_>>().len()
+        );
+    }
+
+    #[test]
+    fn new_pages_of_the_round_that_ended_it_are_not_thrown_away() {
+        let last = |round: u32| {
+            if round < 3 {
+                return hits(round);
+            }
+            // Four known results and a new one: less than a quarter is new.
+            let mut results: Vec<Hit> = [1, 1, 2, 2].into_iter().flat_map(hits).collect();
+            results.push(Hit::new("New", "https://example.org/new", "Spars crack early."));
+            results
+        };
+        let mut research = research();
+        assert_eq!(
+            play(&mut research, |round| Ok(last(round))),
+            StopReason::Saturated
+        );
+        let salvaged: Vec<&str> = research
+            .kept()
+            .iter()
+            .filter(|kept| kept.salvaged)
+            .map(|kept| kept.hit.title.as_str())
+            .collect();
+        assert_eq!(salvaged, ["New"]);
+        assert!(
+            !research.summary().contains("Spars"),
+            "the summary stays as it was"
+        );
+        let mut literal = settings();
+        literal.gate.assessor = crate::research::Assessor::Seed;
+        let mut research =
+            Research::new("heated wings of aircraft bend under load", Vec::new(), literal).unwrap();
+        play(&mut research, |round| Ok(last(round.min(3))));
+        assert!(
+            research.kept().iter().all(|kept| !kept.salvaged),
+            "to the letter, a rejected round is gone"
+        );
+    }
+
+    #[test]
+    fn failures_and_empty_answers_are_rounds_and_no_saturation() {
+        let mut research = research();
+        let reason = play(&mut research, |round| match round {
+            2 => Err("503".into()),
+            3 => Ok(Vec::new()),
+            round => Ok(hits(round)),
+        });
+        assert_eq!(reason, StopReason::Cap);
+        let reasons: Vec<Reason> = research
+            .records()
+            .iter()
+            .map(|record| record.verdict.reason)
+            .collect();
+        assert_eq!(
+            reasons,
+            [
+                Reason::FirstRounds,
+                Reason::Failed,
+                Reason::Empty,
+                Reason::Novel,
+                Reason::Cap
+            ]
+        );
+    }
+
+    #[test]
+    fn records_bring_the_same_state_about_again() {
+        let mut whole = research();
+        play(&mut whole, |round| Ok(hits(round)));
+        let mut again = research();
+        for record in &whole.records()[..3] {
+            again.apply(record.clone(), None, false);
+        }
+        let reason = play(&mut again, |round| Ok(hits(round)));
+        assert_eq!(reason, StopReason::Cap);
+        assert_eq!(again.records(), whole.records());
+        assert_eq!(again.summary(), whole.summary());
+    }
+
+    #[test]
+    fn budgets_end_it_before_the_next_search() {
+        let mut limited = settings();
+        limited.budget = Budget {
+            tokens: Some(10),
+            ..Budget::default()
+        };
+        let research = Research::new("heated wings", Vec::new(), limited).unwrap();
+        let spent = Spent {
+            tokens: 10,
+            ..Spent::default()
+        };
+        assert_eq!(
+            research.next(&spent),
+            Step::Stop(StopReason::Budget {
+                limit: BudgetEnd::Tokens
+            })
+        );
+        assert!(Research::new(" ", Vec::new(), settings()).is_err());
+    }
+
+    #[test]
+    fn planned_queries_come_first_and_once() {
+        let planned = vec![
+            "first query".into(),
+            "First  query".into(),
+            " ".into(),
+            "second query".into(),
+        ];
+        let mut research = Research::new("heated wings of aircraft and load", planned, settings()).unwrap();
+        play(&mut research, |round| Ok(hits(round)));
+        assert_eq!(research.asked()[..2], ["first query", "second query"]);
+        let planned: Vec<bool> = research.records().iter().map(|record| record.planned).collect();
+        assert_eq!(planned, [true, true, false, false, false]);
+    }
+
+    #[test]
+    fn pages_are_chosen_by_what_was_known_before_their_round() {
+        let mut settings = settings();
+        settings.enrich_pages = 2;
+        let mut research =
+            Research::new("heated wings of aircraft bend under load", Vec::new(), settings).unwrap();
+        play(&mut research, |round| Ok(hits(round)));
+        let pages = research.pages_to_read();
+        assert!(
+            pages[0].read,
+            "the first round is not skipped by construction: {pages:?}"
+        );
+    }
+}
