@@ -15,7 +15,7 @@ use cpu_time::ProcessTime;
 use satiety::research::{
     Assessor, Bm25, GateSettings, Hit, Novelty, Reason, Research, ResearchSettings, RoundOutcome, Spent, Step,
 };
-use satiety::stats::{BootstrapMethod, BootstrapSettings, bootstrap_mean};
+use satiety::stats::{BootstrapMethod, BootstrapSettings, bootstrap_mean, quantile};
 use serde::Deserialize;
 
 /// Stopping rules of a search loop on collections with known relevant documents.
@@ -321,18 +321,11 @@ fn overhead(collections: &[Collection]) -> Result<()> {
             }
         }
     }
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        times
-            .get((share * (times.len() - 1) as f64) as usize)
-            .copied()
-            .unwrap_or(f64::NAN)
-    };
     println!(
         "\na round of {RESULTS} results of {SNIPPET} characters, besides searching: median {:.2} ms, 95th percentile {:.2} ms of CPU \
          ({} rounds)",
-        at(0.5),
-        at(0.95),
+        quantile(&times, 0.5)?,
+        quantile(&times, 0.95)?,
         times.len()
     );
     Ok(())

@@ -190,7 +190,9 @@ pub struct RoundInput<'a> {
 ///
 /// ```
 /// use satiety::research::{Decision, Gate, GateSettings, Hit, RoundInput};
-/// let mut gate = Gate::new(GateSettings::default(), "how do heated wings bend")?;
+/// // Without chance, so that the example always ends alike.
+/// let settings = GateSettings { epsilon: 0.0, ..GateSettings::default() };
+/// let mut gate = Gate::new(settings, "how do heated wings bend")?;
 /// let results = [Hit::new("Wings", "https://example.org/1", "Heated wings bend upwards. Ribs carry the load.")];
 /// let round = RoundInput { results: &results, ..RoundInput::default() };
 /// assert_eq!(gate.observe(&round).0.decision, Decision::Continue);
