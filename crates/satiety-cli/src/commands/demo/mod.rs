@@ -77,7 +77,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     own.embedder = "builtin".into();
     let played = block_on(async {
         let engine = Engine::new(own);
-        let played = play(&engine, settings, folder.path()).await;
+        let played = Box::pin(play(&engine, settings, folder.path())).await;
         engine.close().await;
         played
     })?;
