@@ -10,6 +10,7 @@ pub mod dialogue;
 pub mod explanation;
 pub mod harness;
 pub mod ids;
+pub mod memory;
 pub mod retrieval;
 pub mod stats;
 pub mod text;
