@@ -12,6 +12,7 @@
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
 //! | [`mod@harness`] | the harness's chained log, versions and audits |
+//! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -22,6 +23,7 @@ pub mod evaluation;
 mod group_commit;
 pub mod harness;
 pub mod journal;
+pub mod memory;
 mod migrate;
 mod pool;
 pub mod records;

@@ -11,6 +11,7 @@ mod conformance;
 mod durability;
 mod faults;
 mod harness;
+mod memory;
 mod migrations;
 mod retention;
 mod sharing;

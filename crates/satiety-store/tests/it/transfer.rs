@@ -56,6 +56,7 @@ async fn populate(store: &Store) {
     fill_evaluation(store).await;
     fill_bench(store).await;
     crate::harness::fill(store).await;
+    crate::memory::fill(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {
