@@ -12,6 +12,7 @@ mod extraction;
 pub mod harness;
 mod hooks;
 mod meaning;
+pub mod memory;
 pub mod models;
 pub mod retrieval;
 pub mod sweep;
@@ -64,6 +65,7 @@ pub struct Engine {
     store: OnceCell<Store>,
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
+    memory: memory::Cache,
 }
 
 impl Engine {
@@ -74,6 +76,7 @@ impl Engine {
             store: OnceCell::new(),
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
+            memory: memory::Cache::default(),
         }
     }
 

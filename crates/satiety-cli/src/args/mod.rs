@@ -2,6 +2,7 @@
 
 mod bench;
 mod harness;
+mod memory;
 mod retrieval;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::*;
 pub(crate) use harness::*;
+pub(crate) use memory::*;
 pub(crate) use retrieval::*;
 
 const STYLES: Styles = Styles::styled()
@@ -102,6 +104,9 @@ pub(crate) enum Command {
     /// Has the eval harness become too easy? A ratchet that only turns one way, and a person who must agree
     #[command(subcommand)]
     Harness(Harness),
+    /// An agent's memory: keep, search, learn
+    #[command(subcommand)]
+    Memory(Memory),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

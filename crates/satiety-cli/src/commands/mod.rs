@@ -7,6 +7,7 @@ mod db;
 mod demo;
 mod doctor;
 mod harness;
+mod memory;
 mod models;
 mod reference;
 mod retrieval;
@@ -45,6 +46,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Harness(command) => with_engine(settings, async |engine| {
             Box::pin(harness::run(command, engine, settings, printer)).await
+        }),
+        Command::Memory(command) => with_engine(settings, async |engine| {
+            Box::pin(memory::run(command, engine, printer)).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

@@ -16,6 +16,7 @@ mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_support;
+mod memory;
 mod retrieval;
 mod retrieval_corpus;
 mod retrieval_peer;
