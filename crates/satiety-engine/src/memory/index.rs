@@ -72,20 +72,20 @@ impl Index {
     }
 
     async fn read_on(&mut self, store: &Store, state: MemoryState) -> Result<(), EngineError> {
-        loop {
-            let rows = store.memories_after(self.state.change, PAGE).await?;
-            let Some(last) = rows.last() else { break };
-            self.state.change = last.change;
-            for row in rows {
-                self.know(row);
-            }
-        }
+        self.read_memories(store).await?;
         loop {
             let rows = store.memory_vectors_after(self.state.doc, PAGE).await?;
             let Some(last) = rows.last() else { break };
             self.state.doc = last.doc;
+            // Somebody may have written a memory with its pieces since we read memories.
+            if rows
+                .iter()
+                .any(|row| !self.positions.contains_key(&row.memory_id))
+            {
+                self.read_memories(store).await?;
+            }
             for row in rows {
-                // A piece whose memory was written after we read memories is read the next time.
+                // Still unknown: deleted meanwhile, and then everything is read again the next time.
                 let Some(&owner) = self.positions.get(&row.memory_id) else {
                     continue;
                 };
@@ -104,6 +104,18 @@ impl Index {
             change: self.state.change.max(state.change),
             ..state
         };
+        Ok(())
+    }
+
+    async fn read_memories(&mut self, store: &Store) -> Result<(), EngineError> {
+        loop {
+            let rows = store.memories_after(self.state.change, PAGE).await?;
+            let Some(last) = rows.last() else { break };
+            self.state.change = last.change;
+            for row in rows {
+                self.know(row);
+            }
+        }
         Ok(())
     }
 
