@@ -31,6 +31,9 @@ pub enum EngineError {
     /// The eval harness.
     #[error(transparent)]
     Harness(#[from] crate::harness::HarnessError),
+    /// The memory.
+    #[error(transparent)]
+    Memory(#[from] crate::memory::MemoryError),
     /// A sentence model.
     #[error(transparent)]
     Model(#[from] EmbedError),
@@ -275,6 +278,7 @@ impl EngineError {
         match self {
             Self::Store(error) => error.hint(),
             Self::Harness(error) => error.hint(),
+            Self::Memory(error) => error.hint(),
             Self::Model(error) => Some(match error {
                 EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
                 EmbedError::NotThere { .. } => return None,
@@ -370,6 +374,7 @@ impl EngineError {
         match self {
             Self::Store(error) if error.is_bad_input() => Fault::Request,
             Self::Harness(error) => error.fault(),
+            Self::Memory(error) => error.fault(),
             Self::File {
                 action: "read",
                 cause,

@@ -13,6 +13,7 @@ mod extraction;
 pub mod harness;
 mod hooks;
 mod meaning;
+pub mod memory;
 pub mod models;
 pub mod research;
 pub mod retrieval;
@@ -67,6 +68,7 @@ pub struct Engine {
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
     eviction: eviction::Memory,
+    memory: memory::Cache,
 }
 
 impl Engine {
@@ -78,6 +80,7 @@ impl Engine {
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
             eviction: eviction::Memory::default(),
+            memory: memory::Cache::default(),
         }
     }
 

@@ -14,6 +14,7 @@
 //! | [`mod@harness`] | the harness's chained log, versions and audits |
 //! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
 //! | [`research`] | research runs, their rounds, searches made lately |
+//! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -25,6 +26,7 @@ pub mod eviction;
 mod group_commit;
 pub mod harness;
 pub mod journal;
+pub mod memory;
 mod migrate;
 mod pool;
 pub mod records;

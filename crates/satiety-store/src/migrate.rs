@@ -53,6 +53,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "research",
         sql: include_str!("migrations/0007_research.sql"),
     },
+    Migration {
+        version: 8,
+        name: "memory",
+        sql: include_str!("migrations/0008_memory.sql"),
+    },
 ];
 
 /// The version this program writes.
@@ -109,11 +114,7 @@ pub(crate) async fn version(pool: &Pool) -> Result<i64, StoreError> {
 async fn apply(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
     let Migration { version, name, sql } = *migration;
     let postgres = matches!(pool, Pool::Postgres { .. });
-    let text = if postgres {
-        sql.to_owned()
-    } else {
-        sql.replace(r#"COLLATE "C""#, "COLLATE BINARY")
-    };
+    let text = for_engine(sql, postgres);
     let checksum = checksum(sql);
     tracing::debug!(version, name, "applying migration");
     in_transaction!(pool, |connection| {
@@ -141,6 +142,28 @@ async fn apply(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
             .await?;
         }
     })
+}
+
+/// A migration as one engine reads it: without the lines that are only for the other.
+fn for_engine(sql: &str, postgres: bool) -> String {
+    let other = if postgres {
+        "-- only sqlite"
+    } else {
+        "-- only postgres"
+    };
+    let mut ours = true;
+    let lines = sql.lines().filter(|line| {
+        if line.starts_with("-- only ") || *line == "-- both" {
+            ours = *line != other;
+        }
+        ours
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    if postgres {
+        text
+    } else {
+        text.replace(r#"COLLATE "C""#, "COLLATE BINARY")
+    }
 }
 
 /// Versions that are applied, with the checksums of what was applied, oldest first.
@@ -236,6 +259,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn lines_for_one_engine_are_not_for_the_other() {
+        let sql = "a COLLATE \"C\"\n-- only sqlite\nb\n-- only postgres\nc\n-- both\nd";
+        assert_eq!(
+            for_engine(sql, true),
+            "a COLLATE \"C\"\n-- only postgres\nc\n-- both\nd"
+        );
+        assert_eq!(
+            for_engine(sql, false),
+            "a COLLATE BINARY\n-- only sqlite\nb\n-- both\nd"
+        );
+    }
+
     /// A migration is history once it has been released: stores out there carry its checksum.
     #[test]
     fn released_migrations_are_not_edited() {
@@ -249,7 +285,11 @@ mod tests {
                 "2cdfa5c2a7c96d6d",
                 "993da10ce39f9ba4",
                 "146eba7b4f860603",
-                "451e249ccf4303e3"
+                "451e249ccf4303e3",
+                "9b72c316547767c3",
+                "ebf19e1999992379",
+                "d4ce0c1432dcef68",
+                "61404885d3cbb324"
             ]
         );
     }

@@ -11,6 +11,7 @@ pub mod eviction;
 pub mod explanation;
 pub mod harness;
 pub mod ids;
+pub mod memory;
 pub mod research;
 pub mod retrieval;
 pub mod stats;

@@ -3,6 +3,7 @@
 mod bench;
 mod evict;
 mod harness;
+mod memory;
 mod research;
 mod retrieval;
 
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use bench::*;
 pub(crate) use evict::*;
 pub(crate) use harness::*;
+pub(crate) use memory::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
 
@@ -114,6 +116,9 @@ pub(crate) enum Command {
     Research(ResearchArgs),
     /// Decide for a search loop of your own, round by round: continue or stop
     Gate(GateArgs),
+    /// An agent's memory: keep, search, learn
+    #[command(subcommand)]
+    Memory(Memory),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

@@ -9,6 +9,7 @@ mod doctor;
 mod evict;
 mod gate;
 mod harness;
+mod memory;
 mod models;
 mod reference;
 mod research;
@@ -56,6 +57,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             research::run(arguments, engine, settings, printer).await
         }),
         Command::Gate(arguments) => gate::run(&arguments, printer),
+        Command::Memory(command) => with_engine(settings, async |engine| {
+            Box::pin(memory::run(command, engine, printer)).await
+        }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await
         }),

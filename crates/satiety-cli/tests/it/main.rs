@@ -17,6 +17,7 @@ mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_support;
+mod memory;
 mod research;
 mod retrieval;
 mod retrieval_corpus;

@@ -12,6 +12,7 @@ mod durability;
 mod eviction;
 mod faults;
 mod harness;
+mod memory;
 mod migrations;
 mod retention;
 mod sharing;

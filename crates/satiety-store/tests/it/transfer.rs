@@ -60,6 +60,7 @@ async fn populate(store: &Store) {
     crate::harness::fill(store).await;
     crate::eviction::fill(store).await;
     fill_research(store).await;
+    crate::memory::fill(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {

@@ -1,0 +1,233 @@
+//! How answers about the memory look to a person.
+
+use std::fmt::Write;
+
+use owo_colors::OwoColorize;
+use satiety_engine::memory::{
+    Deleted, Indexed, Linked, MatchedTriggers, Memories, Memory, MemoryHealth, MemorySearch, Saved, Validated,
+};
+
+use crate::printer::Render;
+use crate::table::{bytes, table};
+
+impl Render for Saved {
+    fn human(&self) -> String {
+        let by = match (&self.embedder, self.chunks) {
+            (_, 0) => "what is searched stays as it was".to_owned(),
+            (Some(embedder), count) => format!("{count} {}, embedded by {embedder}", pieces(count)),
+            (None, count) => format!("{count} {}, found by words and triggers alone", pieces(count)),
+        };
+        format!("{}  {}\n{by}", self.memory.id.bold(), self.memory.title)
+    }
+}
+
+fn pieces(count: usize) -> &'static str {
+    if count == 1 { "piece" } else { "pieces" }
+}
+
+impl Render for MemorySearch {
+    fn human(&self) -> String {
+        let mut text = String::new();
+        for result in &self.results {
+            let channels: Vec<String> = result
+                .channels
+                .iter()
+                .map(|(channel, found)| format!("{} #{}", channel.name(), found.rank))
+                .collect();
+            let why = if channels.is_empty() {
+                "constitutional".to_owned()
+            } else {
+                channels.join(", ")
+            };
+            let _ = writeln!(
+                text,
+                "{:>2}. {}  {:.3}  {}",
+                result.rank,
+                result.title.bold(),
+                result.score,
+                why.dimmed()
+            );
+            let place = if result.folder.is_empty() {
+                "-"
+            } else {
+                &result.folder
+            };
+            let _ = writeln!(text, "    {}  {}  {place}", result.id, result.tier.name());
+            let more = if result.partial { "    …" } else { "" };
+            for line in first_lines(&result.excerpt, 3) {
+                let _ = writeln!(text, "    {line}");
+            }
+            let _ = writeln!(text, "{more}");
+        }
+        if self.results.is_empty() {
+            text.push_str("nothing found\n");
+        }
+        let intent = self
+            .intent
+            .intent
+            .map_or("no intent told", |intent| intent.name());
+        let _ = write!(
+            text,
+            "{} results, {} tokens; {}, {intent}; {:.1} ms, of which {:.1} ms embedding",
+            self.results.len(),
+            self.tokens,
+            self.mode.selected_mode,
+            self.telemetry.total_latency_ms,
+            self.telemetry.embedding_latency_ms
+        );
+        for (count, what) in [
+            (self.already_shown.len(), "the session has already"),
+            (self.over_budget.len(), "did not fit into the budget"),
+        ] {
+            if count > 0 {
+                let _ = write!(text, "\n{count} more that {what}");
+            }
+        }
+        text
+    }
+}
+
+fn first_lines(text: &str, most: usize) -> Vec<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines
+        .take(most)
+        .map(|line| line.chars().take(110).collect())
+        .collect()
+}
+
+impl Render for MatchedTriggers {
+    fn human(&self) -> String {
+        if self.matches.is_empty() {
+            return "no trigger phrase is said".into();
+        }
+        let rows = self.matches.iter().map(|one| {
+            vec![
+                one.id.clone(),
+                one.title.clone(),
+                one.tier.name().into(),
+                format!("{:.2}", one.score),
+            ]
+        });
+        table(&["id", "title", "tier", "score"], &[3], rows)
+    }
+}
+
+impl Render for Memories {
+    fn human(&self) -> String {
+        if self.memories.is_empty() {
+            return "no memories".into();
+        }
+        let rows = self.memories.iter().map(|one| {
+            let confidence = format!("{:.2}", one.confidence);
+            vec![
+                one.id.clone(),
+                one.title.clone(),
+                one.tier.name().into(),
+                one.folder.clone(),
+                confidence,
+            ]
+        });
+        let mut text = table(&["id", "title", "tier", "folder", "confidence"], &[4], rows);
+        if let Some(next) = self.next {
+            let _ = write!(text, "\nmore with --after {next}");
+        }
+        text
+    }
+}
+
+impl Render for Memory {
+    fn human(&self) -> String {
+        let list = |values: &[String]| {
+            if values.is_empty() {
+                "-".to_owned()
+            } else {
+                values.join(", ")
+            }
+        };
+        format!(
+            "{}  {}\ntier {}, kind {}, folder {}\ntriggers {}; learnt {}\nconfidence {:.2} after {} validations; changed {}{}\n\n{}",
+            self.id.bold(),
+            self.title,
+            self.tier.name(),
+            self.kind,
+            if self.folder.is_empty() { "-" } else { &self.folder },
+            list(&self.triggers),
+            list(&self.learnt_triggers),
+            self.confidence,
+            self.validations,
+            self.updated_at,
+            self.expires_at
+                .as_ref()
+                .map_or_else(String::new, |at| format!("; goes {at}")),
+            self.content
+        )
+    }
+}
+
+impl Render for Deleted {
+    fn human(&self) -> String {
+        format!("forgotten: {}", self.deleted.join(", "))
+    }
+}
+
+impl Render for Validated {
+    fn human(&self) -> String {
+        let mut text = format!(
+            "{}  confidence {:.2} after {} validations",
+            self.id, self.confidence, self.validations
+        );
+        if self.promotion_eligible {
+            text.push_str("\nit has proved itself: `satiety memory update --tier` may promote it");
+        }
+        if let Some(phrase) = &self.learnt_trigger {
+            let _ = write!(text, "\nlearnt the trigger `{phrase}`");
+        }
+        text
+    }
+}
+
+impl Render for Linked {
+    fn human(&self) -> String {
+        let state = if self.linked { "linked" } else { "no longer linked" };
+        format!("{state}: {} {} {}", self.from, self.kind, self.to)
+    }
+}
+
+impl Render for Indexed {
+    fn human(&self) -> String {
+        let mut text = format!(
+            "{} new, {} changed, {} as they were, {} forgotten",
+            self.added, self.changed, self.unchanged, self.removed
+        );
+        for refused in &self.refused {
+            let _ = write!(text, "\nnot indexed: {}: {}", refused.file, refused.reason);
+        }
+        text
+    }
+}
+
+impl Render for MemoryHealth {
+    fn human(&self) -> String {
+        let mut text = format!(
+            "{} memories, {} constitutional, in {}\n{} pieces, {} with a vector of {}; {} of vectors in memory",
+            self.memories,
+            self.constitutional,
+            self.store,
+            self.chunks,
+            self.embedded,
+            self.embedder.as_deref().unwrap_or("no model"),
+            bytes(self.vector_bytes as u64)
+        );
+        if self.vectors_of_other_models > 0 {
+            let _ = write!(
+                text,
+                "\n{} vectors of other models are not compared",
+                self.vectors_of_other_models
+            );
+        }
+        if let Some(reason) = &self.degraded {
+            let _ = write!(text, "\n{} {reason}", "degraded:".yellow());
+        }
+        text
+    }
+}

@@ -1,0 +1,190 @@
+//! `satiety memory`, on the bundled notes and on input that is wrong.
+
+use serde_json::Value;
+
+use crate::support::{Place, example, json_of};
+
+fn json(place: &Place, arguments: &[&str]) -> Value {
+    json_of(place, &[&["memory"], arguments, &["--format", "json"]].concat())
+}
+
+fn save(place: &Place, title: &str, content: &str, more: &[&str]) -> String {
+    let saved = json(place, &[&["save", title, content], more].concat());
+    saved["memory"]["id"].as_str().unwrap().to_owned()
+}
+
+fn titles(found: &Value) -> Vec<&str> {
+    let results = found["results"].as_array().unwrap();
+    results
+        .iter()
+        .map(|result| result["title"].as_str().unwrap())
+        .collect()
+}
+
+/// Without words in common: only meaning can find it, and only with the model.
+#[test]
+fn notes_are_indexed_once_and_found_by_words_meaning_and_triggers() {
+    let place = Place::new();
+    let notes = example("memory");
+    assert_eq!(json(&place, &["index", &notes])["added"], 4);
+    let again = json(&place, &["index", &notes]);
+    assert_eq!(
+        (&again["unchanged"], &again["added"], &again["changed"]),
+        (&4.into(), &0.into(), &0.into())
+    );
+
+    let found = json(&place, &["search", "SQLite locked again"]);
+    assert_eq!(titles(&found)[0], "SQLite runs in WAL mode");
+    let channels = &found["results"][0]["channels"];
+    assert!(
+        channels["lexical"]["rank"] == 1 && channels["trigger"]["rank"] == 1,
+        "{channels}"
+    );
+    assert!(channels["vector"]["score"].as_f64().unwrap() > 0.3, "{channels}");
+    assert!(titles(&found)[..4].contains(&"Never delete without a backup"));
+    assert_eq!(found["degraded"], Value::Null);
+    assert_eq!(found["telemetry"]["stages"].as_array().unwrap().len(), 5);
+
+    let found = json(&place, &["search", "erase customer records"]);
+    assert_eq!(titles(&found)[0], "Never delete without a backup");
+    assert!(found["results"][0]["channels"].get("lexical").is_none());
+    let matched = json(&place, &["match", "the database is locked, what now"]);
+    assert_eq!(matched["matches"].as_array().unwrap().len(), 1);
+    // Every search is in the log.
+    let status = json_of(&place, &["db", "status", "--format", "json"]);
+    let queries = status["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|table| table["name"] == "eval_queries")
+        .unwrap();
+    assert_eq!(queries["rows"], 2);
+}
+
+#[test]
+fn without_a_model_it_says_so_and_still_finds_words() {
+    let place = Place::new();
+    place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
+    save(&place, "Use WAL", "Readers never wait for the writer.", &[]);
+    let text = place.run(&["memory", "search", "does a reader wait?"]);
+    assert!(
+        text.starts_with("exit 0") && text.contains("1. Use WAL"),
+        "{text}"
+    );
+    assert!(text.contains("warning: no sentence model"), "{text}");
+    let health = place.run(&["memory", "health"]);
+    assert!(
+        health.starts_with("exit 3") && health.contains("degraded:"),
+        "{health}"
+    );
+}
+
+#[test]
+fn a_session_learns_and_gets_nothing_twice() {
+    let place = Place::new();
+    place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
+    save(
+        &place,
+        "Lock order",
+        "Take the store lock before the journal lock.",
+        &[],
+    );
+    let id = save(
+        &place,
+        "Lock files",
+        "A stale lock file is removed at the next start.",
+        &[],
+    );
+    let rule = save(&place, "Rule", "Never force push.", &["--tier", "constitutional"]);
+    let ask = ["context", "stale lock file", "--session", "s1"];
+    let first = json(&place, &ask);
+    assert_eq!(first["results"][0]["id"], id.as_str());
+    assert!(titles(&first).contains(&"Rule"));
+    let second = json(&place, &ask);
+    assert_eq!(titles(&second), ["Rule"]);
+    assert_eq!(second["already_shown"].as_array().unwrap().len(), 2);
+    assert_eq!(second["telemetry"]["re_search_of"], first["query_id"]);
+    let _ = rule;
+
+    let validated = json(&place, &["validate", &id, "--useful", "--session", "s1"]);
+    assert_eq!(
+        (&validated["confidence"], &validated["rank_in_results"]),
+        (&0.6.into(), &1.into())
+    );
+    assert_eq!(validated["learnt_trigger"], "stale lock file");
+    assert_eq!(
+        json(&place, &["match", "a stale lock file"])["matches"][0]["id"],
+        id.as_str()
+    );
+    json(&place, &["update", &id, "--unlearn", "stale lock file"]);
+    assert_eq!(
+        json(&place, &["match", "a stale lock file"])["matches"],
+        serde_json::json!([])
+    );
+}
+
+#[test]
+fn links_bring_neighbours_and_changes_and_deletions_are_seen() {
+    let place = Place::new();
+    place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
+    let cause = save(
+        &place,
+        "Importer",
+        "The importer held readers up.",
+        &["--folder", "store/import"],
+    );
+    let effect = save(&place, "Journal mode", "WAL it is.", &["--folder", "store"]);
+    json(&place, &["link", &cause, "caused", &effect]);
+    let found = json(&place, &["search", "importer"]);
+    assert_eq!(titles(&found), ["Importer", "Journal mode"]);
+    assert_eq!(found["results"][1]["channels"]["graph"]["rank"], 1);
+    assert_eq!(
+        titles(&json(&place, &["search", "importer", "--folder", "store/import"])),
+        ["Importer"]
+    );
+    json(&place, &["update", &effect, "--title", "Zebra mode"]);
+    assert_eq!(titles(&json(&place, &["search", "zebra"]))[0], "Zebra mode");
+    json(&place, &["delete", &effect]);
+    assert_eq!(titles(&json(&place, &["search", "zebra importer"])), ["Importer"]);
+    assert_eq!(json(&place, &["list"])["memories"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_told_and_nothing_changes() {
+    let place = Place::new();
+    place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
+    place.write("notes/good.md", "# Good\ntext");
+    place.write("notes/bad.md", "---\ntier: vital\n---\ntext");
+    for (arguments, expected) in [
+        (&["save", "t", "c", "--tier", "vital"][..], "`vital` is no tier"),
+        (&["save", " ", "c"], "a memory needs a title"),
+        (
+            &["save", "t", "c", "--expires", "0"],
+            "the number of days must be from 1",
+        ),
+        (&["search", "  "], "the question is empty"),
+        (&["search", "x", "--usage", "7"], "must be from 0 to 1"),
+        (&["search", "x", "--limit", "0"], "must be from 1 to 200"),
+        (&["delete", "mem-0"], "there is no memory `mem-0`"),
+        (&["validate", "mem-0", "--useful"], "there is no memory `mem-0`"),
+        (&["validate", "mem-0"], "--useful"),
+        (&["link", "a", "caused", "a"], "cannot be linked to itself"),
+        (&["link", "a", "causes", "b"], "`causes` is no kind of link"),
+        (&["link", "a", "caused", "b"], "there is no memory `a`"),
+        (&["index", "nowhere"], "nowhere is not a folder"),
+    ] {
+        let text = place.run(&[&["memory"], arguments].concat());
+        assert!(
+            text.starts_with("exit 2") && text.contains(expected),
+            "{arguments:?}\n{text}"
+        );
+    }
+    assert_eq!(json(&place, &["list"])["memories"], serde_json::json!([]));
+    let text = place.run(&["memory", "index", "notes"]);
+    assert!(
+        text.starts_with("exit 1") && text.contains("1 new") && text.contains("not indexed: bad.md"),
+        "{text}"
+    );
+    fs_err::remove_file(place.path("notes/good.md")).unwrap();
+    assert!(place.run(&["memory", "index", "notes"]).contains("1 forgotten"));
+}

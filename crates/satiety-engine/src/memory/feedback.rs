@@ -1,0 +1,174 @@
+//! What the agent says and does about results: validation, links.
+
+use std::collections::BTreeSet;
+
+use satiety::memory::{Confidence, FeedbackKind, LinkKind, learn_from_selection, scroll_past, validate};
+use satiety_store::memory::{FeedbackRow, LinkRow};
+use satiety_store::now_micros;
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::MemoryError;
+use crate::{Engine, EngineError};
+
+/// Whether a memory was useful.
+#[derive(Debug, Clone)]
+pub struct ValidateRequest {
+    /// Which memory.
+    pub id: String,
+    /// Whether it was.
+    pub useful: bool,
+    /// In which session: its latest query that found the memory is what is judged.
+    pub session: Option<String>,
+}
+
+/// A memory after a validation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Validated {
+    /// Which memory.
+    pub id: String,
+    /// How much it has proved itself now.
+    pub confidence: f64,
+    /// How often somebody said so.
+    pub validations: i64,
+    /// Whether it may be promoted to a higher tier.
+    pub promotion_eligible: bool,
+    /// The query that it was found by.
+    pub query_id: Option<String>,
+    /// Its rank there, from 1.
+    pub rank_in_results: Option<i64>,
+    /// The trigger phrase that this taught.
+    pub learnt_trigger: Option<String>,
+}
+
+/// A causal link.
+#[derive(Debug, Clone)]
+pub struct LinkRequest {
+    /// From which memory.
+    pub from: String,
+    /// How it bears on the other.
+    pub kind: LinkKind,
+    /// To which.
+    pub to: String,
+    /// Take it away instead.
+    pub remove: bool,
+}
+
+/// What became of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Linked {
+    /// From which memory.
+    pub from: String,
+    /// How it bears on the other.
+    pub kind: LinkKind,
+    /// To which.
+    pub to: String,
+    /// Whether it is there now.
+    pub linked: bool,
+}
+
+impl Engine {
+    /// Says whether a memory was useful. What stood above it in the session's results was passed over, and a useful
+    /// memory learns the query's words as a trigger phrase, up to five.
+    pub async fn memory_validate(&self, request: &ValidateRequest) -> Result<Validated, EngineError> {
+        let store = self.store().await?;
+        let mut row = self.memory_row(&request.id).await?;
+        let before = Confidence {
+            value: row.confidence,
+            validations: row.validations,
+        };
+        let after = validate(before, request.useful);
+        let queries = match &request.session {
+            Some(session) => store.queries_of_session(session, 50).await?,
+            None => Vec::new(),
+        };
+        let found = queries
+            .into_iter()
+            .find(|(_, _, results)| results.contains(&request.id));
+        let rank_of = |results: &[String], id: &str| {
+            let at = results.iter().position(|result| result == id)?;
+            i64::try_from(at + 1).ok()
+        };
+        let session = request.session.clone().unwrap_or_default();
+        let event = |kind: FeedbackKind, memory: &str, metadata: Value| FeedbackRow {
+            feedback_id: satiety::ids::prefixed("fb", Uuid::now_v7()),
+            event_type: kind.name().into(),
+            session_id: session.clone(),
+            query_id: found.as_ref().map(|(id, ..)| id.clone()),
+            memory_id: Some(memory.to_owned()),
+            rank_in_results: found
+                .as_ref()
+                .and_then(|(_, _, results)| rank_of(results, memory)),
+            metadata,
+            created_at: now_micros(),
+        };
+        let kind = if request.useful {
+            FeedbackKind::ValidateUseful
+        } else {
+            FeedbackKind::ValidateNotUseful
+        };
+        let mut events = vec![event(
+            kind,
+            &request.id,
+            json!({"confidence": after.confidence.value}),
+        )];
+        let mut learnt_trigger = None;
+        if let Some((_, query, results)) = found.as_ref().filter(|_| request.useful) {
+            let used = BTreeSet::from([request.id.clone()]);
+            let passed = scroll_past(results, &used).iter();
+            events.extend(passed.map(|id| event(FeedbackKind::ScrollPast, id, json!({}))));
+            learnt_trigger = learn_from_selection(query, &row.triggers, &row.learnt);
+        }
+        row.learnt.extend(learnt_trigger.clone());
+        row.confidence = after.confidence.value;
+        row.validations = after.confidence.validations;
+        row.updated_at = now_micros();
+        store.put_memory(&row, None).await?;
+        store.put_feedback(&events).await?;
+        Ok(Validated {
+            id: row.memory_id,
+            confidence: row.confidence,
+            validations: row.validations,
+            promotion_eligible: after.promotion_eligible,
+            query_id: events.first().and_then(|event| event.query_id.clone()),
+            rank_in_results: events.first().and_then(|event| event.rank_in_results),
+            learnt_trigger,
+        })
+    }
+
+    /// Takes back a phrase that selections taught a memory; says whether it was there.
+    pub async fn memory_unlearn(&self, id: &str, phrase: &str) -> Result<bool, EngineError> {
+        let mut row = self.memory_row(id).await?;
+        let gone = satiety::memory::unlearn(&mut row.learnt, phrase);
+        if gone {
+            self.store().await?.put_memory(&row, None).await?;
+        }
+        Ok(gone)
+    }
+
+    /// Makes or takes away a causal link.
+    pub async fn memory_link(&self, request: LinkRequest) -> Result<Linked, EngineError> {
+        if request.from == request.to {
+            return Err(MemoryError::SelfLink(request.from).into());
+        }
+        let link = LinkRow {
+            from_id: request.from.clone(),
+            to_id: request.to.clone(),
+            kind: request.kind.name().into(),
+        };
+        let store = self.store().await?;
+        if request.remove {
+            store.unlink_memories(&link).await?;
+        } else if !store.link_memories(&link).await? {
+            self.memory_row(&request.from).await?;
+            self.memory_row(&request.to).await?;
+        }
+        Ok(Linked {
+            from: request.from,
+            kind: request.kind,
+            to: request.to,
+            linked: !request.remove,
+        })
+    }
+}

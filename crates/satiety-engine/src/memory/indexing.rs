@@ -1,0 +1,194 @@
+//! A folder of Markdown files as memories: only what changed is chunked and embedded again, and what is gone goes.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use satiety::memory::{content_hash, read_markdown};
+use satiety_store::memory::MemoryRow;
+use satiety_store::now_micros;
+use serde::Serialize;
+
+use super::MemoryError;
+use super::keeping::{SaveRequest, new_row};
+use crate::{Engine, EngineError};
+
+/// Memories that are written at once.
+const TOGETHER: usize = 100;
+/// Files that are larger than this are no notes.
+const LARGEST: u64 = 4 << 20;
+
+/// A folder to be indexed.
+#[derive(Debug, Clone)]
+pub struct IndexRequest {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Keep memories whose files are gone.
+    pub keep_missing: bool,
+}
+
+/// What became of the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Indexed {
+    /// Files that are new.
+    pub added: usize,
+    /// Files that changed.
+    pub changed: usize,
+    /// Files that are as they were.
+    pub unchanged: usize,
+    /// Memories whose files are gone.
+    pub removed: usize,
+    /// Files that are no memories, and why; the others are indexed all the same.
+    pub refused: Vec<RefusedFile>,
+}
+
+/// A file that is no memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusedFile {
+    /// The file.
+    pub file: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Engine {
+    /// Brings memories up to date with a folder of Markdown files and its subfolders.
+    pub async fn memory_index(&self, request: &IndexRequest) -> Result<Indexed, EngineError> {
+        if !request.folder.is_dir() {
+            return Err(MemoryError::NoFolder(request.folder.display().to_string()).into());
+        }
+        let root = fs_err::canonicalize(&request.folder)
+            .map_err(|cause| EngineError::file("read", &request.folder, cause))?;
+        let files = markdown_files(&root)?;
+        let store = self.store().await?;
+        let (embedder, _) = self.memory_embedder().await;
+        let embedder = embedder
+            .map(|embedder| embedder.id().to_string())
+            .unwrap_or_default();
+        let mut indexed = Indexed::default();
+        let mut origins = BTreeSet::new();
+        let mut ready = Vec::new();
+        for path in files {
+            let shown = path.strip_prefix(&root).unwrap_or(&path).to_path_buf();
+            let origin = format!("{}::{}", root.display(), shown.display());
+            origins.insert(origin.clone());
+            match read(&path, &shown, &origin) {
+                Err(reason) => indexed.refused.push(RefusedFile {
+                    file: shown.display().to_string(),
+                    reason,
+                }),
+                Ok(new) => {
+                    let old = store.memory_of_origin(&origin).await?;
+                    let Some(row) = self.changed(new, old.as_ref(), &embedder).await? else {
+                        indexed.unchanged += 1;
+                        continue;
+                    };
+                    *(if old.is_some() {
+                        &mut indexed.changed
+                    } else {
+                        &mut indexed.added
+                    }) += 1;
+                    let (chunks, _) = self.memory_chunks(&row).await?;
+                    ready.push((row, Some(chunks)));
+                }
+            }
+            if ready.len() >= TOGETHER {
+                store.put_memories(&std::mem::take(&mut ready)).await?;
+            }
+        }
+        store.put_memories(&ready).await?;
+        if !request.keep_missing {
+            let gone = self.missing(&format!("{}::", root.display()), &origins).await?;
+            indexed.removed = gone.len();
+            store.remove_memories(&gone).await?;
+        }
+        Ok(indexed)
+    }
+
+    /// What a file's memory becomes; nothing when it is as it was, with vectors of the chosen model.
+    async fn changed(
+        &self,
+        new: MemoryRow,
+        old: Option<&MemoryRow>,
+        embedder: &str,
+    ) -> Result<Option<MemoryRow>, EngineError> {
+        let Some(old) = old else { return Ok(Some(new)) };
+        let same = new.content_hash == old.content_hash
+            && (&new.tier, &new.triggers, &new.folder, &new.kind)
+                == (&old.tier, &old.triggers, &old.folder, &old.kind);
+        if same
+            && self
+                .store()
+                .await?
+                .memory_is_embedded(&old.memory_id, embedder)
+                .await?
+        {
+            return Ok(None);
+        }
+        Ok(Some(MemoryRow {
+            memory_id: old.memory_id.clone(),
+            learnt: old.learnt.clone(),
+            confidence: old.confidence,
+            validations: old.validations,
+            created_at: old.created_at,
+            ..new
+        }))
+    }
+
+    /// Memories of this folder whose files are not there any more.
+    async fn missing(&self, prefix: &str, there: &BTreeSet<String>) -> Result<Vec<String>, EngineError> {
+        let rows = self.store().await?.memory_origins(prefix).await?;
+        let gone = rows.into_iter().filter(|(_, origin)| !there.contains(origin));
+        Ok(gone.map(|(id, _)| id).collect())
+    }
+}
+
+/// Reads a file as a memory, or says why it is none.
+fn read(path: &Path, shown: &Path, origin: &str) -> Result<MemoryRow, String> {
+    let size = fs_err::metadata(path)
+        .map_err(|cause| cause.kind().to_string())?
+        .len();
+    if size > LARGEST {
+        return Err(format!("it has {size} bytes, and at most {LARGEST} are read"));
+    }
+    let bytes = fs_err::read(path).map_err(|cause| cause.kind().to_string())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let name = shown.file_stem().and_then(|name| name.to_str()).unwrap_or("note");
+    let folder = shown
+        .parent()
+        .and_then(|folder| folder.to_str())
+        .unwrap_or_default();
+    let draft = read_markdown(&text, name, folder).map_err(|problem| problem.to_string())?;
+    let request = SaveRequest {
+        draft,
+        expires_in_days: None,
+        origin: Some(origin.to_owned()),
+    };
+    let row = new_row(request, now_micros()).map_err(|problem| problem.to_string())?;
+    debug_assert_eq!(row.content_hash, content_hash(&row.title, &row.content));
+    Ok(row)
+}
+
+/// Markdown files below a folder, in order; links to elsewhere and hidden folders are left alone.
+fn markdown_files(root: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    let mut files = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let failed = |cause| EngineError::file("read", &folder, cause);
+        for entry in fs_err::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().map_err(failed)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let markdown = [".md", ".markdown"]
+                .iter()
+                .any(|end| name.to_lowercase().ends_with(end));
+            if kind.is_dir() && !name.starts_with('.') {
+                folders.push(entry.path());
+            } else if kind.is_file() && markdown {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

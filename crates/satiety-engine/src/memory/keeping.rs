@@ -1,0 +1,421 @@
+//! Keeping memories: save, update, delete, list, and how the memory is.
+
+use satiety::memory::{ChunkSettings, Draft, chunk, content_hash, encode_vector, in_folder, tier_named};
+use satiety::retrieval::Tier;
+use satiety_store::memory::{ChunkRow, MemoryRow};
+use satiety_store::now_micros;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::MemoryError;
+use super::index::Index;
+use crate::{Engine, EngineError};
+
+/// How long a temporary memory stays when nobody says.
+const TEMPORARY_DAYS: i64 = 7;
+const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// A memory to be kept.
+#[derive(Debug, Clone)]
+pub struct SaveRequest {
+    /// What to keep.
+    pub draft: Draft,
+    /// For how many days; a temporary memory without this stays for a week, others for ever.
+    pub expires_in_days: Option<i64>,
+    /// The file that it comes from.
+    pub origin: Option<String>,
+}
+
+/// What changes about a memory; what is absent stays.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateRequest {
+    /// Which one.
+    pub id: String,
+    /// Its new title.
+    pub title: Option<String>,
+    /// Its new text.
+    pub content: Option<String>,
+    /// Its new tier.
+    pub tier: Option<String>,
+    /// Its new trigger phrases.
+    pub triggers: Option<Vec<String>>,
+    /// Its new folder.
+    pub folder: Option<String>,
+    /// Its new kind.
+    pub kind: Option<String>,
+}
+
+/// Which memories to list.
+#[derive(Debug, Clone, Default)]
+pub struct ListRequest {
+    /// Only in this folder and below.
+    pub folder: Option<String>,
+    /// Only of this tier.
+    pub tier: Option<String>,
+    /// Only after this change: the last one of the page before.
+    pub after: i64,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A memory as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Memory {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// What it says.
+    pub content: String,
+    /// Its tier.
+    pub tier: Tier,
+    /// Its trigger phrases.
+    pub triggers: Vec<String>,
+    /// Phrases that selections taught.
+    pub learnt_triggers: Vec<String>,
+    /// Where it belongs.
+    pub folder: String,
+    /// What kind of thing it is.
+    pub kind: String,
+    /// The file that it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// How much it has proved itself.
+    pub confidence: f64,
+    /// How often somebody said whether it was useful.
+    pub validations: i64,
+    /// When it was kept.
+    pub created_at: String,
+    /// When it last changed.
+    pub updated_at: String,
+    /// When it goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+}
+
+/// A memory that was kept.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Saved {
+    /// The memory.
+    pub memory: Memory,
+    /// Pieces that it is searched by.
+    pub chunks: usize,
+    /// The model that embedded them; absent without one, and then it is found by words and triggers alone.
+    pub embedder: Option<String>,
+}
+
+/// Memories.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Memories {
+    /// Which, in the order of their last change.
+    pub memories: Vec<Listed>,
+    /// Where the next page begins; absent on the last one.
+    pub next: Option<i64>,
+}
+
+/// A memory in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Its tier.
+    pub tier: Tier,
+    /// Where it belongs.
+    pub folder: String,
+    /// What kind of thing it is.
+    pub kind: String,
+    /// How much it has proved itself.
+    pub confidence: f64,
+}
+
+/// What was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Deleted {
+    /// Which.
+    pub deleted: Vec<String>,
+}
+
+/// How the memory is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MemoryHealth {
+    /// Where it is.
+    pub store: String,
+    /// How many memories there are.
+    pub memories: usize,
+    /// How many of them are constitutional.
+    pub constitutional: usize,
+    /// Pieces that are searched.
+    pub chunks: i64,
+    /// Pieces with a vector of the chosen model.
+    pub embedded: i64,
+    /// The chosen model; absent when there is none.
+    pub embedder: Option<String>,
+    /// Vectors of other models, which are not compared.
+    pub vectors_of_other_models: usize,
+    /// Bytes that vectors take in memory.
+    pub vector_bytes: usize,
+    /// Whether meaning cannot be searched, wholly or in part, and why.
+    pub degraded: Option<String>,
+}
+
+impl Engine {
+    /// Keeps a memory.
+    pub async fn memory_save(&self, request: SaveRequest) -> Result<Saved, EngineError> {
+        let now = now_micros();
+        let expired = self.store().await?.expired_memories(now).await?;
+        self.store().await?.remove_memories(&expired).await?;
+        let row = new_row(request, now)?;
+        let (chunks, embedder) = self.memory_chunks(&row).await?;
+        self.store().await?.put_memory(&row, Some(&chunks)).await?;
+        Ok(Saved {
+            memory: shown(row),
+            chunks: chunks.len(),
+            embedder,
+        })
+    }
+
+    /// Changes a memory; chunks and embeds again only when what is searched changed.
+    pub async fn memory_update(&self, request: UpdateRequest) -> Result<Saved, EngineError> {
+        let old = self.memory_row(&request.id).await?;
+        let draft = Draft {
+            title: request.title.unwrap_or_else(|| old.title.clone()),
+            content: request.content.unwrap_or_else(|| old.content.clone()),
+            tier: request
+                .tier
+                .map_or(Ok(super::index::tier(&old.tier)), |name| tier_named(&name))
+                .map_err(MemoryError::from)?,
+            triggers: request.triggers.unwrap_or_else(|| old.triggers.clone()),
+            folder: request.folder.unwrap_or_else(|| old.folder.clone()),
+            kind: request.kind.unwrap_or_else(|| old.kind.clone()),
+        };
+        let draft = draft.checked().map_err(MemoryError::from)?;
+        let row = MemoryRow {
+            content_hash: content_hash(&draft.title, &draft.content),
+            title: draft.title,
+            content: draft.content,
+            tier: draft.tier.name().into(),
+            triggers: draft.triggers,
+            folder: draft.folder,
+            kind: draft.kind,
+            updated_at: now_micros(),
+            ..old.clone()
+        };
+        let searched = row.content_hash != old.content_hash || row.triggers != old.triggers;
+        let (chunks, embedder) = if searched {
+            self.memory_chunks(&row).await?
+        } else {
+            (Vec::new(), None)
+        };
+        let replaced = searched.then_some(&chunks[..]);
+        self.store().await?.put_memory(&row, replaced).await?;
+        Ok(Saved {
+            memory: shown(row),
+            chunks: chunks.len(),
+            embedder,
+        })
+    }
+
+    /// Forgets memories; one that is not there is an error, and then none is forgotten.
+    pub async fn memory_delete(&self, ids: &[String]) -> Result<Deleted, EngineError> {
+        for id in ids {
+            self.memory_row(id).await?;
+        }
+        self.store().await?.remove_memories(ids).await?;
+        Ok(Deleted {
+            deleted: ids.to_vec(),
+        })
+    }
+
+    /// One memory, whole.
+    pub async fn memory_get(&self, id: &str) -> Result<Memory, EngineError> {
+        Ok(shown(self.memory_row(id).await?))
+    }
+
+    /// Memories, a page at a time.
+    pub async fn memory_list(&self, request: &ListRequest) -> Result<Memories, EngineError> {
+        let wanted_tier = request
+            .tier
+            .as_deref()
+            .map(tier_named)
+            .transpose()
+            .map_err(MemoryError::from)?;
+        let folder = request.folder.as_deref().unwrap_or_default();
+        let now = now_micros();
+        let mut after = request.after;
+        let mut memories = Vec::new();
+        loop {
+            let rows = self.store().await?.memories_after(after, 500).await?;
+            if rows.is_empty() {
+                return Ok(Memories { memories, next: None });
+            }
+            for row in rows {
+                let tier = super::index::tier(&row.tier);
+                let expired = row.expires_at.is_some_and(|at| at <= now);
+                let wanted =
+                    wanted_tier.is_none_or(|wanted| wanted == tier) && in_folder(&row.folder, folder);
+                if wanted && !expired {
+                    if memories.len() >= request.limit {
+                        return Ok(Memories {
+                            memories,
+                            next: Some(after),
+                        });
+                    }
+                    memories.push(Listed {
+                        id: row.memory_id,
+                        title: row.title,
+                        tier,
+                        folder: row.folder,
+                        kind: row.kind,
+                        confidence: row.confidence,
+                    });
+                }
+                after = row.change;
+            }
+        }
+    }
+
+    /// How the memory is, channel by channel.
+    pub async fn memory_health(&self) -> Result<MemoryHealth, EngineError> {
+        let (embedder, problem) = self.memory_embedder().await;
+        let store = self.store().await?;
+        let described = embedder.map(|embedder| (embedder.id().to_string(), embedder.dimension()));
+        let named = described
+            .as_ref()
+            .map(|(name, dimension)| (name.as_str(), *dimension));
+        let index = Index::current(&self.memory, store, named).await?;
+        let name = named.map(|(name, _)| name.to_owned());
+        let (chunks, embedded) = store
+            .count_memory_pieces(name.as_deref().unwrap_or_default())
+            .await?;
+        let missing = chunks - embedded;
+        let degraded = problem.or_else(|| {
+            (missing > 0).then(|| {
+                format!("{missing} of {chunks} pieces have no vector of this model; save them again or run `satiety memory index`")
+            })
+        });
+        Ok(MemoryHealth {
+            store: store.place().into(),
+            memories: index.known.len(),
+            constitutional: index
+                .known
+                .iter()
+                .filter(|known| known.tier == Tier::Constitutional)
+                .count(),
+            chunks,
+            embedded,
+            embedder: name,
+            vectors_of_other_models: index.other_vectors,
+            vector_bytes: index.vectors.bytes(),
+            degraded,
+        })
+    }
+
+    pub(super) async fn memory_row(&self, id: &str) -> Result<MemoryRow, EngineError> {
+        let mut rows = self.store().await?.memories_by_id(&[id.to_owned()]).await?;
+        Ok(rows.pop().ok_or_else(|| MemoryError::NotThere(id.into()))?)
+    }
+
+    /// The pieces of a memory with their vectors, and the model that made those.
+    pub(super) async fn memory_chunks(
+        &self,
+        row: &MemoryRow,
+    ) -> Result<(Vec<ChunkRow>, Option<String>), EngineError> {
+        let pieces = chunk(&row.content, ChunkSettings::default());
+        let texts: Vec<(String, String)> = pieces
+            .into_iter()
+            .map(|piece| {
+                let title = if piece.heading.is_empty() {
+                    row.title.clone()
+                } else {
+                    format!("{} > {}", row.title, piece.heading)
+                };
+                (title, piece.body)
+            })
+            .collect();
+        let mut vectors: Vec<Option<(String, String)>> = vec![None; texts.len()];
+        let mut id = None;
+        // A model that is asked for and fails must not make a memory that half of the searches miss.
+        if let Some(embedder) = self.embedder().await? {
+            let whole: Vec<String> = texts
+                .iter()
+                .map(|(title, body)| format!("{title}\n{body}"))
+                .collect();
+            let whole: Vec<&str> = whole.iter().map(String::as_str).collect();
+            let name = embedder.id().to_string();
+            let found = embedder.embed(&whole).await?;
+            vectors = found
+                .iter()
+                .map(|vector| Some((name.clone(), encode_vector(vector))))
+                .collect();
+            id = Some(name);
+        }
+        let phrases = row.triggers.join(" ");
+        let rows = texts
+            .into_iter()
+            .zip(vectors)
+            .map(|((title, body), vector)| ChunkRow {
+                title,
+                body,
+                phrases: phrases.clone(),
+                vector,
+            });
+        Ok((rows.collect(), id))
+    }
+}
+
+/// A new row from what was asked.
+pub(super) fn new_row(request: SaveRequest, now: i64) -> Result<MemoryRow, MemoryError> {
+    let draft = request.draft.checked()?;
+    let days = request
+        .expires_in_days
+        .or((draft.tier == Tier::Temporary).then_some(TEMPORARY_DAYS));
+    if let Some(days) = days.filter(|days| !(1..=36_500).contains(days)) {
+        return Err(MemoryError::OutOfRange {
+            what: "the number of days",
+            range: "from 1 to 36500",
+            value: days.to_string(),
+        });
+    }
+    Ok(MemoryRow {
+        memory_id: satiety::ids::prefixed("mem", Uuid::now_v7()),
+        content_hash: content_hash(&draft.title, &draft.content),
+        title: draft.title,
+        content: draft.content,
+        tier: draft.tier.name().into(),
+        triggers: draft.triggers,
+        learnt: Vec::new(),
+        folder: draft.folder,
+        kind: draft.kind,
+        origin: request.origin,
+        confidence: 0.5,
+        validations: 0,
+        created_at: now,
+        updated_at: now,
+        expires_at: days.map(|days| now + days * DAY),
+        change: 0,
+    })
+}
+
+fn shown(row: MemoryRow) -> Memory {
+    let time = |micros: i64| {
+        jiff::Timestamp::from_microsecond(micros).map_or_else(|_| micros.to_string(), |at| at.to_string())
+    };
+    Memory {
+        tier: super::index::tier(&row.tier),
+        created_at: time(row.created_at),
+        updated_at: time(row.updated_at),
+        expires_at: row.expires_at.map(time),
+        id: row.memory_id,
+        title: row.title,
+        content: row.content,
+        triggers: row.triggers,
+        learnt_triggers: row.learnt,
+        folder: row.folder,
+        kind: row.kind,
+        origin: row.origin,
+        confidence: row.confidence,
+        validations: row.validations,
+    }
+}

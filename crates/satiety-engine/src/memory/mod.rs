@@ -1,0 +1,20 @@
+//! An agent's memory: save, change, search, learn. What is searched by meaning and by trigger phrases is held in memory
+//! and follows the store, whoever writes there; what is found, and why, is decided by the library.
+
+mod error;
+mod feedback;
+mod index;
+mod indexing;
+mod keeping;
+mod searching;
+
+pub use error::MemoryError;
+pub use feedback::{LinkRequest, Linked, ValidateRequest, Validated};
+pub(crate) use index::Cache;
+pub use indexing::{IndexRequest, Indexed, RefusedFile};
+pub use keeping::{
+    Deleted, ListRequest, Listed, Memories, Memory, MemoryHealth, SaveRequest, Saved, UpdateRequest,
+};
+pub use searching::{
+    Held, MatchedTriggers, MemoryResult, MemorySearch, SearchRequest, SearchTelemetry, TriggerMatch,
+};

@@ -1,0 +1,675 @@
+//! Memories: what an agent was told to remember, the pieces that are searched, their vectors, causal links, and what was
+//! done with results. Searching by words is the engine's own full text; ranking is not decided here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::{QueryBuilder, Row};
+
+use crate::pool::{Pool, in_transaction, reading};
+use crate::{Store, StoreError, now_micros, storable};
+
+/// Rows that go with one statement.
+const BATCH: usize = 500;
+
+/// A memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRow {
+    /// `mem-` and a time-ordered UUID.
+    pub memory_id: String,
+    /// What it is called.
+    pub title: String,
+    /// What it says.
+    pub content: String,
+    /// How important it is.
+    pub tier: String,
+    /// Phrases that bring it back.
+    pub triggers: Vec<String>,
+    /// Phrases that selections taught.
+    pub learnt: Vec<String>,
+    /// Where it belongs.
+    pub folder: String,
+    /// What kind of thing it is.
+    pub kind: String,
+    /// The file that it comes from.
+    pub origin: Option<String>,
+    /// The hash of title and content.
+    pub content_hash: String,
+    /// How much it has proved itself.
+    pub confidence: f64,
+    /// How often somebody said whether it was useful.
+    pub validations: i64,
+    /// When it was first kept, in microseconds since 1970.
+    pub created_at: i64,
+    /// When it last changed.
+    pub updated_at: i64,
+    /// When it goes, if ever.
+    pub expires_at: Option<i64>,
+    /// The number of its last change; given by the store.
+    pub change: i64,
+}
+
+/// A piece of a memory, as it is searched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChunkRow {
+    /// The memory's title and the headings above the piece.
+    pub title: String,
+    /// What it says.
+    pub body: String,
+    /// The memory's trigger phrases.
+    pub phrases: String,
+    /// Its vector with the id of the model that made it.
+    pub vector: Option<(String, String)>,
+}
+
+/// What is searched by meaning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VectorRow {
+    /// The piece.
+    pub doc: i64,
+    /// Its memory.
+    pub memory_id: String,
+    /// The model.
+    pub embedder: String,
+    /// The vector as text.
+    pub vector: String,
+}
+
+/// Something that was found by words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordHit {
+    /// The memory.
+    pub memory_id: String,
+    /// The piece.
+    pub doc: i64,
+    /// More is better.
+    pub score: f64,
+}
+
+/// A causal link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkRow {
+    /// From which memory.
+    pub from_id: String,
+    /// To which.
+    pub to_id: String,
+    /// How the one bears on the other.
+    pub kind: String,
+}
+
+/// What was done with a result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FeedbackRow {
+    /// `fb-` and a time-ordered UUID.
+    pub feedback_id: String,
+    /// What.
+    pub event_type: String,
+    /// In which session.
+    pub session_id: String,
+    /// After which query.
+    pub query_id: Option<String>,
+    /// With which memory.
+    pub memory_id: Option<String>,
+    /// Its rank among the results, from 1; absent when it is not from a search.
+    pub rank_in_results: Option<i64>,
+    /// What else is known.
+    pub metadata: Value,
+    /// When, in microseconds since 1970.
+    pub created_at: i64,
+}
+
+/// How far a reader has read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryState {
+    /// The last piece.
+    pub doc: i64,
+    /// The last change of a memory.
+    pub change: i64,
+    /// How often something was deleted; another number means that everything must be read again.
+    pub deleted: i64,
+}
+
+const COLUMNS: &str = "memory_id, title, content, tier, triggers, learnt, folder, kind, origin, content_hash, confidence, \
+     validations, created_at, updated_at, expires_at, change";
+
+/// Adds to a counter and gives its new value, in the transaction of what it counts.
+macro_rules! count {
+    ($connection:expr, $name:expr, $by:expr) => {{
+        let (value,): (i64,) = sqlx::query_as(
+            "INSERT INTO memory_counters (name, value) VALUES ($1, $2)
+             ON CONFLICT (name) DO UPDATE SET value = memory_counters.value + excluded.value RETURNING value",
+        )
+        .bind($name)
+        .bind($by)
+        .fetch_one(&mut *$connection)
+        .await?;
+        value
+    }};
+}
+
+/// A row with its lists still as text.
+type Columns = (MemoryRow, String, String);
+
+/// Reads rows of either engine; the columns are [`COLUMNS`].
+macro_rules! columns {
+    ($rows:expr) => {{
+        let rows = $rows;
+        let mut read: Vec<Columns> = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let memory = MemoryRow {
+                memory_id: row.try_get(0)?,
+                title: row.try_get(1)?,
+                content: row.try_get(2)?,
+                tier: row.try_get(3)?,
+                triggers: Vec::new(),
+                learnt: Vec::new(),
+                folder: row.try_get(6)?,
+                kind: row.try_get(7)?,
+                origin: row.try_get(8)?,
+                content_hash: row.try_get(9)?,
+                confidence: row.try_get(10)?,
+                validations: row.try_get(11)?,
+                created_at: row.try_get(12)?,
+                updated_at: row.try_get(13)?,
+                expires_at: row.try_get(14)?,
+                change: row.try_get(15)?,
+            };
+            read.push((memory, row.try_get(4)?, row.try_get(5)?));
+        }
+        read
+    }};
+}
+
+impl Store {
+    /// Keeps a memory, over the one with the same id. With `chunks`, its pieces are replaced; without, they stay.
+    pub async fn put_memory(&self, row: &MemoryRow, chunks: Option<&[ChunkRow]>) -> Result<(), StoreError> {
+        self.put_memories(&[(row.clone(), chunks.map(<[ChunkRow]>::to_vec))])
+            .await
+    }
+
+    /// Keeps memories, all of them or none.
+    pub async fn put_memories(&self, rows: &[(MemoryRow, Option<Vec<ChunkRow>>)]) -> Result<(), StoreError> {
+        let (triggers, learnt): (Vec<String>, Vec<String>) = rows
+            .iter()
+            .map(|(row, _)| (list(&row.triggers), list(&row.learnt)))
+            .unzip();
+        in_transaction!(&self.pool, |connection| {
+            let mut replaced = 0;
+            for (at, (row, chunks)) in rows.iter().enumerate() {
+                let change = count!(connection, "change", 1_i64);
+                sqlx::query(
+                    "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
+                         content_hash, confidence, validations, created_at, updated_at, expires_at, change)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                     ON CONFLICT (memory_id) DO UPDATE SET title = excluded.title, content = excluded.content,
+                         tier = excluded.tier, triggers = excluded.triggers, learnt = excluded.learnt,
+                         folder = excluded.folder, kind = excluded.kind, origin = excluded.origin,
+                         content_hash = excluded.content_hash, confidence = excluded.confidence,
+                         validations = excluded.validations, updated_at = excluded.updated_at,
+                         expires_at = excluded.expires_at, change = excluded.change",
+                )
+                .bind(storable(&row.memory_id))
+                .bind(storable(&row.title))
+                .bind(storable(&row.content))
+                .bind(&row.tier)
+                .bind(storable(&triggers[at]))
+                .bind(storable(&learnt[at]))
+                .bind(storable(&row.folder))
+                .bind(storable(&row.kind))
+                .bind(row.origin.as_deref().map(storable))
+                .bind(&row.content_hash)
+                .bind(row.confidence)
+                .bind(row.validations)
+                .bind(row.created_at)
+                .bind(row.updated_at)
+                .bind(row.expires_at)
+                .bind(change)
+                .execute(&mut *connection)
+                .await?;
+                let Some(chunks) = chunks else { continue };
+                let gone = sqlx::query("DELETE FROM memory_chunks WHERE memory_id = $1")
+                    .bind(storable(&row.memory_id))
+                    .execute(&mut *connection)
+                    .await?;
+                replaced += gone.rows_affected();
+                let pieces = i64::try_from(chunks.len()).unwrap_or(i64::MAX);
+                let first = count!(connection, "doc", pieces) - pieces + 1;
+                let numbered: Vec<(i64, &ChunkRow)> = (first..).zip(chunks).collect();
+                for batch in numbered.chunks(BATCH) {
+                    let mut insert = QueryBuilder::new(
+                        "INSERT INTO memory_chunks (doc, memory_id, position, title, body, phrases, embedder, vector) ",
+                    );
+                    insert.push_values(batch, |mut values, (doc, chunk)| {
+                        values
+                            .push_bind(*doc)
+                            .push_bind(storable(&row.memory_id))
+                            .push_bind(doc - first)
+                            .push_bind(storable(&chunk.title))
+                            .push_bind(storable(&chunk.body))
+                            .push_bind(storable(&chunk.phrases))
+                            .push_bind(chunk.vector.as_ref().map(|(embedder, _)| embedder.as_str()))
+                            .push_bind(chunk.vector.as_ref().map(|(_, vector)| vector.as_str()));
+                    });
+                    insert.build().execute(&mut *connection).await?;
+                }
+            }
+            if replaced > 0 {
+                count!(connection, "deleted", 1_i64);
+            }
+        })
+    }
+
+    /// Forgets memories with their pieces and links; says how many were there.
+    pub async fn remove_memories(&self, ids: &[String]) -> Result<u64, StoreError> {
+        in_transaction!(&self.pool, |connection| {
+            let mut removed = 0;
+            for id in ids {
+                let gone = sqlx::query("DELETE FROM memories WHERE memory_id = $1")
+                    .bind(storable(id))
+                    .execute(&mut *connection)
+                    .await?;
+                removed += gone.rows_affected();
+            }
+            if removed > 0 {
+                count!(connection, "deleted", 1_i64);
+            }
+            removed
+        })
+    }
+
+    /// Ids of memories whose time has come.
+    pub async fn expired_memories(&self, now: i64) -> Result<Vec<String>, StoreError> {
+        let rows: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT memory_id FROM memories WHERE expires_at <= $1 ORDER BY memory_id LIMIT 10000"
+        )
+        .bind(now)
+        .fetch_all(connection)
+        .await?)?;
+        Ok(rows.into_iter().map(|(id,)| id).collect())
+    }
+
+    /// Memories by their ids, in the order of ids.
+    pub async fn memories_by_id(&self, ids: &[String]) -> Result<Vec<MemoryRow>, StoreError> {
+        let mut rows = Vec::with_capacity(ids.len());
+        for batch in ids.chunks(BATCH) {
+            let found: Vec<Columns> = reading!(&self.pool, |connection| {
+                let mut select =
+                    QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE memory_id IN ("));
+                let mut list = select.separated(", ");
+                for id in batch {
+                    list.push_bind(storable(id));
+                }
+                select.push(") ORDER BY memory_id");
+                columns!(select.build().fetch_all(connection).await?)
+            })?;
+            rows.extend(found);
+        }
+        self.memory_rows(rows)
+    }
+
+    /// The memory that comes from a file.
+    pub async fn memory_of_origin(&self, origin: &str) -> Result<Option<MemoryRow>, StoreError> {
+        let found: Vec<Columns> = reading!(&self.pool, |connection| {
+            let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE origin = "));
+            select.push_bind(storable(origin));
+            columns!(select.build().fetch_all(connection).await?)
+        })?;
+        Ok(self.memory_rows(found)?.pop())
+    }
+
+    /// Ids and files of the memories whose files begin so.
+    pub async fn memory_origins(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let end = format!("{prefix}\u{10FFFF}");
+        reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT memory_id, origin FROM memories WHERE origin >= $1 AND origin < $2 ORDER BY origin"
+        )
+        .bind(storable(prefix))
+        .bind(storable(&end))
+        .fetch_all(connection)
+        .await?)
+    }
+
+    /// Whether every piece of a memory has a vector of this model; with an empty name, always.
+    pub async fn memory_is_embedded(&self, id: &str, embedder: &str) -> Result<bool, StoreError> {
+        let (missing,): (i64,) = reading!(&self.pool, |connection| {
+            sqlx::query_as(
+            "SELECT COUNT(*) FROM memory_chunks WHERE memory_id = $1 AND (embedder IS NULL OR embedder <> $2)"
+        )
+        .bind(storable(id))
+        .bind(embedder)
+        .fetch_one(connection)
+        .await?
+        })?;
+        Ok(embedder.is_empty() || missing == 0)
+    }
+
+    /// Memories that changed after a number, oldest change first, a page at a time.
+    pub async fn memories_after(&self, change: i64, limit: u32) -> Result<Vec<MemoryRow>, StoreError> {
+        let found: Vec<Columns> = reading!(&self.pool, |connection| {
+            let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE change > "));
+            select.push_bind(change);
+            select.push(" ORDER BY change LIMIT ");
+            select.push_bind(i64::from(limit));
+            columns!(select.build().fetch_all(connection).await?)
+        })?;
+        self.memory_rows(found)
+    }
+
+    /// Vectors of pieces after a number, a page at a time.
+    pub async fn memory_vectors_after(&self, doc: i64, limit: u32) -> Result<Vec<VectorRow>, StoreError> {
+        let rows: Vec<(i64, String, String, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT doc, memory_id, embedder, vector FROM memory_chunks
+             WHERE doc > $1 AND vector IS NOT NULL ORDER BY doc LIMIT $2"
+        )
+        .bind(doc)
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?)?;
+        let row = |(doc, memory_id, embedder, vector)| VectorRow {
+            doc,
+            memory_id,
+            embedder,
+            vector,
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// How far there is something to read.
+    pub async fn memory_state(&self) -> Result<MemoryState, StoreError> {
+        let rows: Vec<(String, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT name, value FROM memory_counters"
+        )
+        .fetch_all(connection)
+        .await?)?;
+        let of = |name: &str| {
+            rows.iter()
+                .find(|(other, _)| other == name)
+                .map_or(0, |(_, value)| *value)
+        };
+        Ok(MemoryState {
+            doc: of("doc"),
+            change: of("change"),
+            deleted: of("deleted"),
+        })
+    }
+
+    /// Pieces that have any of these words, best first. Words are alternatives, stemmed as English by both engines; on
+    /// SQLite the score is BM25, on PostgreSQL its own density rank.
+    pub async fn search_memory_words(&self, words: &[&str], limit: u32) -> Result<Vec<WordHit>, StoreError> {
+        // Letters and digits only: nothing that either engine's query language could read as an operator.
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| {
+                word.chars()
+                    .filter(|character| character.is_alphanumeric())
+                    .collect::<String>()
+            })
+            .filter(|word| !word.is_empty())
+            .collect();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let limit = i64::from(limit);
+        let rows: Vec<(String, i64, f64)> = match &self.pool {
+            Pool::Sqlite { .. } => {
+                let query: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                let query = query.join(" OR ");
+                reading!(&self.pool, |connection| sqlx::query_as(
+                    "SELECT c.memory_id, c.doc, f.score FROM
+                         (SELECT rowid, -bm25(memory_fts) AS score FROM memory_fts WHERE memory_fts MATCH $1
+                          ORDER BY bm25(memory_fts), rowid LIMIT $2) f
+                     JOIN memory_chunks c ON c.doc = f.rowid ORDER BY f.score DESC, c.doc"
+                )
+                .bind(&query)
+                .bind(limit)
+                .fetch_all(connection)
+                .await?)?
+            }
+            Pool::Postgres { .. } => {
+                let query: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+                let query = query.join(" | ");
+                reading!(&self.pool, |connection| {
+                    sqlx::query_as(
+                    "SELECT memory_id, doc, ts_rank(to_tsvector('english', title || ' ' || body || ' ' || phrases),
+                         to_tsquery('english', $1), 1)::float8 AS score FROM memory_chunks
+                     WHERE to_tsvector('english', title || ' ' || body || ' ' || phrases) @@ to_tsquery('english', $1)
+                     ORDER BY score DESC, doc LIMIT $2"
+                )
+                .bind(&query)
+                .bind(limit)
+                .fetch_all(connection)
+                .await?
+                })?
+            }
+        };
+        let hit = |(memory_id, doc, score)| WordHit {
+            memory_id,
+            doc,
+            score,
+        };
+        Ok(rows.into_iter().map(hit).collect())
+    }
+
+    /// The title and text of pieces.
+    pub async fn memory_pieces(&self, docs: &[i64]) -> Result<Vec<(i64, String, String)>, StoreError> {
+        let mut rows = Vec::with_capacity(docs.len());
+        for batch in docs.chunks(BATCH) {
+            let found: Vec<(i64, String, String)> = reading!(&self.pool, |connection| {
+                let mut select =
+                    QueryBuilder::new("SELECT doc, title, body FROM memory_chunks WHERE doc IN (");
+                let mut list = select.separated(", ");
+                for doc in batch {
+                    list.push_bind(*doc);
+                }
+                select.push(")");
+                select.build_query_as().fetch_all(connection).await?
+            })?;
+            rows.extend(found);
+        }
+        Ok(rows)
+    }
+
+    /// How many pieces there are, and how many of them have a vector of this model.
+    pub async fn count_memory_pieces(&self, embedder: &str) -> Result<(i64, i64), StoreError> {
+        reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT COUNT(*), COUNT(CASE WHEN embedder = $1 THEN 1 END) FROM memory_chunks"
+        )
+        .bind(embedder)
+        .fetch_one(connection)
+        .await?)
+    }
+
+    /// Links one memory to another; the same link twice is one. False when one of them is not there.
+    pub async fn link_memories(&self, link: &LinkRow) -> Result<bool, StoreError> {
+        let now = now_micros();
+        in_transaction!(&self.pool, |connection| {
+            let (there,): (i64,) =
+                sqlx::query_as("SELECT COUNT(*) FROM memories WHERE memory_id = $1 OR memory_id = $2")
+                    .bind(storable(&link.from_id))
+                    .bind(storable(&link.to_id))
+                    .fetch_one(&mut *connection)
+                    .await?;
+            if there == 2 {
+                sqlx::query(
+                    "INSERT INTO memory_links (from_id, to_id, kind, created_at) VALUES ($1, $2, $3, $4)
+                     ON CONFLICT (from_id, to_id, kind) DO NOTHING",
+                )
+                .bind(storable(&link.from_id))
+                .bind(storable(&link.to_id))
+                .bind(&link.kind)
+                .bind(now)
+                .execute(&mut *connection)
+                .await?;
+            }
+            there == 2
+        })
+    }
+
+    /// Takes a link away; says whether it was there.
+    pub async fn unlink_memories(&self, link: &LinkRow) -> Result<bool, StoreError> {
+        let gone = in_transaction!(&self.pool, |connection| {
+            sqlx::query("DELETE FROM memory_links WHERE from_id = $1 AND to_id = $2 AND kind = $3")
+                .bind(storable(&link.from_id))
+                .bind(storable(&link.to_id))
+                .bind(&link.kind)
+                .execute(&mut *connection)
+                .await?
+                .rows_affected()
+        })?;
+        Ok(gone > 0)
+    }
+
+    /// All links that begin or end at these memories.
+    pub async fn memory_links(&self, ids: &[String]) -> Result<Vec<LinkRow>, StoreError> {
+        let mut rows = Vec::new();
+        for batch in ids.chunks(BATCH) {
+            let found: Vec<(String, String, String)> = reading!(&self.pool, |connection| {
+                let mut select =
+                    QueryBuilder::new("SELECT from_id, to_id, kind FROM memory_links WHERE from_id IN (");
+                let mut list = select.separated(", ");
+                for id in batch {
+                    list.push_bind(storable(id));
+                }
+                select.push(") OR to_id IN (");
+                let mut list = select.separated(", ");
+                for id in batch {
+                    list.push_bind(storable(id));
+                }
+                select.push(") ORDER BY from_id, to_id, kind");
+                select.build_query_as().fetch_all(connection).await?
+            })?;
+            rows.extend(
+                found
+                    .into_iter()
+                    .map(|(from_id, to_id, kind)| LinkRow { from_id, to_id, kind }),
+            );
+        }
+        rows.dedup();
+        Ok(rows)
+    }
+
+    /// Keeps what was done with results.
+    pub async fn put_feedback(&self, rows: &[FeedbackRow]) -> Result<(), StoreError> {
+        let metadata: Vec<String> = rows.iter().map(|row| row.metadata.to_string()).collect();
+        let rows: Vec<(&FeedbackRow, &String)> = rows.iter().zip(&metadata).collect();
+        in_transaction!(&self.pool, |connection| {
+            for batch in rows.chunks(BATCH) {
+                let mut insert = QueryBuilder::new(
+                    "INSERT INTO eval_feedback (feedback_id, event_type, session_id, query_id, memory_id,
+                         rank_in_results, metadata, created_at) ",
+                );
+                insert.push_values(batch, |mut values, (row, metadata)| {
+                    values
+                        .push_bind(storable(&row.feedback_id))
+                        .push_bind(&row.event_type)
+                        .push_bind(storable(&row.session_id))
+                        .push_bind(row.query_id.as_deref().map(storable))
+                        .push_bind(row.memory_id.as_deref().map(storable))
+                        .push_bind(row.rank_in_results)
+                        .push_bind(metadata.as_str())
+                        .push_bind(row.created_at);
+                });
+                insert.push(" ON CONFLICT (feedback_id) DO NOTHING");
+                insert.build().execute(&mut *connection).await?;
+            }
+        })
+    }
+
+    /// What was done in a session, newest first.
+    pub async fn feedback_of_session(
+        &self,
+        session: &str,
+        limit: u32,
+    ) -> Result<Vec<FeedbackRow>, StoreError> {
+        type Found = (
+            String,
+            String,
+            String,
+            Option<String>,
+            Option<String>,
+            Option<i64>,
+            String,
+            i64,
+        );
+        let rows: Vec<Found> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
+            "SELECT feedback_id, event_type, session_id, query_id, memory_id, rank_in_results, metadata, created_at
+             FROM eval_feedback WHERE session_id = $1 ORDER BY created_at DESC, feedback_id DESC LIMIT $2"
+        )
+        .bind(storable(session))
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?
+        })?;
+        rows.into_iter()
+            .map(
+                |(
+                    feedback_id,
+                    event_type,
+                    session_id,
+                    query_id,
+                    memory_id,
+                    rank_in_results,
+                    metadata,
+                    created_at,
+                )| {
+                    Ok(FeedbackRow {
+                        metadata: self.parse_json(&metadata, || format!("feedback {feedback_id}"))?,
+                        feedback_id,
+                        event_type,
+                        session_id,
+                        query_id,
+                        memory_id,
+                        rank_in_results,
+                        created_at,
+                    })
+                },
+            )
+            .collect()
+    }
+
+    /// The queries of a session with what they found, newest first: id, query, results.
+    pub async fn queries_of_session(
+        &self,
+        session: &str,
+        limit: u32,
+    ) -> Result<Vec<(String, String, Vec<String>)>, StoreError> {
+        let rows: Vec<(String, String, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT query_id, query, result_ids FROM eval_queries WHERE session_id = $1
+             ORDER BY created_at DESC, query_id DESC LIMIT $2"
+        )
+        .bind(storable(session))
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?)?;
+        rows.into_iter()
+            .map(|(id, query, results)| {
+                let results = self.read_list(&results, || format!("query {id}"))?;
+                Ok((id, query, results))
+            })
+            .collect()
+    }
+
+    fn memory_rows(&self, rows: Vec<Columns>) -> Result<Vec<MemoryRow>, StoreError> {
+        rows.into_iter()
+            .map(|(mut row, triggers, learnt)| {
+                let what = || format!("memory {}", row.memory_id);
+                let (triggers, learnt) = (self.read_list(&triggers, what)?, self.read_list(&learnt, what)?);
+                (row.triggers, row.learnt) = (triggers, learnt);
+                Ok(row)
+            })
+            .collect()
+    }
+
+    fn read_list(&self, text: &str, what: impl FnOnce() -> String) -> Result<Vec<String>, StoreError> {
+        let value = self.parse_json(text, what)?;
+        let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(values
+            .iter()
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect())
+    }
+}
+
+fn list(values: &[String]) -> String {
+    Value::from(values.to_vec()).to_string()
+}

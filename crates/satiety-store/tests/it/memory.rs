@@ -1,0 +1,142 @@
+//! Memories: kept whole, found by words on both engines, gone when they are deleted.
+
+use satiety_store::Store;
+use satiety_store::memory::{ChunkRow, FeedbackRow, LinkRow, MemoryRow};
+use serde_json::json;
+
+use crate::support::on_both_engines;
+
+fn memory(id: &str, title: &str, content: &str) -> MemoryRow {
+    MemoryRow {
+        memory_id: id.into(),
+        title: title.into(),
+        content: content.into(),
+        tier: "normal".into(),
+        triggers: vec!["a \"phrase\"".into()],
+        learnt: Vec::new(),
+        folder: "store/sqlite".into(),
+        kind: "note".into(),
+        origin: None,
+        content_hash: "h".into(),
+        confidence: 0.1 + 0.2,
+        validations: 0,
+        created_at: 1,
+        updated_at: 2,
+        expires_at: None,
+        change: 0,
+    }
+}
+
+fn chunk(title: &str, body: &str) -> ChunkRow {
+    ChunkRow {
+        title: title.into(),
+        body: body.into(),
+        phrases: String::new(),
+        vector: Some(("model:00000000:mean".into(), "AAAA".into())),
+    }
+}
+
+async fn put(store: &Store, id: &str, title: &str, body: &str) {
+    store
+        .put_memory(&memory(id, title, body), Some(&[chunk(title, body)]))
+        .await
+        .unwrap();
+}
+
+fn feedback(id: &str, session: &str) -> FeedbackRow {
+    FeedbackRow {
+        feedback_id: id.into(),
+        event_type: "validate_useful".into(),
+        session_id: session.into(),
+        query_id: Some("q".into()),
+        memory_id: Some("a".into()),
+        rank_in_results: None,
+        metadata: json!({"x": 1}),
+        created_at: 7,
+    }
+}
+
+/// A row in every table.
+pub(crate) async fn fill(store: &Store) {
+    put(store, "a", "zero \0 title", "body").await;
+    put(store, "b", "other", "body").await;
+    let link = LinkRow {
+        from_id: "a".into(),
+        to_id: "b".into(),
+        kind: "caused".into(),
+    };
+    assert!(store.link_memories(&link).await.unwrap());
+    store.put_feedback(&[feedback("fb-1", "s")]).await.unwrap();
+}
+
+async fn found(store: &Store, words: &[&str]) -> Vec<String> {
+    let hits = store.search_memory_words(words, 10).await.unwrap();
+    assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score));
+    hits.into_iter().map(|hit| hit.memory_id).collect()
+}
+
+on_both_engines! {
+    async fn words_are_alternatives_stemmed_and_never_operators(fixture: Fixture) {
+        let store = fixture.open().await;
+        put(&store, "wal", "Write-ahead log", "Readers never wait for the writer while the log is separate").await;
+        put(&store, "pool", "Connections", "A pool of connections for PostgreSQL").await;
+        put(&store, "both", "Log of connections", "The log of every connection and of the writer").await;
+        assert_eq!(found(&store, &["waiting"]).await, ["wal"]);
+        assert_eq!(found(&store, &["connecting", "zebra"]).await.len(), 2);
+        let mut all = found(&store, &["writer", "pool"]).await;
+        all.sort();
+        assert_eq!(all, ["both", "pool", "wal"]);
+        for strange in ["\"", "NEAR(", "a:*", "' | '", "", "(((", "-", "\\"] {
+            let _ = found(&store, &[strange, "zebra"]).await;
+        }
+        assert_eq!(found(&store, &[]).await, [] as [String; 0]);
+    }
+}
+
+on_both_engines! {
+    async fn a_change_replaces_pieces_and_a_deletion_takes_everything(fixture: Fixture) {
+        let store = fixture.open().await;
+        fill(&store).await;
+        let before = store.memory_state().await.unwrap();
+        put(&store, "a", "new", "giraffe").await;
+        let after = store.memory_state().await.unwrap();
+        assert!(after.doc > before.doc && after.change > before.change && after.deleted > before.deleted);
+        assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
+        assert_eq!(found(&store, &["body"]).await, ["b"]);
+        let vectors = store.memory_vectors_after(before.doc, 10).await.unwrap();
+        assert_eq!(vectors.iter().map(|row| row.memory_id.as_str()).collect::<Vec<_>>(), ["a"]);
+        // Without pieces, what is searched stays as it is.
+        let mut row = store.memories_by_id(&["a".into()]).await.unwrap().remove(0);
+        row.confidence = 0.9;
+        store.put_memory(&row, None).await.unwrap();
+        assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
+        let [kept] = &store.memories_by_id(&["a".into(), "zzz".into()]).await.unwrap()[..] else { panic!("one") };
+        assert_eq!((kept.confidence, kept.triggers.as_slice(), kept.created_at), (0.9, &["a \"phrase\"".to_owned()][..], 1));
+        assert_eq!(store.remove_memories(&["a".into(), "zzz".into()]).await.unwrap(), 1);
+        assert_eq!(found(&store, &["giraffe"]).await, [] as [String; 0]);
+        assert_eq!(store.memory_links(&["b".into()]).await.unwrap(), []);
+        assert_eq!(store.count_memory_pieces("model:00000000:mean").await.unwrap(), (1, 1));
+        store.check_integrity().await.unwrap();
+    }
+}
+
+on_both_engines! {
+    async fn links_need_both_ends_and_feedback_is_read_by_session(fixture: Fixture) {
+        let store = fixture.open().await;
+        fill(&store).await;
+        let mut link = LinkRow { from_id: "b".into(), to_id: "zzz".into(), kind: "supports".into() };
+        assert!(!store.link_memories(&link).await.unwrap());
+        link.to_id = "a".into();
+        assert!(store.link_memories(&link).await.unwrap() && store.link_memories(&link).await.unwrap());
+        assert_eq!(store.memory_links(&["a".into(), "b".into()]).await.unwrap().len(), 2);
+        assert!(store.unlink_memories(&link).await.unwrap() && !store.unlink_memories(&link).await.unwrap());
+        store.put_feedback(&[feedback("fb-1", "s"), feedback("fb-2", "other")]).await.unwrap();
+        assert_eq!(store.feedback_of_session("s", 10).await.unwrap(), [feedback("fb-1", "s")]);
+        let mut temporary = memory("t", "t", "t");
+        (temporary.expires_at, temporary.origin) = (Some(5), Some("notes/t.md".into()));
+        store.put_memory(&temporary, None).await.unwrap();
+        assert_eq!(store.expired_memories(4).await.unwrap(), [] as [String; 0]);
+        assert_eq!(store.expired_memories(5).await.unwrap(), ["t"]);
+        assert_eq!(store.memory_of_origin("notes/t.md").await.unwrap().unwrap().memory_id, "t");
+    }
+}

@@ -1,0 +1,250 @@
+//! What the channels found, as one list. Two ways: by ranks (reciprocal-rank fusion, Cormack et al. 2009, as the
+//! specification has it) and by scores, which measured better (docs/memory.md). Both give every result its channels.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A way of finding memories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// By words.
+    Lexical,
+    /// By meaning.
+    Vector,
+    /// By trigger phrases.
+    Trigger,
+    /// By causal links from what the other channels found.
+    Graph,
+}
+
+impl Channel {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lexical => "lexical",
+            Self::Vector => "vector",
+            Self::Trigger => "trigger",
+            Self::Graph => "graph",
+        }
+    }
+}
+
+/// How much each channel counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    /// Words.
+    pub lexical: f64,
+    /// Meaning.
+    pub vector: f64,
+    /// Trigger phrases.
+    pub trigger: f64,
+    /// Causal links.
+    pub graph: f64,
+}
+
+impl Weights {
+    /// The weight of a channel.
+    pub fn of(self, channel: Channel) -> f64 {
+        match channel {
+            Channel::Lexical => self.lexical,
+            Channel::Vector => self.vector,
+            Channel::Trigger => self.trigger,
+            Channel::Graph => self.graph,
+        }
+    }
+}
+
+/// How lists become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fusion {
+    /// The weighted mean of scores: words as a share of the best, everything else as it is, from 0 to 1.
+    Score,
+    /// The weighted sum of 1 / (k + rank); the specification has k = 60.
+    ReciprocalRank {
+        /// How much the first ranks are levelled.
+        k: u32,
+    },
+}
+
+/// Something that a channel found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// Which memory.
+    pub id: String,
+    /// How well it fits, on the channel's own scale; more is better.
+    pub score: f64,
+}
+
+impl Hit {
+    /// A hit.
+    pub fn new(id: impl Into<String>, score: f64) -> Self {
+        Self { id: id.into(), score }
+    }
+}
+
+/// Where a channel had a result.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// From 1.
+    pub rank: u32,
+    /// On the channel's own scale.
+    pub score: f64,
+}
+
+/// A result of all channels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fused {
+    /// Which memory.
+    pub id: String,
+    /// From 0 to 1 with scores; with ranks at most the weights' sum / (k + 1).
+    pub score: f64,
+    /// Where each channel had it.
+    pub channels: BTreeMap<Channel, Found>,
+}
+
+/// Makes one list of the channels' lists, each best first; best first, equals by id. A memory that is in a list more
+/// than once counts where it is first. Channels with an empty list still count in the mean: they found nothing.
+pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Vec<Fused> {
+    let mut found: BTreeMap<&str, BTreeMap<Channel, Found>> = BTreeMap::new();
+    for (channel, hits) in lists {
+        let mut rank = 0;
+        for hit in *hits {
+            let channels = found.entry(&hit.id).or_default();
+            channels.entry(*channel).or_insert_with(|| {
+                rank += 1;
+                Found {
+                    rank,
+                    score: hit.score,
+                }
+            });
+        }
+    }
+    let all: f64 = lists.iter().map(|(channel, _)| weights.of(*channel)).sum();
+    let best: BTreeMap<Channel, f64> = lists
+        .iter()
+        .map(|(channel, hits)| {
+            let best = hits.iter().map(|hit| hit.score).fold(0.0, f64::max);
+            (*channel, best)
+        })
+        .collect();
+    let part = |channel: Channel, found: Found| match fusion {
+        Fusion::ReciprocalRank { k } => weights.of(channel) / (f64::from(k) + f64::from(found.rank)),
+        Fusion::Score => {
+            let scale = match channel {
+                // Scores by words have no upper end.
+                Channel::Lexical => best.get(&channel).copied().unwrap_or(1.0),
+                Channel::Vector | Channel::Trigger | Channel::Graph => 1.0,
+            };
+            let share = if scale > 0.0 { found.score / scale } else { 0.0 };
+            weights.of(channel) * share.clamp(0.0, 1.0) / all
+        }
+    };
+    let mut fused: Vec<Fused> = found
+        .into_iter()
+        .map(|(id, channels)| Fused {
+            id: id.to_owned(),
+            score: channels
+                .iter()
+                .map(|(channel, found)| part(*channel, *found))
+                .sum(),
+            channels,
+        })
+        .collect();
+    fused.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
+    fused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const EQUAL: Weights = Weights {
+        lexical: 1.0,
+        vector: 1.0,
+        trigger: 1.0,
+        graph: 1.0,
+    };
+
+    fn hits(list: &[(&str, f64)]) -> Vec<Hit> {
+        list.iter().map(|(id, score)| Hit::new(*id, *score)).collect()
+    }
+
+    /// By hand: a is 1st and 3rd, 1/61 + 1/63; b 2nd and 1st, 1/62 + 1/61; c 2nd of one, 1/62.
+    #[test]
+    fn ranks_are_fused_as_in_the_paper() {
+        let (words, meaning) = (
+            hits(&[("a", 9.0), ("b", 1.0)]),
+            hits(&[("b", 0.9), ("c", 0.8), ("a", 0.1)]),
+        );
+        let lists = [(Channel::Lexical, &words[..]), (Channel::Vector, &meaning[..])];
+        let fused = fuse(&lists, EQUAL, Fusion::ReciprocalRank { k: 60 });
+        let found: Vec<(&str, f64)> = fused.iter().map(|one| (one.id.as_str(), one.score)).collect();
+        let expected = [
+            ("b", 1.0 / 62.0 + 1.0 / 61.0),
+            ("a", 1.0 / 61.0 + 1.0 / 63.0),
+            ("c", 1.0 / 62.0),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(fused[1].channels[&Channel::Vector].rank, 3);
+    }
+
+    /// By hand, weights .6 and .4: a is .6 · 9/9 + .4 · .1 = .64; b .6 · 3/9 + .4 · .9 = .56; c .4 · .8 = .32.
+    #[test]
+    fn scores_are_shares_of_the_best_word_score_and_cosines_as_they_are() {
+        let (words, meaning) = (
+            hits(&[("a", 9.0), ("b", 3.0)]),
+            hits(&[("b", 0.9), ("c", 0.8), ("a", 0.1)]),
+        );
+        let weights = Weights {
+            lexical: 0.6,
+            vector: 0.4,
+            ..EQUAL
+        };
+        let fused = fuse(
+            &[(Channel::Lexical, &words), (Channel::Vector, &meaning)],
+            weights,
+            Fusion::Score,
+        );
+        for (one, (id, score)) in fused.iter().zip([("a", 0.64), ("b", 0.56), ("c", 0.32)]) {
+            assert_eq!(one.id, id);
+            assert!((one.score - score).abs() < 1e-12, "{one:?}");
+        }
+    }
+
+    #[test]
+    fn a_repeat_counts_once_and_takes_no_rank() {
+        let words = hits(&[("a", 2.0), ("a", 2.0), ("b", 1.0)]);
+        let fused = fuse(
+            &[(Channel::Lexical, &words)],
+            EQUAL,
+            Fusion::ReciprocalRank { k: 60 },
+        );
+        assert_eq!(fused[1].channels[&Channel::Lexical].rank, 2);
+        assert_eq!(fuse(&[], EQUAL, Fusion::Score), []);
+        assert_eq!(fuse(&[(Channel::Lexical, &[])], EQUAL, Fusion::Score), []);
+    }
+
+    proptest! {
+        #[test]
+        fn everything_found_is_in_the_list_once_and_scores_stay_in_range(
+            words in proptest::collection::vec((0u8..30, 0.0..20.0f64), 0..30),
+            meaning in proptest::collection::vec((0u8..30, -1.0..1.0f64), 0..30),
+        ) {
+            let list = |found: &[(u8, f64)]| {
+                found.iter().map(|(id, score)| Hit::new(id.to_string(), *score)).collect::<Vec<_>>()
+            };
+            let (words, meaning) = (list(&words), list(&meaning));
+            let fused = fuse(&[(Channel::Lexical, &words), (Channel::Vector, &meaning)], EQUAL, Fusion::Score);
+            let ids: std::collections::BTreeSet<&str> = words.iter().chain(&meaning).map(|hit| hit.id.as_str()).collect();
+            prop_assert_eq!(fused.len(), ids.len());
+            prop_assert!(fused.iter().all(|one| ids.contains(one.id.as_str())));
+            prop_assert!(fused.iter().all(|one| (0.0..=1.0).contains(&one.score)));
+            prop_assert!(fused.windows(2).all(|pair| pair[0].score >= pair[1].score));
+        }
+    }
+}

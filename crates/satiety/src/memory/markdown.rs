@@ -1,0 +1,138 @@
+//! A Markdown file as a memory: its front matter where it has one, its first heading or its name as the title.
+
+use serde::Deserialize;
+
+use super::{Draft, DraftError, tier_named};
+use crate::retrieval::Tier;
+
+/// Why a file is no memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MarkdownError {
+    /// The front matter has no end.
+    #[error("the front matter that begins in line 1 has no closing `---`")]
+    NoEnd,
+    /// The front matter cannot be read.
+    #[error("the front matter cannot be read: {0}")]
+    FrontMatter(String),
+    /// What it says is no memory.
+    #[error(transparent)]
+    Draft(#[from] DraftError),
+}
+
+/// What a front matter may say; anything else in it is somebody else's.
+#[derive(Deserialize, Default)]
+struct FrontMatter {
+    title: Option<String>,
+    #[serde(alias = "importance", alias = "importance_tier", alias = "importanceTier")]
+    tier: Option<String>,
+    #[serde(default, alias = "trigger_phrases", alias = "triggerPhrases")]
+    triggers: Vec<String>,
+    #[serde(alias = "namespace", alias = "spec_folder")]
+    folder: Option<String>,
+    #[serde(alias = "type", alias = "context_type")]
+    kind: Option<String>,
+}
+
+/// Reads a file. `name` is the title without anything better, `folder` where it lies.
+pub fn read_markdown(text: &str, name: &str, folder: &str) -> Result<Draft, MarkdownError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (front, body) = match split(text)? {
+        Some((front, body)) => (parse(front)?, body),
+        None => (FrontMatter::default(), text),
+    };
+    let heading = body
+        .lines()
+        .find_map(|line| line.strip_prefix("# "))
+        .map(str::trim);
+    let title = front.title.as_deref().or(heading).unwrap_or(name);
+    let draft = Draft {
+        title: title.chars().take(300).collect(),
+        // A file with nothing but a title is still a memory of it.
+        content: if body.trim().is_empty() { title } else { body }.to_owned(),
+        tier: front.tier.as_deref().map_or(Ok(Tier::Normal), tier_named)?,
+        triggers: front.triggers,
+        folder: front.folder.unwrap_or_else(|| folder.to_owned()),
+        kind: front.kind.unwrap_or_default(),
+    };
+    Ok(draft.checked()?)
+}
+
+/// The front matter and the rest, when the first line is `---`.
+fn split(text: &str) -> Result<Option<(&str, &str)>, MarkdownError> {
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    if first.trim_end() != "---" || !first.ends_with('\n') {
+        return Ok(None);
+    }
+    let mut at = first.len();
+    for line in lines {
+        if matches!(line.trim_end(), "---" | "...") {
+            return Ok(Some((&text[first.len()..at], &text[at + line.len()..])));
+        }
+        at += line.len();
+    }
+    Err(MarkdownError::NoEnd)
+}
+
+fn parse(front: &str) -> Result<FrontMatter, MarkdownError> {
+    if front.trim().is_empty() {
+        return Ok(FrontMatter::default());
+    }
+    serde_saphyr::from_str(front).map_err(|error| {
+        let text = error.to_string();
+        MarkdownError::FrontMatter(text.lines().next().unwrap_or_default().to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn front_matter_is_read_and_strange_keys_are_left_alone() {
+        let text = "---\ntitle: Use WAL\nimportance: critical\ntriggers:\n  - sqlite locked\nkind: decision\nauthor: me\n---\n# Other\nText.\n";
+        let draft = read_markdown(text, "file", "store/notes").unwrap();
+        assert_eq!(
+            (draft.title.as_str(), draft.tier, draft.kind.as_str()),
+            ("Use WAL", Tier::Critical, "decision")
+        );
+        assert_eq!(
+            (draft.triggers, draft.folder.as_str()),
+            (vec!["sqlite locked".to_owned()], "store/notes")
+        );
+        assert_eq!(draft.content, "# Other\nText.");
+    }
+
+    #[test]
+    fn without_front_matter_the_heading_or_the_name_is_the_title() {
+        let title = |text: &str| read_markdown(text, "some-note", "").unwrap().title;
+        assert_eq!(title("intro\n# Heading\ntext"), "Heading");
+        assert_eq!(title("text"), "some-note");
+        assert_eq!(title("--- \ntitle: x\n...\ntext"), "x");
+        assert_eq!(title("----\ntext"), "some-note");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let error = |text: &str| read_markdown(text, "n", "").unwrap_err();
+        assert_eq!(error("---\ntitle: x\n"), MarkdownError::NoEnd);
+        assert!(matches!(
+            error("---\ntriggers: {a: [\n---\nx"),
+            MarkdownError::FrontMatter(_)
+        ));
+        assert!(
+            error("---\ntier: vital\n---\nx")
+                .to_string()
+                .contains("`vital` is no tier")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_memory_or_an_error(text in "(---\n)?\\PC{0,80}(\n---\n)?\\PC{0,40}") {
+            let _ = read_markdown(&text, "n", "f");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! An agent's memory: what a memory is, which ones a question should bring back and in which order, and what may be
+//! learnt from what the agent did with them.
+//!
+//! Channels (words, meaning, trigger phrases, causal links) are searched by somebody else; here their findings become
+//! one list with its reasons. Nothing here knows about stores, models, clocks or protocols.
+//!
+//! ```
+//! use satiety::memory::{Channel, Fusion, Hit, Weights, fuse};
+//!
+//! let words = [Hit::new("a", 8.0), Hit::new("b", 4.0)];
+//! let meaning = [Hit::new("b", 0.9), Hit::new("c", 0.6)];
+//! let weights = Weights { lexical: 0.5, vector: 0.5, trigger: 0.2, graph: 0.1 };
+//! let fused = fuse(&[(Channel::Lexical, &words), (Channel::Vector, &meaning)], weights, Fusion::Score);
+//! assert_eq!(fused[0].id, "b"); // (0.5 * 4/8 + 0.5 * 0.9) / 1.0
+//! assert_eq!(fused[0].channels[&Channel::Vector].rank, 1);
+//! ```
+
+mod chunk;
+mod feedback;
+mod fusion;
+mod intent;
+mod markdown;
+mod mode;
+mod model;
+mod query;
+mod rank;
+mod telemetry;
+mod trigger;
+mod vectors;
+
+pub use chunk::{Chunk, ChunkSettings, chunk};
+pub use feedback::{
+    Confidence, FeedbackKind, LEARNT_PHRASES, Validation, is_research, learn_from_selection, references,
+    scroll_past, unlearn, validate,
+};
+pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
+pub use intent::{Classified, Intent, classify, general_weights, wants_depth, weights};
+pub use markdown::{MarkdownError, read_markdown};
+pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, choose_mode, estimate_tokens};
+pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};
+pub use query::{QueryTerms, query_terms};
+pub use rank::{Candidate, Chosen, Diversity, RankSettings, Ranked, rank, session_attention};
+pub use telemetry::{Stage, StageTrace, quality_proxy};
+pub use trigger::match_triggers;
+pub use vectors::{VectorIndex, decode_vector, encode_vector};
