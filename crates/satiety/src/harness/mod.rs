@@ -14,7 +14,7 @@
 //! | what is the harness, is a new one at least as rigorous? | [`manifest`] |
 //! | what does it demand beside its cases? | [`rules`] |
 //! | what is research told, what can be tightened by rule? | [`brief`], [`harder`] |
-//! | how does it change, who agreed? | [`expansion`], [`proposal`], [`amend`], [`approval`] |
+//! | how does it change, who agreed? | [`expansion`], [`proposal`], [`mod@amend`], [`approval`] |
 //! | what happened, and is the record whole? | [`ledger`] |
 
 #![expect(
