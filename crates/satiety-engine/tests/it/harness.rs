@@ -31,6 +31,21 @@ fn write_suite(root: &Path) {
     fs_err::write(root.join("harness.toml"), rules).unwrap();
 }
 
+async fn run(engine: &Engine, root: &Path, times: usize) {
+    for _ in 0..times {
+        let request = RunBenchRequest {
+            suite: root.join("echoes"),
+            target: Some("echo".into()),
+            ..RunBenchRequest::default()
+        };
+        let plan = engine.bench_plan(request).await.unwrap();
+        engine
+            .bench_run_plan(plan, &Stop::default(), |_| {})
+            .await
+            .unwrap();
+    }
+}
+
 async fn model(proposes: Value) -> MockServer {
     let server = MockServer::start().await;
     let answer = move |request: &Request| {
@@ -61,18 +76,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
     let root = folder.path().join("suites");
     write_suite(&root);
     let engine = engine(folder.path());
-    for _ in 0..5 {
-        let request = RunBenchRequest {
-            suite: root.join("echoes"),
-            target: Some("echo".into()),
-            ..RunBenchRequest::default()
-        };
-        let plan = engine.bench_plan(request).await.unwrap();
-        engine
-            .bench_run_plan(plan, &Stop::default(), |_| {})
-            .await
-            .unwrap();
-    }
+    run(&engine, &root, 5).await;
     let record = RecordCycleRequest {
         folder: root.clone(),
         driver: Driver::Measured,
@@ -150,18 +154,7 @@ async fn an_answer_that_is_no_proposal_changes_nothing() {
     let root = folder.path().join("suites");
     write_suite(&root);
     let engine = engine(folder.path());
-    for _ in 0..3 {
-        let request = RunBenchRequest {
-            suite: root.join("echoes"),
-            target: Some("echo".into()),
-            ..RunBenchRequest::default()
-        };
-        let plan = engine.bench_plan(request).await.unwrap();
-        engine
-            .bench_run_plan(plan, &Stop::default(), |_| {})
-            .await
-            .unwrap();
-    }
+    run(&engine, &root, 3).await;
     let server =
         model(json!({"threshold_increases": "all of them", "new_benchmarks": [], "new_edge_cases": []}))
             .await;

@@ -343,3 +343,51 @@ async fn any_program_can_be_a_source() {
     let error = chatty.search("x", 3).await.unwrap_err().to_string();
     assert!(error.contains("`hello` is not"), "{error}");
 }
+
+/// A search tool as an MCP server speaks it over pipes: results as structured content, as text, an error, and silence.
+const MCP: &str = r#"
+import sys, json, time
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    if m["method"] == "initialize":
+        r = {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
+    else:
+        query = m["params"]["arguments"]["query"]
+        hit = {"title": "T", "url": "https://example.org/a", "snippet": "about " + query}
+        if query == "hang": time.sleep(60)
+        if query == "fail": r = {"content": [{"type": "text", "text": "quota is used up"}], "isError": True}
+        elif query == "text": r = {"content": [{"type": "text", "text": json.dumps([hit, hit])}]}
+        else: r = {"content": [], "structuredContent": {"results": [hit, dict(hit, url="https://example.org/b"), hit]}}
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"#;
+
+#[tokio::test]
+async fn a_tool_of_an_mcp_server_can_be_a_source() {
+    let folder = tempfile::tempdir().unwrap();
+    fs_err::write(folder.path().join("server.py"), MCP).unwrap();
+    let target =
+        "type = \"mcp\"\ncommand = \"python3\"\nargs = [\"-S\", \"{{base}}/server.py\"]\ntool = \"search\"\n";
+    let file = folder.path().join("search.toml");
+    fs_err::write(&file, target).unwrap();
+    let mut settings = settings("http://127.0.0.1:9");
+    settings.environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
+    settings.api.timeout = Duration::from_secs(10);
+    let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
+    let found = source.search("heated wings", 2).await.unwrap();
+    assert_eq!(found.len(), 2, "no more than asked for");
+    assert_eq!(
+        (found[0].url.as_str(), found[0].snippet.as_str()),
+        ("https://example.org/a", "about heated wings")
+    );
+    assert_eq!(source.search("text", 5).await.unwrap().len(), 2);
+    let error = source.search("fail", 5).await.unwrap_err();
+    assert!(error.to_string().contains("quota is used up"), "{error}");
+    source.close().await;
+    settings.api.timeout = Duration::from_millis(1500);
+    let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
+    let started = Instant::now();
+    assert!(source.search("hang", 5).await.is_err());
+    assert!(started.elapsed() < Duration::from_secs(20));
+    source.close().await;
+}
