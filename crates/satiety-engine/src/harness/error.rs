@@ -132,9 +132,6 @@ pub enum HarnessError {
     /// A key that cannot be made, opened or used.
     #[error("{0}")]
     Key(String),
-    /// A person is needed.
-    #[error("{0}")]
-    NeedsPerson(String),
     /// A manifest that is none.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -190,7 +187,6 @@ impl HarnessError {
                 Self::Undecided { .. } => "see to the target and run `satiety harness apply` again; it goes on with this case",
                 Self::NoApprovers { .. } => "a person runs `satiety harness keygen --name NAME` and adds the public key it prints",
                 Self::KeysChanged { .. } => "whoever could approve before signs the change: `satiety harness keys accept --key FILE`",
-                Self::NeedsPerson(_) => "run it in a terminal of your own; it cannot be scripted, on purpose",
                 Self::Expansion(ExpansionError::Version { .. }) => "somebody edited the suites; `satiety harness status` tells what differs, `satiety harness rollback` brings the archive back",
                 _ => return None,
             }
