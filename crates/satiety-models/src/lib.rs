@@ -17,3 +17,4 @@ mod transport;
 
 pub use chat::Chat;
 pub use embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId, ParseIdError};
+pub use transport::retry_after;

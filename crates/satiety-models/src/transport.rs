@@ -319,7 +319,7 @@ fn is_worth_another_try(error: &TransportError, longest_pause: Duration) -> bool
 }
 
 /// `Retry-After` as seconds or as a date (RFC 9110, section 10.2.3); what is neither is ignored.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Client, RequestBuilder, Url};
+use satiety_models::retry_after;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
@@ -186,18 +186,6 @@ fn is_worth_another_try(error: &SearchError) -> bool {
         }
         _ => false,
     }
-}
-
-/// `Retry-After` as seconds or as a date; what is neither is ignored.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new()
-        .parse_timestamp(value)
-        .ok()?;
-    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 
 /// An address without credentials and parameters, which may hold keys.
