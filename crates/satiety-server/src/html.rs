@@ -33,11 +33,7 @@ pub fn escape(text: &str) -> Html {
 /// A whole page.
 pub fn page(title: &str, body: &[Html]) -> String {
     let title = escape(title);
-    let body: String = body
-        .iter()
-        .map(|part| part.0.as_str())
-        .collect::<Vec<_>>()
-        .join("\n");
+    let body = joined(body);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -49,11 +45,7 @@ pub fn page(title: &str, body: &[Html]) -> String {
 
 /// A heading with what belongs to it.
 pub fn section(title: &str, parts: &[Html]) -> Html {
-    let parts: String = parts
-        .iter()
-        .map(|part| part.0.as_str())
-        .collect::<Vec<_>>()
-        .join("\n");
+    let parts = joined(parts);
     Html(format!(
         "<section>\n<h2>{}</h2>\n{parts}\n</section>",
         escape(title)
@@ -77,6 +69,16 @@ pub fn verdict(class: &str, word: &str, sentence: &str) -> Html {
 
 /// A table; cells of columns named in `numbers` are aligned to the right.
 pub fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> Html {
+    let rows = rows.into_iter();
+    table_of(
+        header,
+        numbers,
+        rows.map(|row| row.iter().map(|cell| escape(cell)).collect()),
+    )
+}
+
+/// A table whose cells may hold links and marks.
+pub fn table_of(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<Html>>) -> Html {
     let class = |column: usize| {
         if numbers.contains(&column) {
             " class=\"number\""
@@ -84,23 +86,37 @@ pub fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = 
             ""
         }
     };
-    let cells = |tag: &str, cells: &[String]| -> String {
+    let cells = |tag: &str, scope: &str, cells: &[Html]| -> String {
         let cells = cells
             .iter()
             .enumerate()
-            .map(|(column, cell)| format!("<{tag}{}>{}</{tag}>", class(column), escape(cell)));
+            .map(|(column, cell)| format!("<{tag}{scope}{}>{cell}</{tag}>", class(column)));
         cells.collect()
     };
-    let head: Vec<String> = header.iter().map(ToString::to_string).collect();
+    let head: Vec<Html> = header.iter().map(|name| escape(name)).collect();
     let rows: Vec<String> = rows
         .into_iter()
-        .map(|row| format!("<tr>{}</tr>", cells("td", &row)))
+        .map(|row| format!("<tr>{}</tr>", cells("td", "", &row)))
         .collect();
     Html(format!(
-        "<div class=\"wide\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>",
-        cells("th", &head),
+        "<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>",
+        cells("th", " scope=\"col\"", &head),
         rows.join("\n")
     ))
+}
+
+/// A link inside the same site.
+pub fn link(to: &str, words: &str) -> Html {
+    Html(format!("<a href=\"{}\">{}</a>", escape(to), escape(words)))
+}
+
+/// Parts one after the other.
+pub fn joined(parts: &[Html]) -> String {
+    parts
+        .iter()
+        .map(|part| part.0.as_str())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// A list of sentences.
@@ -119,43 +135,15 @@ pub fn verbatim(text: &str) -> Html {
 
 /// Something that is shown when asked for.
 pub fn details(summary: &str, parts: &[Html]) -> Html {
-    let parts: String = parts
-        .iter()
-        .map(|part| part.0.as_str())
-        .collect::<Vec<_>>()
-        .join("\n");
+    let parts = joined(parts);
     Html(format!(
         "<details><summary>{}</summary>\n{parts}\n</details>",
         escape(summary)
     ))
 }
 
-const STYLE: &str = ":root{color-scheme:light dark;--ink:#1c2024;--soft:#5b6470;--line:#d9dee3;--paper:#fff;--good:#1a7f4b;\
---bad:#b3261e;--unsure:#8a6100;--mark:#2f6fde}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--soft:#9aa4af;--line:#343b43;--paper:#15191d;--good:#4cc38a;\
---bad:#ff8a80;--unsure:#e2b341;--mark:#7aa8ff}}
-body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:64rem;margin:0 auto;padding:1.5rem 1rem 4rem}
-h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2.2rem}
-p,details{max-width:48rem}
-p,ul{overflow-wrap:anywhere}
-.verdict{border-left:.35rem solid var(--line);padding:.4rem .8rem;font-size:1.05rem}
-.verdict.good{border-color:var(--good)}.verdict.good strong{color:var(--good)}
-.verdict.bad{border-color:var(--bad)}.verdict.bad strong{color:var(--bad)}
-.verdict.unsure{border-color:var(--unsure)}.verdict.unsure strong{color:var(--unsure)}
-.wide{overflow-x:auto}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .9rem .25rem 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
-td.number{white-space:nowrap}th{overflow-wrap:anywhere;color:var(--soft);font-weight:600}.number{text-align:right}
-summary{cursor:pointer;color:var(--mark)}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;border-left:.2rem solid var(--line);padding-left:.8rem;max-height:24rem;overflow-y:auto}
-figure{margin:1rem 0;overflow-x:auto}figcaption{color:var(--soft);font-size:.9rem}
-svg{max-width:100%;min-width:34rem;height:auto;font:12px system-ui,sans-serif}
-svg text{fill:var(--soft)}svg .axis{stroke:var(--line)}svg .zero{stroke:var(--soft)}svg .margin{stroke:var(--bad);stroke-dasharray:4 3}
-svg .up{fill:var(--good)}svg .down{fill:var(--bad)}svg .same{fill:var(--soft)}
-svg .mark{fill:var(--mark)}svg .line{stroke:var(--mark);fill:none}svg .band{stroke:var(--mark)}
-@media print{details{display:none}}
-";
+/// What every page looks like.
+pub(crate) const STYLE: &str = include_str!("assets/base.css");
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,80 @@
+"use strict";
+// Charts: values under the pointer, and a closer look by dragging. The numbers are those of the table below each chart.
+for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
+  const drawing = figure.querySelector("svg");
+  const plot = drawing.querySelector("svg.plot");
+  const table = figure.querySelector("table");
+  if (!plot || !table) continue;
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
+  const whole = plot.viewBox.baseVal;
+  const full = { x: whole.x, width: whole.width, height: whole.height };
+  let seen = { x: full.x, width: full.width };
+  let from = null;
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.hidden = true;
+  const note = document.createElement("p");
+  note.className = "zoomed";
+  note.setAttribute("role", "status");
+  note.hidden = true;
+  figure.append(tip, note);
+
+  const share = (event) => {
+    const box = plot.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+  };
+  const placeOf = (part) => {
+    const at = (seen.x + part * seen.width) / full.width;
+    return Math.round(at * Math.max(1, rows.length - 1));
+  };
+  const look = (x, width) => {
+    seen = { x, width };
+    plot.setAttribute("viewBox", `${x} 0 ${width} ${full.height}`);
+    const closer = width < full.width;
+    note.hidden = !closer;
+    for (const name of drawing.querySelectorAll("text.place")) name.style.visibility = closer ? "hidden" : "";
+    if (closer) {
+      const ends = [placeOf(0), placeOf(1)].map((place) => (rows[place] || [""])[0]);
+      note.textContent = `${names[0]} ${ends[0]} to ${ends[1]}. Double-click or press Escape to see all.`;
+    }
+  };
+  drawing.addEventListener("pointermove", (event) => {
+    const row = rows[placeOf(share(event))];
+    if (!row) return;
+    tip.textContent = row.map((value, column) => `${names[column]}: ${value}`).join("\n");
+    tip.hidden = false;
+    const box = figure.getBoundingClientRect();
+    const left = event.clientX - box.left + 14;
+    tip.style.left = `${Math.max(0, Math.min(left, box.width - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${event.clientY - box.top + 14}px`;
+  });
+  drawing.addEventListener("pointerleave", () => { tip.hidden = true; });
+  drawing.addEventListener("pointerdown", (event) => { from = share(event); });
+  drawing.addEventListener("pointerup", (event) => {
+    const to = share(event);
+    if (from !== null && Math.abs(to - from) > 0.03 && rows.length > 3) {
+      const left = Math.min(from, to);
+      look(seen.x + left * seen.width, Math.abs(to - from) * seen.width);
+    }
+    from = null;
+  });
+  drawing.addEventListener("dblclick", () => look(full.x, full.width));
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") look(full.x, full.width); });
+}
+// Annotation: the keys 0 to 3 press the button of that grade.
+const grades = document.querySelector("form.grades");
+if (grades) {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+    const button = grades.querySelector(`button[data-key="${CSS.escape(event.key)}"]`);
+    if (button) { event.preventDefault(); button.click(); }
+  });
+}
+// Live pages: a conversation that grows is shown anew.
+const live = document.querySelector("[data-live]");
+if (live && window.EventSource) {
+  const source = new EventSource(live.dataset.live);
+  source.addEventListener("verdict", () => { source.close(); location.reload(); });
+  addEventListener("pagehide", () => source.close());
+}

@@ -1,0 +1,285 @@
+//! Values over time as lines: rounds, cycles, runs. The drawing is for the eye, the table below it for everybody; the
+//! page's script reads the table for what it shows under the pointer, so there is one place that holds the numbers.
+
+use std::fmt::Write;
+
+use crate::html::{Html, details, escape, table};
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 210.0;
+const LEFT: f64 = 44.0;
+const TOP: f64 = 10.0;
+/// Names below the axis at most; more would run into each other.
+const NAMES: usize = 8;
+/// The colours that the style has for lines.
+const COLOURS: usize = 4;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// What it shows.
+    pub name: String,
+    /// A value for each place of the axis, where there is one.
+    pub values: Vec<Option<f64>>,
+}
+
+/// A value that means something, drawn across.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    /// What it means.
+    pub name: String,
+    /// Where it is.
+    pub value: f64,
+}
+
+/// A chart of lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lines<'a> {
+    /// What is seen.
+    pub title: &'a str,
+    /// What the axis counts.
+    pub axis: &'a str,
+    /// The names of the places on the axis.
+    pub places: &'a [String],
+    /// The lines.
+    pub series: &'a [Series],
+    /// Values that mean something.
+    pub thresholds: &'a [Threshold],
+    /// The ends of the scale; by the values where absent.
+    pub range: Option<(f64, f64)>,
+}
+
+/// Draws lines, with a legend, and with their values as a table.
+pub fn lines(chart: &Lines<'_>) -> Html {
+    if chart.places.is_empty() {
+        return Html(format!("<p class=\"empty\">{}: nothing yet.</p>", escape(chart.title)));
+    }
+    let (low, high) = chart.range.unwrap_or_else(|| ends(chart));
+    let last = chart.places.len().saturating_sub(1).max(1) as f64;
+    let plot = WIDTH - LEFT - 12.0;
+    let x = |place: usize| place as f64 / last * plot;
+    let y = |value: f64| (1.0 - (value.clamp(low, high) - low) / (high - low)) * HEIGHT;
+    let mut inside = String::new();
+    scale(&mut inside, chart, (low, high), &y);
+    // The plot has a drawing of its own, so that it alone is stretched when somebody zooms in.
+    let _ = write!(
+        inside,
+        "<svg class=\"plot\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{plot:.1}\" height=\"{HEIGHT}\" viewBox=\"0 0 {plot:.1} {HEIGHT}\" \
+         preserveAspectRatio=\"none\">"
+    );
+    for (index, series) in chart.series.iter().enumerate() {
+        let class = index % COLOURS;
+        for part in unbroken(&series.values) {
+            let points: Vec<String> = part
+                .iter()
+                .map(|(place, value)| format!("{:.1},{:.1}", x(*place), y(*value)))
+                .collect();
+            let _ = write!(inside, "<polyline class=\"series s{class}\" points=\"{}\"/>", points.join(" "));
+        }
+        for (place, value) in present(&series.values) {
+            // A stroke of no length with round ends is a dot that stays round when the plot is stretched.
+            let _ = write!(
+                inside,
+                "<path class=\"dot s{class}\" d=\"M{:.1} {:.1}h0\"><title>{}</title></path>",
+                x(place),
+                y(value),
+                escape(&format!(
+                    "{} {}, {}: {value:.3}",
+                    chart.axis,
+                    chart.places.get(place).map_or("", String::as_str),
+                    series.name
+                ))
+            );
+        }
+    }
+    inside.push_str("</svg>");
+    names(&mut inside, chart, plot / last);
+    let title = escape(chart.title);
+    let height = TOP + HEIGHT + 26.0;
+    Html(format!(
+        "<figure class=\"chart\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
+         <svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
+         {table}</figure>",
+        axis = escape(chart.axis),
+        legend = legend(chart),
+        table = details("As a table", &[values(chart)])
+    ))
+}
+
+/// Lines at the ends, in the middle, and where thresholds are.
+fn scale(inside: &mut String, chart: &Lines<'_>, (low, high): (f64, f64), y: &dyn Fn(f64) -> f64) {
+    for value in [low, f64::midpoint(low, high), high] {
+        let _ = write!(
+            inside,
+            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text x=\"{tx}\" y=\"{ty:.1}\" text-anchor=\"end\">{}</text>",
+            short(value),
+            at = TOP + y(value),
+            tx = LEFT - 6.0,
+            ty = TOP + y(value) + 4.0
+        );
+    }
+    for threshold in chart.thresholds.iter().filter(|one| one.value.is_finite()) {
+        let _ = write!(
+            inside,
+            "<line class=\"margin\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text class=\"onmargin\" x=\"{tx}\" y=\"{ty:.1}\" text-anchor=\"end\">{}</text>",
+            escape(&format!("{} {}", threshold.name, short(threshold.value))),
+            at = TOP + y(threshold.value),
+            tx = WIDTH - 4.0,
+            ty = TOP + y(threshold.value) - 4.0
+        );
+    }
+}
+
+fn names(inside: &mut String, chart: &Lines<'_>, step: f64) {
+    let every = chart.places.len().div_ceil(NAMES).max(1);
+    for (place, name) in chart.places.iter().enumerate().step_by(every) {
+        let anchor = if place == 0 { "start" } else { "middle" };
+        let _ = write!(
+            inside,
+            "<text class=\"place\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            (LEFT + place as f64 * step).min(WIDTH - 24.0),
+            TOP + HEIGHT + 18.0,
+            escape(&shortened(name))
+        );
+    }
+}
+
+fn legend(chart: &Lines<'_>) -> String {
+    let mut text = String::new();
+    for (index, series) in chart.series.iter().enumerate() {
+        let _ = write!(
+            text,
+            " <span class=\"key s{}\">{}</span>",
+            index % COLOURS,
+            escape(&series.name)
+        );
+    }
+    text
+}
+
+fn values(chart: &Lines<'_>) -> Html {
+    let mut header = vec![chart.axis];
+    header.extend(chart.series.iter().map(|series| series.name.as_str()));
+    let numbers: Vec<usize> = (1..header.len()).collect();
+    table(
+        &header,
+        &numbers,
+        chart.places.iter().enumerate().map(|(place, name)| {
+            let mut row = vec![name.clone()];
+            row.extend(chart.series.iter().map(|series| {
+                let value = series.values.get(place).copied().flatten();
+                value.map_or_else(|| "–".into(), |value| format!("{value:.3}"))
+            }));
+            row
+        }),
+    )
+}
+
+/// The values that are there and can be drawn, with their places.
+fn present(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)> {
+    let places = values.iter().enumerate();
+    places.filter_map(|(place, value)| Some((place, (*value).filter(|value| value.is_finite())?)))
+}
+
+/// Runs of neighbouring values: a line does not lead across what is missing.
+fn unbroken(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
+    let mut parts: Vec<Vec<(usize, f64)>> = Vec::new();
+    for (place, value) in present(values) {
+        match parts.last_mut() {
+            Some(part) if part.last().is_some_and(|(before, _)| before + 1 == place) => part.push((place, value)),
+            _ => parts.push(vec![(place, value)]),
+        }
+    }
+    parts
+}
+
+fn ends(chart: &Lines<'_>) -> (f64, f64) {
+    let values = chart.series.iter().flat_map(|series| present(&series.values));
+    let thresholds = chart.thresholds.iter().map(|one| one.value);
+    let all = values.map(|(_, value)| value).chain(thresholds.filter(|value| value.is_finite()));
+    let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
+    if low > high {
+        return (0.0, 1.0);
+    }
+    let room = ((high - low) * 0.05).max(1e-6);
+    (low - room, high + room)
+}
+
+fn short(value: f64) -> String {
+    if value.abs() >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= 12 {
+        return name.into();
+    }
+    let kept: String = name.chars().take(11).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(values: Vec<Option<f64>>, thresholds: &[Threshold]) -> String {
+        let places: Vec<String> = (1..=values.len()).map(|place| place.to_string()).collect();
+        let series = [Series {
+            name: "<novelty>".into(),
+            values,
+        }];
+        lines(&Lines {
+            title: "what <is> new",
+            axis: "round",
+            places: &places,
+            series: &series,
+            thresholds,
+            range: None,
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn every_value_is_a_dot_and_a_cell_and_what_is_missing_breaks_the_line() {
+        let text = drawn(vec![Some(0.5), Some(0.4), None, Some(0.1)], &[]);
+        assert_eq!(text.matches("<path class=\"dot").count(), 3);
+        assert_eq!(text.matches("<polyline").count(), 2);
+        assert!(text.contains("<td>3</td><td class=\"number\">–</td>"), "{text}");
+        assert!(!text.contains("<novelty>") && !text.contains("<is>"), "{text}");
+    }
+
+    #[test]
+    fn nothing_that_is_no_number_is_drawn() {
+        let strange = vec![Some(f64::NAN), Some(f64::INFINITY), Some(1.0)];
+        let threshold = Threshold {
+            name: "never".into(),
+            value: f64::INFINITY,
+        };
+        let text = drawn(strange, &[threshold]);
+        let drawing = text.split("<details").next().unwrap();
+        assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{drawing}");
+        assert_eq!(drawing.matches("<path class=\"dot").count(), 1);
+        assert!(drawn(vec![], &[]).contains("nothing yet"));
+    }
+
+    #[test]
+    fn a_threshold_is_inside_the_scale() {
+        let threshold = Threshold {
+            name: "low".into(),
+            value: 0.9,
+        };
+        let text = drawn(vec![Some(0.1), Some(0.2)], &[threshold]);
+        let line = text.split("class=\"margin\"").nth(1).unwrap();
+        let at: f64 = line.split("y1=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        // 5 % of room above the highest value, which is the threshold.
+        let from_top = TOP + 0.05 / 1.1 * HEIGHT;
+        assert!((at - from_top).abs() < 0.1, "{at} {from_top}");
+    }
+}
