@@ -15,6 +15,7 @@
 //! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
 //! | [`research`] | research runs, their rounds, searches made lately |
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
+//! | [`tokens`], [`idempotency`] | who may ask the server, and writes that may be sent again |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -25,6 +26,7 @@ pub mod evaluation;
 pub mod eviction;
 mod group_commit;
 pub mod harness;
+pub mod idempotency;
 pub mod journal;
 pub mod memory;
 mod migrate;
@@ -34,6 +36,7 @@ pub mod research;
 pub mod retention;
 mod status;
 mod tables;
+pub mod tokens;
 pub mod transfer;
 mod url;
 
