@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A way of finding memories.
@@ -32,7 +33,7 @@ impl Channel {
 }
 
 /// How much each channel counts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
     /// Words.
@@ -58,8 +59,8 @@ impl Weights {
 }
 
 /// How lists become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fusion {
     /// The weighted mean of scores: words as a share of the best, everything else as it is, from 0 to 1.
     Score,
@@ -140,7 +141,8 @@ pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Ve
                 Channel::Vector | Channel::Trigger | Channel::Graph => 1.0,
             };
             let share = if scale > 0.0 { found.score / scale } else { 0.0 };
-            weights.of(channel) * share.clamp(0.0, 1.0) / all
+            // Weights that are all zero make no order, and still no score that is not a number.
+            weights.of(channel) * share.clamp(0.0, 1.0) / all.max(f64::MIN_POSITIVE)
         }
     };
     let mut fused: Vec<Fused> = found
