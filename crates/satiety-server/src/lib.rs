@@ -4,5 +4,7 @@
 //! line checks that.
 
 pub mod charts;
+pub mod dashboard;
 pub mod html;
 pub mod reports;
+pub mod series;

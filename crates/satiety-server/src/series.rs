@@ -52,7 +52,10 @@ pub struct Lines<'a> {
 /// Draws lines, with a legend, and with their values as a table.
 pub fn lines(chart: &Lines<'_>) -> Html {
     if chart.places.is_empty() {
-        return Html(format!("<p class=\"empty\">{}: nothing yet.</p>", escape(chart.title)));
+        return Html(format!(
+            "<p class=\"empty\">{}: nothing yet.</p>",
+            escape(chart.title)
+        ));
     }
     let (low, high) = chart.range.unwrap_or_else(|| ends(chart));
     let last = chart.places.len().saturating_sub(1).max(1) as f64;
@@ -74,7 +77,11 @@ pub fn lines(chart: &Lines<'_>) -> Html {
                 .iter()
                 .map(|(place, value)| format!("{:.1},{:.1}", x(*place), y(*value)))
                 .collect();
-            let _ = write!(inside, "<polyline class=\"series s{class}\" points=\"{}\"/>", points.join(" "));
+            let _ = write!(
+                inside,
+                "<polyline class=\"series s{class}\" points=\"{}\"/>",
+                points.join(" ")
+            );
         }
         for (place, value) in present(&series.values) {
             // A stroke of no length with round ends is a dot that stays round when the plot is stretched.
@@ -188,7 +195,9 @@ fn unbroken(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     let mut parts: Vec<Vec<(usize, f64)>> = Vec::new();
     for (place, value) in present(values) {
         match parts.last_mut() {
-            Some(part) if part.last().is_some_and(|(before, _)| before + 1 == place) => part.push((place, value)),
+            Some(part) if part.last().is_some_and(|(before, _)| before + 1 == place) => {
+                part.push((place, value))
+            }
             _ => parts.push(vec![(place, value)]),
         }
     }
@@ -198,7 +207,9 @@ fn unbroken(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
 fn ends(chart: &Lines<'_>) -> (f64, f64) {
     let values = chart.series.iter().flat_map(|series| present(&series.values));
     let thresholds = chart.thresholds.iter().map(|one| one.value);
-    let all = values.map(|(_, value)| value).chain(thresholds.filter(|value| value.is_finite()));
+    let all = values
+        .map(|(_, value)| value)
+        .chain(thresholds.filter(|value| value.is_finite()));
     let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     });
@@ -277,7 +288,15 @@ mod tests {
         };
         let text = drawn(vec![Some(0.1), Some(0.2)], &[threshold]);
         let line = text.split("class=\"margin\"").nth(1).unwrap();
-        let at: f64 = line.split("y1=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        let at: f64 = line
+            .split("y1=\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
         // 5 % of room above the highest value, which is the threshold.
         let from_top = TOP + 0.05 / 1.1 * HEIGHT;
         assert!((at - from_top).abs() < 0.1, "{at} {from_top}");

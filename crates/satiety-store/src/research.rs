@@ -127,6 +127,33 @@ impl Store {
         row.map(|row| self.research_row(row)).transpose()
     }
 
+    /// Runs, newest first, each with the number of its rounds; without their reports, which are long.
+    pub async fn research_runs(&self, limit: u32) -> Result<Vec<(ResearchRunRow, i64)>, StoreError> {
+        type Columns = (String, String, String, i64, Option<i64>, Option<String>, i64);
+        let rows: Vec<Columns> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT run_id, task, source, started_at, completed_at, stop_reason,
+                    (SELECT COUNT(*) FROM research_rounds WHERE research_rounds.run_id = research_runs.run_id)
+             FROM research_runs ORDER BY started_at DESC, run_id DESC LIMIT $1"
+        )
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?)?;
+        let row = |(run_id, task, source, started_at, completed_at, stop_reason, rounds): Columns| {
+            let run = ResearchRunRow {
+                run_id,
+                task,
+                source,
+                started_at,
+                completed_at,
+                settings: Value::Null,
+                stop_reason,
+                report: None,
+            };
+            (run, rounds)
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+
     /// The newest run that has not ended.
     pub async fn unfinished_research(&self) -> Result<Option<ResearchRunRow>, StoreError> {
         let row: Option<RunColumns> = reading!(&self.pool, |connection| sqlx::query_as(

@@ -1,12 +1,13 @@
 //! Tokens that let programs and people in. Only hashes are kept: who reads the store cannot log in with it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, storable};
 
 /// A token, without the secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenRow {
     /// The part of it that is no secret.
     pub token_id: String,

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use satiety::harness::cycles::RollingMetrics;
 use satiety::harness::measured::SaturationEvidence;
 use satiety::harness::{
-    Aggregate, Consistency, ConsistencyThresholds, Driver, Entry, Measured, Phase, RigorDiff, SignalMetrics,
-    compare,
+    Aggregate, Consistency, ConsistencyThresholds, Driver, Entry, Measured, Phase, Proposal, RigorDiff,
+    SignalMetrics, compare,
 };
 use satiety_store::harness::AuditRow;
 use satiety_store::now_micros;
@@ -168,6 +168,15 @@ impl Engine {
             expansion,
             next,
         })
+    }
+
+    /// The proposal of the open expansion, where there is one.
+    pub async fn harness_open_proposal(&self) -> Result<Option<Proposal>, EngineError> {
+        match self.harness_state().await?.open_expansion(None).await {
+            Ok(expansion) => Ok(expansion.proposal),
+            Err(EngineError::Harness(HarnessError::NoExpansion)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What happened, oldest first; the last `limit` events.

@@ -5,10 +5,12 @@ pub mod fetch;
 mod gating;
 mod running;
 pub mod sources;
+mod stored;
 
 pub use asking::Prices;
 pub use gating::{GateLine, GateRequest, GateSummary, Gated};
 pub use running::{ResearchProgress, ResearchRequest, Researched};
+pub use stored::{KeptResearch, ListedResearch};
 
 /// A seed made of a text, where none is given: the same task always meets the same chance, and two tasks do not share it.
 pub fn seed_of(text: &str) -> u64 {

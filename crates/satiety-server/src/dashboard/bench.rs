@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use satiety::bench::{BenchmarkRun, leading, summarize};
-use satiety_engine::bench::{ComparedRuns, ListedRun};
+use satiety_engine::bench::{ComparedRuns, KeptAblation, ListedRun};
 
 use super::shell::{badge, frame, moment, nothing, percent, segment};
-use crate::html::{Html, escape, joined, link, list, paragraph, section, table_of};
-use crate::reports::{comparison_part, run_part};
+use crate::html::{Html, details, escape, joined, link, list, paragraph, section, table_of};
+use crate::reports::{ablation_parts, comparison_part, run_part};
 use crate::series::{Lines, Series, lines};
 
 /// Suites with their runs, and a form to compare two.
-pub(super) fn all(runs: &[ListedRun]) -> String {
+pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
     if runs.is_empty() {
         let hint = nothing("No run is kept yet.", "satiety bench run SUITE --target …");
         return frame("/bench", "Bench", &[hint]);
@@ -23,7 +23,10 @@ pub(super) fn all(runs: &[ListedRun]) -> String {
     let mut body = vec![compare_form(runs)];
     for (suite, runs) in suites {
         let oldest_first: Vec<&&ListedRun> = runs.iter().rev().collect();
-        let places: Vec<String> = oldest_first.iter().map(|run| run.started_at.strftime("%m-%d %H:%M").to_string()).collect();
+        let places: Vec<String> = oldest_first
+            .iter()
+            .map(|run| run.started_at.strftime("%m-%d %H:%M").to_string())
+            .collect();
         let chart = lines(&Lines {
             title: "Pass rate over runs",
             axis: "run",
@@ -40,12 +43,32 @@ pub(super) fn all(runs: &[ListedRun]) -> String {
                 link(&format!("/bench/runs/{}", segment(&run.run_id)), &run.run_id),
                 escape(&percent(run.pass_rate)),
                 escape(&run.target),
-                if run.completed_at.is_some() { badge("plain", "complete") } else { badge("unsure", "not complete") },
+                if run.completed_at.is_some() {
+                    badge("plain", "complete")
+                } else {
+                    badge("unsure", "not complete")
+                },
                 escape(&moment(run.started_at)),
             ]
         });
-        let table = table_of(&["run", "pass rate", "target", "state", "begun (UTC)"], &[1], rows);
+        let table = table_of(
+            &["run", "pass rate", "target", "state", "begun (UTC)"],
+            &[1],
+            rows,
+        );
         body.push(section(suite, &[chart, table]));
+    }
+    if !ablations.is_empty() {
+        let found = ablations.iter().map(|one| {
+            let name = if one.tag.is_empty() {
+                &one.ablation_id
+            } else {
+                &one.tag
+            };
+            let told = format!("{name}, {}", moment(one.decided_at));
+            details(&told, &ablation_parts(&one.report, None))
+        });
+        body.push(section("Ablations", &found.collect::<Vec<_>>()));
     }
     frame("/bench", "Bench", &body)
 }
@@ -57,7 +80,11 @@ fn compare_form(runs: &[ListedRun]) -> Html {
                 format!(
                     "<option value=\"{id}\"{selected}>{suite}, {at}, {rate}</option>",
                     id = escape(&run.run_id),
-                    selected = if chosen == Some(run.run_id.as_str()) { " selected" } else { "" },
+                    selected = if chosen == Some(run.run_id.as_str()) {
+                        " selected"
+                    } else {
+                        ""
+                    },
                     suite = escape(&run.suite_id),
                     at = moment(run.started_at),
                     rate = percent(run.pass_rate)
@@ -113,7 +140,10 @@ fn cases(baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Html {
     names.sort();
     names.dedup();
     let rows = names.into_iter().map(|name| {
-        let (old, new) = (before.get(name).copied().flatten(), now.get(name).copied().flatten());
+        let (old, new) = (
+            before.get(name).copied().flatten(),
+            now.get(name).copied().flatten(),
+        );
         let word = match (old, new) {
             (Some(old), Some(new)) if new > old => badge("good", "better"),
             (Some(old), Some(new)) if new < old => badge("bad", "worse"),
@@ -125,6 +155,10 @@ fn cases(baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Html {
     });
     section(
         "Case by case",
-        &[Html(joined(&[table_of(&["case", "baseline", "candidate", ""], &[1, 2], rows)]))],
+        &[Html(joined(&[table_of(
+            &["case", "baseline", "candidate", ""],
+            &[1, 2],
+            rows,
+        )]))],
     )
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use satiety::Explanation;
 use satiety::dialogue::{Report, Restatement, Round};
+use satiety::explanation::{Explanation, Relation};
 use satiety_engine::conversations::{ConversationList, KeptConversation};
 
 use super::shell::{badge, figure, frame, moment, nothing, segment, signal};
@@ -17,7 +17,11 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
         return frame("/conversations", "Conversations", &[hint]);
     }
     let rows = found.conversations.iter().map(|one| {
-        let name = if one.topic.is_empty() { &one.conversation_id } else { &one.topic };
+        let name = if one.topic.is_empty() {
+            &one.conversation_id
+        } else {
+            &one.topic
+        };
         vec![
             link(&format!("/conversations/{}", segment(&one.conversation_id)), name),
             signal(&one.signal),
@@ -27,7 +31,14 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
             escape(&moment(one.updated_at)),
         ]
     });
-    let header = ["conversation", "now", "rounds", "saturation", "profile", "last round (UTC)"];
+    let header = [
+        "conversation",
+        "now",
+        "rounds",
+        "saturation",
+        "profile",
+        "last round (UTC)",
+    ];
     let mut body = vec![table_of(&header, &[2, 3], rows)];
     body.extend(next.map(|to| Html(format!("<p>{}</p>", link(&to, "Earlier conversations")))));
     frame("/conversations", "Conversations", &body)
@@ -35,7 +46,11 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
 
 /// One conversation.
 pub(super) fn one(kept: &KeptConversation, rounds: &[Round]) -> String {
-    let title = if kept.topic.is_empty() { &kept.conversation_id } else { &kept.topic };
+    let title = if kept.topic.is_empty() {
+        &kept.conversation_id
+    } else {
+        &kept.topic
+    };
     let Some(report) = &kept.report else {
         return frame("/conversations", title, &[paragraph("Nothing was said yet.")]);
     };
@@ -54,7 +69,10 @@ pub(super) fn one(kept: &KeptConversation, rounds: &[Round]) -> String {
         curves(report),
     ];
     if !report.warnings.is_empty() {
-        body.push(section("What looks wrong", &report.warnings.iter().map(warning).collect::<Vec<_>>()));
+        body.push(section(
+            "What looks wrong",
+            &report.warnings.iter().map(warning).collect::<Vec<_>>(),
+        ));
     }
     body.push(section("Round by round", &round_parts(report, rounds)));
     body.push(section("Why", &[explained(&report.explanation, true)]));
@@ -69,14 +87,24 @@ pub(super) fn one(kept: &KeptConversation, rounds: &[Round]) -> String {
 }
 
 fn curves(report: &Report) -> Html {
-    let places: Vec<String> = report.novelty_by_round.iter().map(|round| round.round.to_string()).collect();
+    let places: Vec<String> = report
+        .novelty_by_round
+        .iter()
+        .map(|round| round.round.to_string())
+        .collect();
     let of = |name: &str, values: Vec<Option<f64>>| Series {
         name: name.into(),
         values,
     };
     let novelty = report.novelty_by_round.iter().map(|round| round.novelty);
-    let rate = report.novelty_by_round.iter().map(|round| Some(round.novelty_rate));
-    let readiness = report.readiness_by_round.iter().map(|round| Some(round.action_readiness));
+    let rate = report
+        .novelty_by_round
+        .iter()
+        .map(|round| Some(round.novelty_rate));
+    let readiness = report
+        .readiness_by_round
+        .iter()
+        .map(|round| Some(round.action_readiness));
     lines(&Lines {
         title: "Novelty and readiness",
         axis: "round",
@@ -101,7 +129,9 @@ fn thresholds(explanation: &Explanation) -> Vec<Threshold> {
                 && (0.0..=1.0).contains(&compared.threshold)
                 && matches!(number.name.as_str(), "novelty_rate" | "action_readiness")
             {
-                found.entry(number.name.replace('_', " ")).or_insert(compared.threshold);
+                found
+                    .entry(number.name.replace('_', " "))
+                    .or_insert(compared.threshold);
             }
         }
         open.extend(&one.parts);
@@ -129,13 +159,21 @@ fn warning(warning: &satiety::dialogue::Warning) -> Html {
 fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Html> {
     let mut parts = Vec::new();
     for (place, round) in rounds.iter().enumerate() {
-        let (Some(novelty), Some(readiness)) =
-            (report.novelty_by_round.get(place), report.readiness_by_round.get(place))
-        else {
+        let (Some(novelty), Some(readiness)) = (
+            report.novelty_by_round.get(place),
+            report.readiness_by_round.get(place),
+        ) else {
             continue;
         };
-        let said = report.signal_by_round.get(place).map(|one| one.signal.to_string());
-        let who = round.agent.as_deref().map(|agent| format!(", {agent}")).unwrap_or_default();
+        let said = report
+            .signal_by_round
+            .get(place)
+            .map(|one| one.signal.to_string());
+        let who = round
+            .agent
+            .as_deref()
+            .map(|agent| format!(", {agent}"))
+            .unwrap_or_default();
         let told = format!(
             "Round {}{who}: {} of {} claims new, readiness {:.2}, {}",
             novelty.round,
@@ -144,7 +182,11 @@ fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Html> {
             readiness.action_readiness,
             said.unwrap_or_default()
         );
-        let mut inside = vec![claims(round, &novelty.restatements, &novelty.possible_restatements)];
+        let mut inside = vec![claims(
+            round,
+            &novelty.restatements,
+            &novelty.possible_restatements,
+        )];
         for (name, items) in [
             ("Open questions", &readiness.open_questions),
             ("Blockers", &readiness.blockers),
@@ -226,10 +268,10 @@ pub(super) fn explained(explanation: &Explanation, open: bool) -> Html {
             let compared = number.compared.as_ref().map(|compared| {
                 let held = if compared.holds { "holds" } else { "does not hold" };
                 let relation = match compared.is {
-                    satiety::Relation::Below => "below",
-                    satiety::Relation::AtMost => "at most",
-                    satiety::Relation::AtLeast => "at least",
-                    satiety::Relation::Above => "above",
+                    Relation::Below => "below",
+                    Relation::AtMost => "at most",
+                    Relation::AtLeast => "at least",
+                    Relation::Above => "above",
                 };
                 format!(", {relation} {:.3} {held}", compared.threshold)
             });

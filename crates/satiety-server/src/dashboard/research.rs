@@ -10,7 +10,10 @@ use crate::series::{Lines, Series, lines};
 /// The runs of the store.
 pub(super) fn all(runs: &[ListedResearch]) -> String {
     if runs.is_empty() {
-        let hint = nothing("Nothing was searched for yet.", "satiety research \"TASK\" --source FOLDER");
+        let hint = nothing(
+            "Nothing was searched for yet.",
+            "satiety research \"TASK\" --source FOLDER",
+        );
         return frame("/research", "Research", &[hint]);
     }
     let rows = runs.iter().map(|run| {
@@ -33,14 +36,25 @@ pub(super) fn one(kept: &KeptResearch) -> String {
     let rounds = kept.report.as_ref().map_or(&kept.rounds, |report| &report.rounds);
     let mut body = vec![match &kept.report {
         Some(report) => verdict("good", "Stopped.", &report.stop_words),
-        None => verdict("unsure", "Under way,", "or interrupted: `satiety research --resume` goes on."),
+        None => verdict(
+            "unsure",
+            "Under way,",
+            "or interrupted: `satiety research --resume` goes on.",
+        ),
     }];
-    body.push(paragraph(&format!("Source {}, begun {} UTC.", kept.source, moment(kept.started_at))));
+    body.push(paragraph(&format!(
+        "Source {}, begun {} UTC.",
+        kept.source,
+        moment(kept.started_at)
+    )));
     body.push(curve(rounds));
     if let Some(report) = &kept.report {
         body.push(section("What was found", &answers(report)));
     }
-    body.push(section("Round by round", &rounds.iter().map(round).collect::<Vec<_>>()));
+    body.push(section(
+        "Round by round",
+        &rounds.iter().map(round).collect::<Vec<_>>(),
+    ));
     if let Some(report) = &kept.report {
         body.push(section("Sources", &[sources(report)]));
         if !report.notes.is_empty() {
@@ -71,7 +85,10 @@ fn round(record: &RoundRecord) -> Html {
         RoundOutcome::Empty => "nothing found".into(),
         RoundOutcome::Failed { error } => format!("failed: {error}"),
     };
-    let hits = record.results.iter().map(|hit| vec![hit.title.clone(), hit.url.clone()]);
+    let hits = record
+        .results
+        .iter()
+        .map(|hit| vec![hit.title.clone(), hit.url.clone()]);
     details(
         &format!(
             "Round {}: “{}”, {outcome}, {} of it new; {}",
@@ -80,15 +97,25 @@ fn round(record: &RoundRecord) -> Html {
             percent(record.verdict.novelty),
             record.verdict.words()
         ),
-        &[paragraph(&record.summary), table(&["title", "address"], &[], hits)],
+        &[
+            paragraph(&record.summary),
+            table(&["title", "address"], &[], hits),
+        ],
     )
 }
 
 fn answers(report: &Report) -> Vec<Html> {
     let mut parts = Vec::new();
     for answer in &report.answers {
-        let state = if answer.open { badge("unsure", "open") } else { badge("good", "answered") };
-        parts.push(Html(format!("<p><strong>{}</strong> {state}</p>", escape(&answer.coverage.question))));
+        let state = if answer.open {
+            badge("unsure", "open")
+        } else {
+            badge("good", "answered")
+        };
+        parts.push(Html(format!(
+            "<p><strong>{}</strong> {state}</p>",
+            escape(&answer.coverage.question)
+        )));
         let findings: Vec<String> = answer
             .findings
             .iter()

@@ -23,7 +23,11 @@ pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
     let menu: String = MENU
         .iter()
         .map(|(to, name)| {
-            let here = if *to == place { " aria-current=\"page\"" } else { "" };
+            let here = if *to == place {
+                " aria-current=\"page\""
+            } else {
+                ""
+            };
             format!("<a href=\"{to}\"{here}>{}</a>", escape(name))
         })
         .collect();

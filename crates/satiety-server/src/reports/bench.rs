@@ -57,6 +57,14 @@ pub fn bench_comparison(report: &GateReport, baseline: &BenchmarkRun, candidate:
 
 /// Variants beside their control, with a plot of differences, their intervals and what may be lost.
 pub fn bench_ablation(report: &AblationReport, component: Option<&str>) -> String {
+    page(
+        "Ablation: does the change ship?",
+        &ablation_parts(report, component),
+    )
+}
+
+/// An ablation as parts of a page.
+pub(crate) fn ablation_parts(report: &AblationReport, component: Option<&str>) -> Vec<Html> {
     let mut body = Vec::new();
     if let Some(component) = component {
         body.push(paragraph(&format!("Component: {component}.")));
@@ -70,10 +78,11 @@ pub fn bench_ablation(report: &AblationReport, component: Option<&str>) -> Strin
         100.0 * (1.0 - 2.0 * report.alpha),
         100.0 * (1.0 - report.alpha)
     )));
-    page("Ablation: does the change ship?", &body)
+    body
 }
 
-fn run_section(run: &BenchmarkRun) -> Html {
+/// A run as part of a page.
+pub(crate) fn run_section(run: &BenchmarkRun) -> Html {
     let summary = summarize(leading(&run.results));
     let mut parts = vec![
         paragraph(&format!(
@@ -246,7 +255,8 @@ fn figures(runs: &[(&str, &BenchmarkSummary)]) -> Html {
     table(&header, &numbers, rows)
 }
 
-fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Html {
+/// A comparison as part of a page.
+pub(crate) fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Html {
     let (class, word) = match report.verdict {
         GateVerdict::Pass => ("good", "Pass:"),
         GateVerdict::Regression => ("bad", "Regression:"),

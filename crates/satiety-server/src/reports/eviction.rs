@@ -15,6 +15,11 @@ const GOOD_AUC: f64 = 0.7;
 
 /// How often items were kept back, and how well that was foretold.
 pub fn eviction_feedback(feedback: &Feedback) -> String {
+    page("Eviction: what is kept back?", &feedback_parts(feedback))
+}
+
+/// The same as parts of a page.
+pub(crate) fn feedback_parts(feedback: &Feedback) -> Vec<Html> {
     let mut body = vec![paragraph(&format!(
         "{} proposals answered, {} timed out (nothing is learned from those), {} open.",
         feedback.answered, feedback.timed_out, feedback.open
@@ -25,7 +30,7 @@ pub fn eviction_feedback(feedback: &Feedback) -> String {
             "Nothing was answered yet.",
             "There is nothing to show.",
         ));
-        return page("Eviction: what is kept back?", &body);
+        return body;
     };
     if let Some(prediction) = &report.prediction {
         body.push(section(
@@ -69,7 +74,7 @@ pub fn eviction_feedback(feedback: &Feedback) -> String {
             &rows,
         ));
     }
-    page("Eviction: what is kept back?", &body)
+    body
 }
 
 /// A reliability diagram: what was foretold beside what happened.
@@ -162,6 +167,14 @@ fn reliability(prediction: &Prediction) -> Html {
 
 /// What became of each proposal of a scope.
 pub fn eviction_timeline(scope_id: &str, timeline: &Timeline) -> String {
+    page(
+        &format!("Eviction: the story of {scope_id}"),
+        &timeline_parts(timeline),
+    )
+}
+
+/// The same as parts of a page.
+pub(crate) fn timeline_parts(timeline: &Timeline) -> Vec<Html> {
     let mut body = vec![bars(&timeline.rows)];
     for row in &timeline.rows {
         let by = row.resolved_by.map_or("open", ResolvedBy::name);
@@ -184,7 +197,7 @@ pub fn eviction_timeline(scope_id: &str, timeline: &Timeline) -> String {
             )],
         ));
     }
-    page(&format!("Eviction: the story of {scope_id}"), &body)
+    body
 }
 
 /// One bar a proposal: tokens dropped, kept back, gone all the same.

@@ -1,0 +1,81 @@
+//! What gates and ablations said, as the store keeps it.
+
+use jiff::Timestamp;
+use satiety::bench::AblationReport;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{Engine, EngineError, time};
+
+/// What a gate said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GateDecision {
+    /// Its id.
+    pub gate_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// The run that it was held against.
+    pub baseline_run: String,
+    /// The run that was looked at.
+    pub candidate_run: String,
+    /// `pass`, `regression` or `inconclusive`.
+    pub verdict: String,
+    /// Who took it all the same, where somebody did.
+    pub accepted_by: Option<String>,
+    /// When.
+    pub decided_at: Timestamp,
+}
+
+/// What an ablation found.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct KeptAblation {
+    /// Its id.
+    pub ablation_id: String,
+    /// What was taken away or changed.
+    pub tag: String,
+    /// When.
+    pub decided_at: Timestamp,
+    /// What was found.
+    pub report: AblationReport,
+}
+
+impl Engine {
+    /// What gates said, newest first.
+    pub async fn bench_gates(
+        &self,
+        suite: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<GateDecision>, EngineError> {
+        let rows = self.store().await?.bench_gates(suite, limit).await?.into_iter();
+        Ok(rows
+            .map(|row| GateDecision {
+                gate_id: row.gate_id,
+                suite_id: row.suite_id,
+                baseline_run: row.baseline_run,
+                candidate_run: row.candidate_run,
+                verdict: row.verdict,
+                accepted_by: row.accepted_by,
+                decided_at: time(row.decided_at),
+            })
+            .collect())
+    }
+
+    /// What ablations found, newest first.
+    pub async fn bench_ablations(&self, limit: u32) -> Result<Vec<KeptAblation>, EngineError> {
+        let rows = self
+            .store()
+            .await?
+            .bench_ablations(None, limit)
+            .await?
+            .into_iter();
+        rows.map(|row| {
+            Ok(KeptAblation {
+                ablation_id: row.ablation_id,
+                tag: row.tag,
+                decided_at: time(row.decided_at),
+                report: serde_json::from_value(row.report)?,
+            })
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,312 @@
+//! The dashboard: pages over the engine's use cases, rendered here, with one small script and nothing from elsewhere.
+//!
+//! A page is a function from a use case's answer to text; this file only asks and passes on. It changes nothing but
+//! judgments, and it cannot approve anything.
+
+mod bench;
+mod conversations;
+mod eviction;
+mod harness;
+mod memory;
+mod overview;
+mod research;
+mod shell;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use satiety::dialogue::Round;
+use satiety::harness::Driver;
+use satiety_engine::bench::CompareRunsRequest;
+use satiety_engine::conversations::ListConversationsRequest;
+use satiety_engine::memory::{ListRequest, SearchRequest};
+use satiety_engine::{Engine, EngineError, Fault};
+use serde::Deserialize;
+
+use crate::html::paragraph;
+
+/// Rows of a list.
+const ROWS: u32 = 100;
+
+/// What the pages are about.
+#[derive(Debug, Clone)]
+pub struct Dashboard {
+    /// The use cases.
+    pub engine: Arc<Engine>,
+    /// The eval harness.
+    pub harness: PathBuf,
+    /// Which score its window follows.
+    pub driver: Driver,
+}
+
+/// The dashboard's pages and what they are made of.
+pub fn router(dashboard: Dashboard) -> Router {
+    Router::new()
+        .route("/", get(first))
+        .route("/conversations", get(conversation_list))
+        .route("/conversations/{id}", get(conversation))
+        .route("/research", get(research_list))
+        .route("/research/{id}", get(research_run))
+        .route("/memory", get(memory_list))
+        .route("/memory/search", get(memory_search))
+        .route("/memory/{id}", get(memory_one))
+        .route("/bench", get(bench_list))
+        .route("/bench/compare", get(bench_compare))
+        .route("/bench/runs/{id}", get(bench_run))
+        .route("/eviction", get(eviction_list))
+        .route("/eviction/{scope}", get(eviction_scope))
+        .route("/harness", get(harness_page))
+        .route("/assets/style.css", get(style))
+        .route("/assets/dashboard.js", get(script))
+        .route("/assets/icon.svg", get(icon))
+        .with_state(dashboard)
+}
+
+type Page = Result<Html<String>, Failed>;
+
+async fn first(State(at): State<Dashboard>) -> Page {
+    let engine = &at.engine;
+    let words = |error: EngineError| error.to_string();
+    let latest = ListConversationsRequest {
+        before: None,
+        limit: 20,
+    };
+    let (conversations, research, memory, runs, gates, scopes, harness) = tokio::join!(
+        engine.conversations(&latest),
+        engine.research_runs(20),
+        engine.memory_health(),
+        engine.bench_runs(None, 20),
+        engine.bench_gates(None, 5),
+        engine.evict_list(None),
+        engine.harness_status(&at.harness, at.driver),
+    );
+    let seen = overview::Overview {
+        conversations: conversations.map(|found| found.conversations).map_err(words),
+        research: research.map_err(words),
+        memory: memory.map_err(words),
+        runs: runs.map_err(words),
+        gates: gates.map_err(words),
+        scopes: scopes.map_err(words),
+        // A folder without a harness is nothing to worry about.
+        harness: harness.ok().map(Ok),
+        more: Vec::new(),
+        waiting: Vec::new(),
+    };
+    Ok(Html(overview::page(&seen)))
+}
+
+#[derive(Debug, Deserialize)]
+struct Before {
+    at: Option<i64>,
+    id: Option<String>,
+}
+
+async fn conversation_list(State(at): State<Dashboard>, Query(before): Query<Before>) -> Page {
+    let request = ListConversationsRequest {
+        before: before.at.zip(before.id),
+        limit: ROWS,
+    };
+    let found = at.engine.conversations(&request).await?;
+    let next = found.next.as_ref();
+    let next = next.map(|(at, id)| format!("/conversations?at={at}&id={}", shell::segment(id)));
+    Ok(Html(conversations::all(&found, next)))
+}
+
+async fn conversation(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+    let kept = at.engine.conversation(&id).await?;
+    // A round that this version cannot read is left out; the curves are those of the report.
+    let rounds = kept
+        .rounds
+        .iter()
+        .filter_map(|round| serde_json::from_value(round.round.clone()).ok());
+    let rounds: Vec<Round> = rounds.collect();
+    Ok(Html(conversations::one(&kept, &rounds)))
+}
+
+async fn research_list(State(at): State<Dashboard>) -> Page {
+    Ok(Html(research::all(&at.engine.research_runs(ROWS).await?)))
+}
+
+async fn research_run(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+    Ok(Html(research::one(&at.engine.research_run(&id).await?)))
+}
+
+#[derive(Debug, Deserialize)]
+struct After {
+    #[serde(default)]
+    after: i64,
+}
+
+async fn memory_list(State(at): State<Dashboard>, Query(from): Query<After>) -> Page {
+    let request = ListRequest {
+        after: from.after,
+        limit: ROWS as usize,
+        ..ListRequest::default()
+    };
+    let (health, found) = tokio::join!(at.engine.memory_health(), at.engine.memory_list(&request));
+    Ok(Html(memory::all(&health?, &found?)))
+}
+
+#[derive(Debug, Deserialize)]
+struct Asked {
+    q: String,
+}
+
+async fn memory_search(State(at): State<Dashboard>, Query(asked): Query<Asked>) -> Page {
+    let found = at
+        .engine
+        .memory_search(SearchRequest {
+            query: asked.q,
+            tool: "dashboard",
+            ..SearchRequest::default()
+        })
+        .await?;
+    Ok(Html(memory::search(&found)))
+}
+
+async fn memory_one(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+    Ok(Html(memory::one(&at.engine.memory_get(&id).await?)))
+}
+
+async fn bench_list(State(at): State<Dashboard>) -> Page {
+    let (runs, ablations) = tokio::join!(at.engine.bench_runs(None, ROWS), at.engine.bench_ablations(10));
+    Ok(Html(bench::all(&runs?, &ablations?)))
+}
+
+async fn bench_run(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+    kept_only(&id)?;
+    Ok(Html(bench::one(&at.engine.bench_run(&id).await?)))
+}
+
+#[derive(Debug, Deserialize)]
+struct Two {
+    baseline: String,
+    candidate: String,
+}
+
+async fn bench_compare(State(at): State<Dashboard>, Query(two): Query<Two>) -> Page {
+    kept_only(&two.baseline)?;
+    kept_only(&two.candidate)?;
+    let request = CompareRunsRequest {
+        baseline: two.baseline,
+        candidate: two.candidate,
+        policy: satiety::bench::GatePolicy::default(),
+        record: false,
+        accept_regression: None,
+    };
+    Ok(Html(bench::two(&at.engine.bench_compare(request).await?)))
+}
+
+/// A run may also be named by a file; from a page only those of the store can be.
+fn kept_only(id: &str) -> Result<(), Failed> {
+    let plain = id
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+    if plain && !id.is_empty() {
+        return Ok(());
+    }
+    Err(Failed {
+        status: StatusCode::NOT_FOUND,
+        words: "There is no such run.".into(),
+        hint: None,
+    })
+}
+
+async fn eviction_list(State(at): State<Dashboard>) -> Page {
+    let engine = &at.engine;
+    let (scopes, feedback, scorers) = tokio::join!(
+        engine.evict_list(None),
+        engine.evict_feedback(None),
+        engine.evict_scorers()
+    );
+    Ok(Html(eviction::all(&scopes?, &feedback?, &scorers?)))
+}
+
+async fn eviction_scope(State(at): State<Dashboard>, Path(scope): Path<String>) -> Page {
+    let timeline = at.engine.evict_timeline(&scope).await?;
+    Ok(Html(eviction::one(&scope, &timeline)))
+}
+
+async fn harness_page(State(at): State<Dashboard>) -> Page {
+    let engine = &at.engine;
+    let status = match engine.harness_status(&at.harness, at.driver).await {
+        Ok(status) => status,
+        Err(error) if error.fault() == Fault::Request => {
+            return Ok(Html(harness::absent(&error.to_string())));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (history, proposal) = tokio::join!(engine.harness_history(100), engine.harness_open_proposal());
+    Ok(Html(harness::page(&status, &history?, proposal?.as_ref())))
+}
+
+async fn style() -> Response {
+    const STYLE: &str = concat!(
+        include_str!("../assets/base.css"),
+        include_str!("../assets/dashboard.css")
+    );
+    asset("text/css; charset=utf-8", STYLE)
+}
+
+async fn script() -> Response {
+    asset(
+        "text/javascript; charset=utf-8",
+        include_str!("../assets/dashboard.js"),
+    )
+}
+
+async fn icon() -> Response {
+    asset("image/svg+xml", include_str!("../assets/icon.svg"))
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    (
+        [
+            (header::CONTENT_TYPE, kind),
+            (header::CACHE_CONTROL, "max-age=300"),
+        ],
+        text,
+    )
+        .into_response()
+}
+
+/// A page that could not be made.
+struct Failed {
+    status: StatusCode,
+    words: String,
+    hint: Option<String>,
+}
+
+impl From<EngineError> for Failed {
+    fn from(error: EngineError) -> Self {
+        let status = match (&error, error.fault()) {
+            (EngineError::NotThere { .. }, _) => StatusCode::NOT_FOUND,
+            (_, Fault::Request) => StatusCode::BAD_REQUEST,
+            (_, Fault::Refused) => StatusCode::CONFLICT,
+            (_, Fault::Environment) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self {
+            status,
+            hint: error.hint(),
+            words: error.to_string(),
+        }
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let mut body = vec![paragraph(&self.words)];
+        body.extend(self.hint.map(|hint| paragraph(&hint)));
+        let title = match self.status {
+            StatusCode::NOT_FOUND => "That is not here",
+            StatusCode::SERVICE_UNAVAILABLE => "The store cannot be reached",
+            _ => "That cannot be shown",
+        };
+        (self.status, Html(shell::frame("", title, &body))).into_response()
+    }
+}

@@ -1,0 +1,239 @@
+//! The first page: what is saturated, what got worse, what waits for a person.
+
+use satiety::harness::{Phase, Verdict};
+use satiety_engine::bench::{GateDecision, ListedRun};
+use satiety_engine::conversations::ListedConversation;
+use satiety_engine::eviction::ScopeListing;
+use satiety_engine::harness::HarnessStatus;
+use satiety_engine::memory::MemoryHealth;
+use satiety_engine::research::ListedResearch;
+
+use super::shell::{badge, card, frame, moment, percent, signal};
+use crate::html::{Html, escape, joined, link, paragraph, section};
+
+/// What each part says, or why it cannot be read.
+pub(super) struct Overview {
+    pub(super) conversations: Result<Vec<ListedConversation>, String>,
+    pub(super) research: Result<Vec<ListedResearch>, String>,
+    pub(super) memory: Result<MemoryHealth, String>,
+    pub(super) runs: Result<Vec<ListedRun>, String>,
+    pub(super) gates: Result<Vec<GateDecision>, String>,
+    pub(super) scopes: Result<ScopeListing, String>,
+    /// Absent where the server has no harness.
+    pub(super) harness: Option<Result<HarnessStatus, String>>,
+    /// Cards of the parts that measure retrieval.
+    pub(super) more: Vec<Html>,
+    /// What else waits for a person.
+    pub(super) waiting: Vec<Html>,
+}
+
+/// The page.
+pub(super) fn page(seen: &Overview) -> String {
+    let mut cards = vec![
+        conversations(&seen.conversations),
+        research(&seen.research),
+        memory(&seen.memory),
+        bench(&seen.runs, &seen.gates),
+        eviction(&seen.scopes),
+    ];
+    cards.extend(seen.harness.as_ref().map(harness));
+    cards.extend(seen.more.iter().cloned());
+    let body = [
+        attention(seen),
+        Html(format!("<ul class=\"cards\">{}</ul>", joined(&cards))),
+    ];
+    frame("/", "Is the next unit still worth it?", &body)
+}
+
+/// What somebody should look at.
+fn attention(seen: &Overview) -> Html {
+    let mut items = seen.waiting.clone();
+    if let Some(Ok(status)) = &seen.harness {
+        let open = status.expansion.as_ref();
+        if open.is_some_and(|open| open.phase == Phase::AwaitingApproval) {
+            items.push(item(
+                "unsure",
+                "waits for you",
+                &link("/harness", "an expansion of the harness"),
+            ));
+        }
+        if status
+            .measured
+            .as_ref()
+            .is_some_and(|found| found.verdict == Verdict::Saturated)
+        {
+            items.push(item(
+                "bad",
+                "saturated",
+                &link("/harness", "the harness tells versions apart no more"),
+            ));
+        }
+    }
+    for gate in seen.gates.iter().flatten() {
+        if gate.verdict == "regression" && gate.accepted_by.is_none() {
+            let to = format!(
+                "/bench/compare?baseline={}&candidate={}",
+                super::shell::segment(&gate.baseline_run),
+                super::shell::segment(&gate.candidate_run)
+            );
+            items.push(item(
+                "bad",
+                "regression",
+                &link(&to, &format!("{}, {}", gate.suite_id, moment(gate.decided_at))),
+            ));
+        }
+    }
+    for one in seen
+        .conversations
+        .iter()
+        .flatten()
+        .filter(|one| one.signal == "ESCALATE")
+    {
+        let to = format!("/conversations/{}", super::shell::segment(&one.conversation_id));
+        let name = if one.topic.is_empty() {
+            &one.conversation_id
+        } else {
+            &one.topic
+        };
+        items.push(item("unsure", "escalate", &link(&to, name)));
+    }
+    if items.is_empty() {
+        return paragraph("Nothing waits for you.");
+    }
+    section(
+        "Look at this",
+        &[Html(format!("<ul class=\"claims\">{}</ul>", joined(&items)))],
+    )
+}
+
+/// A line of what to look at.
+pub(super) fn item(class: &str, word: &str, what: &Html) -> Html {
+    Html(format!("<li>{} {what}</li>", badge(class, word)))
+}
+
+fn unread(title: &str, to: &str, why: &str) -> Html {
+    card(title, to, &[badge("bad", "cannot be read"), paragraph(why)])
+}
+
+/// A large figure with what it counts.
+pub(super) fn large(value: &str, of: &str) -> Html {
+    Html(format!(
+        "<p><span class=\"figure\">{}</span> {}</p>",
+        escape(value),
+        escape(of)
+    ))
+}
+
+fn conversations(found: &Result<Vec<ListedConversation>, String>) -> Html {
+    let (title, to) = ("Conversations", "/conversations");
+    match found {
+        Err(why) => unread(title, to, why),
+        Ok(all) => {
+            let latest = all.first().map(|one| {
+                let name = if one.topic.is_empty() {
+                    &one.conversation_id
+                } else {
+                    &one.topic
+                };
+                Html(format!("<p>{} {}</p>", signal(&one.signal), escape(name)))
+            });
+            let going = all.iter().filter(|one| one.signal == "CONTINUE").count();
+            let count = large(&going.to_string(), &format!("of the latest {} go on", all.len()));
+            card(title, to, &[vec![count], latest.into_iter().collect()].concat())
+        }
+    }
+}
+
+fn research(found: &Result<Vec<ListedResearch>, String>) -> Html {
+    let (title, to) = ("Research", "/research");
+    match found {
+        Err(why) => unread(title, to, why),
+        Ok(all) => {
+            let open = all.iter().filter(|run| run.completed_at.is_none()).count();
+            let latest = all.first().map(|run| {
+                let why = run.stop_reason.as_deref().unwrap_or("under way");
+                Html(format!("<p>{} {}</p>", badge("plain", why), escape(&run.task)))
+            });
+            let count = large(
+                &all.len().to_string(),
+                &format!("latest runs, {open} not complete"),
+            );
+            card(title, to, &[vec![count], latest.into_iter().collect()].concat())
+        }
+    }
+}
+
+fn memory(found: &Result<MemoryHealth, String>) -> Html {
+    match found {
+        Err(why) => unread("Memory", "/memory", why),
+        Ok(health) => {
+            let state = match &health.degraded {
+                Some(why) => Html(format!("<p>{} {}</p>", badge("unsure", "degraded"), escape(why))),
+                None => Html(format!("<p>{}</p>", badge("good", "well"))),
+            };
+            card(
+                "Memory",
+                "/memory",
+                &[large(&health.memories.to_string(), "memories"), state],
+            )
+        }
+    }
+}
+
+fn bench(runs: &Result<Vec<ListedRun>, String>, gates: &Result<Vec<GateDecision>, String>) -> Html {
+    match runs {
+        Err(why) => unread("Bench", "/bench", why),
+        Ok(runs) => {
+            let latest = runs.first().map_or_else(
+                || paragraph("No run is kept yet."),
+                |run| large(&percent(run.pass_rate), &format!("of {} pass", run.suite_id)),
+            );
+            let gate = gates.as_ref().ok().and_then(|gates| gates.first()).map(|gate| {
+                let class = match gate.verdict.as_str() {
+                    "pass" => "good",
+                    "regression" => "bad",
+                    _ => "unsure",
+                };
+                Html(format!("<p>last gate: {}</p>", badge(class, &gate.verdict)))
+            });
+            card(
+                "Bench",
+                "/bench",
+                &[vec![latest], gate.into_iter().collect()].concat(),
+            )
+        }
+    }
+}
+
+fn eviction(found: &Result<ScopeListing, String>) -> Html {
+    match found {
+        Err(why) => unread("Eviction", "/eviction", why),
+        Ok(listing) => {
+            let open: i64 = listing.scopes.iter().map(|scope| scope.open_proposals).sum();
+            let count = large(
+                &listing.scopes.len().to_string(),
+                &format!("scopes, {open} open proposals"),
+            );
+            card("Eviction", "/eviction", &[count])
+        }
+    }
+}
+
+fn harness(found: &Result<HarnessStatus, String>) -> Html {
+    match found {
+        Err(why) => unread("Harness", "/harness", why),
+        Ok(status) => {
+            let verdict = match status.measured.as_ref().map(|found| found.verdict) {
+                Some(Verdict::Discriminates) => badge("good", "discriminates"),
+                Some(Verdict::Saturated) => badge("bad", "saturated"),
+                Some(Verdict::Underpowered) => badge("unsure", "underpowered"),
+                None => badge("plain", "not measured"),
+            };
+            let count = large(
+                &format!("{:.2}", status.rolling_metrics.avg_saturation_score),
+                &format!("mean saturation of {} cycles", status.cycles_tracked),
+            );
+            card("Harness", "/harness", &[count, Html(format!("<p>{verdict}</p>"))])
+        }
+    }
+}
