@@ -2,6 +2,7 @@
 
 mod corpus;
 mod files;
+mod inline;
 mod known;
 mod pooling;
 mod stored;
@@ -21,6 +22,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 pub use corpus::{CheckedCorpus, CorpusRequest};
+pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
 pub use known::KnownFiles;
 pub use pooling::{PoolRequest, Pooled};
 pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};

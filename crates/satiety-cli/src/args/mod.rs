@@ -6,6 +6,7 @@ mod harness;
 mod memory;
 mod research;
 mod retrieval;
+mod serve;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ pub(crate) use harness::*;
 pub(crate) use memory::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
+pub(crate) use serve::*;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -34,6 +36,7 @@ const STYLES: Styles = Styles::styled()
   satiety score conversation.json       CONTINUE, SHIP, STOP or ESCALATE, and why
   satiety watch trace.jsonl             the same, while the conversation goes on
   satiety research TASK --in FOLDER     search until it stops being new, with sources
+  satiety serve                         all of it over HTTP, on loopback
   satiety db status                     what is in the store
   satiety doctor                        is everything there that the commands need?
   satiety config show                   every setting, and where its value comes from
@@ -119,6 +122,11 @@ pub(crate) enum Command {
     /// An agent's memory: keep, search, learn
     #[command(subcommand)]
     Memory(Memory),
+    /// Serve everything over HTTP: an API for agents in any language, figures, on loopback unless told otherwise
+    Serve(Box<ServeArgs>),
+    /// Who may ask a server: make, list and revoke tokens, and see who wrote what
+    #[command(subcommand)]
+    Token(Token),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

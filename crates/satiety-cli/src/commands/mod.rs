@@ -15,7 +15,9 @@ mod reference;
 mod research;
 mod retrieval;
 mod score;
+mod serve;
 mod sweep;
+mod token;
 mod watch;
 
 use std::future::Future;
@@ -59,6 +61,10 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Gate(arguments) => gate::run(&arguments, printer),
         Command::Memory(command) => with_engine(settings, async |engine| {
             Box::pin(memory::run(command, engine, printer)).await
+        }),
+        Command::Serve(arguments) => serve::run(*arguments, settings, printer),
+        Command::Token(command) => with_engine(settings, async |engine| {
+            token::run(command, engine, printer).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

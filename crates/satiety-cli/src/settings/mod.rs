@@ -7,6 +7,7 @@ mod file;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anstream::ColorChoice;
@@ -87,6 +88,7 @@ pub(crate) struct Settings {
     pub(crate) record: bool,
     pub(crate) alert: Alert,
     pub(crate) harness: HarnessSettings,
+    pub(crate) server: ServerSettings,
     pub(crate) research_source: String,
     pub(crate) research_base_url: Option<String>,
     pub(crate) format: Format,
@@ -107,6 +109,14 @@ pub(crate) struct HarnessSettings {
     pub(crate) record: bool,
     pub(crate) driver: Driver,
     pub(crate) notify: Alert,
+}
+
+/// What `satiety serve` goes by.
+pub(crate) struct ServerSettings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 /// Secrets of providers. They come from the environment alone and are in no listing.
@@ -183,6 +193,23 @@ fn understand(
             hint: error.hint(),
         }
     })?;
+    let listen = text("server.listen").parse().map_err(|_| {
+        let origin = values
+            .get("server.listen")
+            .map_or(Origin::Default, |value| value.origin.clone());
+        Failure::bad_input(
+            format!(
+                "{origin}: `{}` is not an address to listen on",
+                text("server.listen")
+            ),
+            "an address is a number and a port, such as 127.0.0.1:8787 or [::1]:8787",
+        )
+    })?;
+    let path_unless_none = |name: &str| {
+        Some(text(name))
+            .filter(|value| *value != "none")
+            .map(PathBuf::from)
+    };
     Ok(Settings {
         store,
         archive_folder: text("store.archive_folder").into(),
@@ -208,6 +235,12 @@ fn understand(
                 webhook: unless_none("harness.notify_webhook"),
                 limit: None,
             },
+        },
+        server: ServerSettings {
+            listen,
+            root: path_unless_none("server.root"),
+            tls_cert: path_unless_none("server.tls_cert"),
+            tls_key: path_unless_none("server.tls_key"),
         },
         research_source: text("research.source").into(),
         research_base_url: unless_none("research.base_url"),
@@ -324,6 +357,21 @@ fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
         Command::Research(arguments) => {
             if let Some(source) = &arguments.source {
                 typed.push(("research.source", source.clone()));
+            }
+            (None, arguments.embedder.clone())
+        }
+        Command::Serve(arguments) => {
+            typed.extend(
+                arguments
+                    .listen
+                    .map(|address| ("server.listen", address.to_string())),
+            );
+            for (name, path) in [
+                ("server.root", &arguments.root),
+                ("server.tls_cert", &arguments.tls_cert),
+                ("server.tls_key", &arguments.tls_key),
+            ] {
+                typed.extend(path.as_ref().map(|path| (name, path.display().to_string())));
             }
             (None, arguments.embedder.clone())
         }

@@ -30,4 +30,4 @@ pub use organic::{FailureCase, FromFailureRequest, ScrubFilesRequest, Scrubbed};
 pub use plan::named_target;
 pub use runner::{Progress, Stop};
 pub use running::{BenchPlan, BenchRan, RunBenchRequest, SequentialOutcome};
-pub use stored::{ListedRun, RunFigures};
+pub use stored::{ListedBaseline, ListedRun, RunFigures};

@@ -30,6 +30,23 @@ pub struct ListedRun {
     pub pass_rate: Option<f64>,
 }
 
+/// A run that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ListedBaseline {
+    /// Its id.
+    pub baseline_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// The run.
+    pub run_id: String,
+    /// Who accepted it.
+    pub accepted_by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub accepted_at: jiff::Timestamp,
+}
+
 /// A run without its results.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunFigures {
@@ -72,6 +89,31 @@ impl Engine {
     /// A run with everything: by its id, by `latest` or `latest:SUITE`, or from a file.
     pub async fn bench_run(&self, named: &str) -> Result<BenchmarkRun, EngineError> {
         self.find_run(named, Detail::Full).await
+    }
+
+    /// Whether there is a run of this id in the store.
+    pub async fn bench_is_stored(&self, run_id: &str) -> Result<bool, EngineError> {
+        Ok(self.store().await?.bench_run(run_id).await?.is_some())
+    }
+
+    /// What was accepted as the baseline of a suite, the newest first.
+    pub async fn bench_baselines(
+        &self,
+        suite_id: &str,
+        limit: u32,
+    ) -> Result<Vec<ListedBaseline>, EngineError> {
+        let rows = self.store().await?.bench_baselines(suite_id, limit).await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| ListedBaseline {
+                baseline_id: row.baseline_id,
+                suite_id: row.suite_id,
+                run_id: row.run_id,
+                accepted_by: row.accepted_by,
+                reason: row.reason,
+                accepted_at: time(row.accepted_at),
+            })
+            .collect())
     }
 
     pub(super) async fn find_run(&self, named: &str, detail: Detail) -> Result<BenchmarkRun, EngineError> {

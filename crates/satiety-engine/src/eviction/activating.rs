@@ -20,7 +20,7 @@ use crate::{Engine, EngineError};
 const LISTED: u32 = 1000;
 
 /// Puts a version into force.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActivateRequest {
     /// The version.
@@ -34,7 +34,7 @@ pub struct ActivateRequest {
 }
 
 /// Goes back to what was in force before.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {
     /// Who does it.

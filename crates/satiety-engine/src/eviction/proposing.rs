@@ -20,7 +20,7 @@ const TIMEOUT_MS: u64 = 2000;
 const EXPLORATION: f64 = 0.05;
 
 /// Asks what could go.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProposeScopeRequest {
     /// The scope.
@@ -70,7 +70,7 @@ pub struct CandidateView {
 }
 
 /// An answer to a proposal.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveRequest {
     /// The proposal.

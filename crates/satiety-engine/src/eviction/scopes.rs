@@ -24,7 +24,7 @@ const ATTEMPTS: u32 = 500;
 const REMEMBERED: usize = 64;
 
 /// A change of what is in a context.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateScopeRequest {
     /// The scope; it begins with its first item.

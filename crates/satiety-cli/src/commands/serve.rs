@@ -1,0 +1,188 @@
+//! `satiety serve`: checks that the server may listen where it is asked to, listens, and ends in good order.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use satiety_engine::Engine;
+use satiety_server::auth::{Access, Auth, Names, RateSettings};
+use satiety_server::http::{App, Beside, Folders, Limits, ListenError, Tls, bind, router};
+use serde::Serialize;
+
+use crate::args::ServeArgs;
+use crate::exit::Exit;
+use crate::failure::{Failure, warn};
+use crate::printer::{Printer, Render};
+use crate::settings::Settings;
+
+/// Requests a second of one token, unless said otherwise.
+const RATE: u32 = 100;
+
+/// A server that listens.
+#[derive(Debug, Serialize)]
+struct Started {
+    /// Where.
+    url: String,
+    /// Whether tokens are asked for.
+    tokens: bool,
+}
+
+impl Render for Started {
+    fn human(&self) -> String {
+        let who = if self.tokens {
+            "tokens are asked for"
+        } else {
+            "nobody needs a token"
+        };
+        format!(
+            "Satiety listens on {0} ({who})\n  API     {0}/docs\n  figures {0}/metrics",
+            self.url
+        )
+    }
+}
+
+pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    super::block_on(async {
+        let engine = Arc::new(Engine::new(settings.for_engine()));
+        let outcome = serve(arguments, engine.clone(), settings, printer).await;
+        engine.close().await;
+        outcome
+    })
+}
+
+async fn serve(
+    arguments: ServeArgs,
+    engine: Arc<Engine>,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let address = settings.server.listen;
+    let tls = certificate(settings)?;
+    let access = access(&arguments, address, tls.is_some(), &engine).await?;
+    let rate = arguments
+        .rate
+        .unwrap_or(if access == Access::Tokens { RATE } else { 0 });
+    let rates = RateSettings {
+        per_second: NonZeroU32::new(rate),
+        burst: arguments.burst,
+    };
+    let auth = Auth::new(access, Names::new(arguments.host_name.clone()), rates);
+    let folders = Folders {
+        root: root(settings)?,
+        harness: settings.harness.folder.clone(),
+        driver: settings.harness.driver,
+    };
+    let app = Arc::new(App::new(engine, auth, limits(&arguments), folders, tls.is_some()));
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let listening = bind(address, tls).await.map_err(|error| {
+        Failure::environment(
+            error.to_string(),
+            Some("choose another address with --listen; port 0 takes a free one".into()),
+        )
+    })?;
+    let real = listening.address().unwrap_or(address);
+    printer.answer(&Started {
+        url: format!("{scheme}://{real}"),
+        tokens: access == Access::Tokens,
+    })?;
+    let service = router(app.clone(), Beside::default());
+    if listening.serve(app, service, asked_to_end()).await {
+        Ok(Exit::Done)
+    } else {
+        warn(
+            "some requests or jobs were cut off, because they did not end in time; runs can be taken up again",
+        );
+        Ok(Exit::Environment)
+    }
+}
+
+/// Who may come in; refuses to open a door that nobody guards.
+async fn access(
+    arguments: &ServeArgs,
+    address: SocketAddr,
+    encrypted: bool,
+    engine: &Engine,
+) -> Result<Access, Failure> {
+    let loopback = address.ip().is_loopback();
+    if loopback && !arguments.require_token {
+        return Ok(Access::Open);
+    }
+    if !loopback && !encrypted && !arguments.without_tls {
+        return Err(Failure::bad_input(
+            format!("{address} can be reached from elsewhere, and there is no certificate"),
+            "name one with --tls-cert and --tls-key, or say --without-tls when something before this server encrypts",
+        ));
+    }
+    if !engine.token_list().await?.tokens.iter().any(|token| token.valid) {
+        return Err(Failure::bad_input(
+            "tokens are asked for here, and there is no valid one",
+            "make one with `satiety token create NAME --scope write`",
+        ));
+    }
+    Ok(Access::Tokens)
+}
+
+fn certificate(settings: &Settings) -> Result<Option<Tls>, Failure> {
+    match (&settings.server.tls_cert, &settings.server.tls_key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => match Tls::read(certificate, key) {
+            Ok(tls) => Ok(Some(tls)),
+            Err(error @ ListenError::Certificate { .. }) => Err(Failure::bad_input(
+                error.to_string(),
+                "both files are PEM: the certificate with its chain, and its unencrypted key",
+            )),
+            Err(error) => Err(Failure::environment(error.to_string(), None)),
+        },
+        _ => Err(Failure::bad_input(
+            "a certificate without a key, or a key without a certificate",
+            "give both --tls-cert and --tls-key",
+        )),
+    }
+}
+
+fn root(settings: &Settings) -> Result<Option<PathBuf>, Failure> {
+    let Some(root) = &settings.server.root else {
+        return Ok(None);
+    };
+    if !root.is_dir() {
+        return Err(Failure::bad_input(
+            format!("{} is not a folder", root.display()),
+            "--root names the folder below which requests may name suites and notes",
+        ));
+    }
+    Ok(Some(root.clone()))
+}
+
+fn limits(arguments: &ServeArgs) -> Limits {
+    Limits {
+        body: arguments.max_body,
+        request: Duration::from_secs(arguments.timeout),
+        headers: Duration::from_secs(arguments.header_timeout),
+        concurrent: arguments.concurrency.max(1),
+        jobs: arguments.jobs.max(1),
+        shutdown: Duration::from_secs(arguments.shutdown_timeout),
+        ..Limits::default()
+    }
+}
+
+/// Ready when Ctrl-C is pressed or the system asks to end.
+async fn asked_to_end() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = interrupt => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    // Where signals cannot be heard the server runs until it is killed.
+    if interrupt.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,96 @@
+//! `satiety token`: who may ask a server.
+
+use satiety_engine::Engine;
+use satiety_engine::tokens::{AuditLog, CreateTokenRequest, CreatedToken, Scope, Token as Shown, TokenList};
+
+use crate::args::{Token, TokenScope};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::table::table;
+
+pub(super) async fn run(command: Token, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    match command {
+        Token::Create { name, scope, days } => {
+            let request = CreateTokenRequest {
+                name,
+                scope: match scope {
+                    TokenScope::Read => Scope::Read,
+                    TokenScope::Write => Scope::Write,
+                    TokenScope::Admin => Scope::Admin,
+                },
+                expires_in_days: days,
+            };
+            printer.answer(&engine.token_create(request).await?)?;
+            printer.note("Keep it well: it is shown this once, and only its hash is stored.");
+        }
+        Token::List => printer.answer(&engine.token_list().await?)?,
+        Token::Revoke { token } => printer.answer(&engine.token_revoke(&token).await?)?,
+        Token::Audit { limit } => printer.answer(&engine.audit_log(limit).await?)?,
+    }
+    Ok(Exit::Done)
+}
+
+impl Render for CreatedToken {
+    fn human(&self) -> String {
+        self.token.clone()
+    }
+}
+
+impl Render for TokenList {
+    fn human(&self) -> String {
+        if self.tokens.is_empty() {
+            return "There are no tokens. `satiety token create NAME` makes one.".into();
+        }
+        table(
+            &["id", "name", "scope", "state", "last used"],
+            &[],
+            self.tokens.iter().map(row),
+        )
+    }
+}
+
+impl Render for Shown {
+    fn human(&self) -> String {
+        format!("{} ({}) is {}", self.token_id, self.name, state(self))
+    }
+}
+
+impl Render for AuditLog {
+    fn human(&self) -> String {
+        if self.entries.is_empty() {
+            return "Nobody has written through a server yet.".into();
+        }
+        let rows = self.entries.iter().map(|entry| {
+            vec![
+                entry.at.to_string(),
+                entry.who.clone(),
+                entry.address.clone(),
+                format!("{} {}", entry.method, entry.path),
+                entry.status.to_string(),
+            ]
+        });
+        table(&["when", "who", "from", "what", "status"], &[4], rows)
+    }
+}
+
+fn row(token: &Shown) -> Vec<String> {
+    vec![
+        token.token_id.clone(),
+        token.name.clone(),
+        token.scope.to_string(),
+        state(token),
+        token
+            .last_used_at
+            .map_or_else(|| "never".into(), |at| at.to_string()),
+    ]
+}
+
+fn state(token: &Shown) -> String {
+    match (token.revoked_at, token.expires_at) {
+        (Some(at), _) => format!("revoked {at}"),
+        (None, Some(at)) if !token.valid => format!("expired {at}"),
+        (None, Some(at)) => format!("valid until {at}"),
+        (None, None) => "valid".into(),
+    }
+}

@@ -1,0 +1,198 @@
+//! Judgments and runs that come with the request instead of as files. They are put into a folder of their own for the time
+//! of the request, so that there is one way of reading and counting and not two.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use satiety::retrieval::{ComparisonSettings, EvaluationOptions, Measure, OrderOptions, default_measures};
+use satiety::stats::BootstrapSettings;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{CompareRequest, Compared, EvaluateRequest, Evaluated, KnownFiles, Rankings};
+use crate::{Engine, EngineError};
+
+/// How many results of each query the pipeline's figures look at.
+const DEPTH: usize = 10;
+
+/// Judgments and runs.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InlineRankings {
+    /// The judgments, by query.
+    pub judgments: Vec<InlineJudgments>,
+    /// The runs; for a comparison the first is the control.
+    pub runs: Vec<InlineRun>,
+    /// What to compute, such as `ndcg@10`; the usual measures where empty.
+    #[serde(default)]
+    pub measures: Vec<String>,
+    /// The grade from which a document is relevant; 2 where absent.
+    #[serde(default)]
+    pub relevance_threshold: Option<i32>,
+    /// The probability of a false claim in a comparison; 0.05 where absent.
+    #[serde(default)]
+    pub alpha: Option<f64>,
+}
+
+/// What was judged about a query.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InlineJudgments {
+    /// The query.
+    pub query_id: String,
+    /// Documents with their grades.
+    pub judgments: Vec<InlineGrade>,
+}
+
+/// The grade of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InlineGrade {
+    /// The document.
+    pub doc_id: String,
+    /// Its grade.
+    pub relevance: i32,
+}
+
+/// A system's answers.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InlineRun {
+    /// What the run is called.
+    pub name: String,
+    /// Query by query.
+    pub queries: Vec<InlineAnswers>,
+}
+
+/// What a system answered to a query.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InlineAnswers {
+    /// The query.
+    pub query_id: String,
+    /// Documents, best first.
+    pub results: Vec<String>,
+}
+
+impl Engine {
+    /// Measures runs that come with the request.
+    pub async fn evaluate_inline(&self, request: &InlineRankings) -> Result<Evaluated, EngineError> {
+        let (folder, rankings) = put_down(request)?;
+        let evaluated = self
+            .evaluate_retrieval(EvaluateRequest {
+                rankings,
+                bootstrap: BootstrapSettings::default(),
+                per_query: false,
+                depth: DEPTH,
+                record: false,
+            })
+            .await;
+        let mut evaluated = evaluated.map_err(|error| without_place(error, folder.path()))?;
+        let reports = match &mut evaluated {
+            Evaluated::One(report) => std::slice::from_mut(&mut **report),
+            Evaluated::Several { runs } => runs.as_mut_slice(),
+        };
+        for (report, run) in reports.iter_mut().zip(&request.runs) {
+            report.run.clone_from(&run.name);
+        }
+        Ok(evaluated)
+    }
+
+    /// Compares runs that come with the request with the first of them.
+    pub async fn compare_inline(&self, request: &InlineRankings) -> Result<Compared, EngineError> {
+        let (folder, rankings) = put_down(request)?;
+        let defaults = ComparisonSettings::default();
+        let compared = self
+            .compare_retrieval(CompareRequest {
+                rankings,
+                settings: ComparisonSettings {
+                    alpha: request.alpha.unwrap_or(defaults.alpha),
+                    ..defaults
+                },
+                fail_if_worse: None,
+                per_query: false,
+            })
+            .await;
+        let mut compared = compared.map_err(|error| without_place(error, folder.path()))?;
+        let mut names = request.runs.iter().map(|run| &run.name);
+        if let Some(control) = names.next() {
+            compared.control.clone_from(control);
+        }
+        for (comparison, name) in compared.comparisons.iter_mut().zip(names) {
+            comparison.treatment.clone_from(name);
+        }
+        Ok(compared)
+    }
+}
+
+/// Writes the request down and says where.
+fn put_down(request: &InlineRankings) -> Result<(tempfile::TempDir, Rankings), EngineError> {
+    let measures = if request.measures.is_empty() {
+        default_measures()
+    } else {
+        let wrong = |problem| EngineError::Ranking {
+            name: "measures".into(),
+            problem,
+        };
+        request
+            .measures
+            .iter()
+            .map(|name| name.parse::<Measure>())
+            .collect::<Result<_, _>>()
+            .map_err(wrong)?
+    };
+    let failed = |cause| EngineError::file("write", Path::new("a temporary file"), cause);
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let write = |name: String, lines: Vec<serde_json::Value>| -> Result<PathBuf, EngineError> {
+        let path = folder.path().join(name);
+        let mut file = std::io::BufWriter::new(std::fs::File::create(&path).map_err(failed)?);
+        for line in lines {
+            writeln!(file, "{line}").map_err(failed)?;
+        }
+        file.flush().map_err(failed)?;
+        Ok(path)
+    };
+    let judged = request.judgments.iter().map(|query| {
+        let grades = query.judgments.iter();
+        let grades: Vec<_> = grades
+            .map(|grade| json!({"doc_id": grade.doc_id, "relevance": grade.relevance}))
+            .collect();
+        json!({"query_id": query.query_id, "judgments": grades})
+    });
+    let qrels = write("judgments.jsonl".into(), judged.collect())?;
+    let mut runs = Vec::with_capacity(request.runs.len());
+    for (number, run) in request.runs.iter().enumerate() {
+        let answers = run.queries.iter();
+        let answers = answers.map(|query| json!({"query_id": query.query_id, "results": query.results}));
+        runs.push(write(format!("run{number}.jsonl"), answers.collect())?);
+    }
+    let defaults = EvaluationOptions::default();
+    let rankings = Rankings {
+        qrels,
+        runs,
+        order: OrderOptions::default(),
+        options: EvaluationOptions {
+            relevance_threshold: request
+                .relevance_threshold
+                .unwrap_or(defaults.relevance_threshold),
+            ..defaults
+        },
+        measures,
+        known: KnownFiles::default(),
+        by: Vec::new(),
+    };
+    Ok((folder, rankings))
+}
+
+/// The asker has named no files and is told of none.
+fn without_place(error: EngineError, folder: &Path) -> EngineError {
+    let place = format!("{}/", folder.display());
+    match error {
+        EngineError::Ranking { name, problem } => EngineError::Ranking {
+            name: name.replace(&place, ""),
+            problem,
+        },
+        other => other,
+    }
+}

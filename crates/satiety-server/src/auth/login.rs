@@ -1,0 +1,120 @@
+//! Logging in to pages: a token goes into a cookie that scripts cannot read and foreign pages cannot make use of
+//! (`HttpOnly`, `SameSite=Strict`); writes from pages are checked by origin on top of that.
+
+use std::sync::Arc;
+
+use axum::Form;
+use axum::extract::{Query, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use serde::Deserialize;
+
+use crate::html::escape;
+use crate::http::{App, Problem};
+
+/// The cookie's name.
+pub(crate) const COOKIE: &str = "satiety_token";
+/// How long a browser keeps it; the token may end earlier.
+const SECONDS: u32 = 7 * 24 * 60 * 60;
+
+/// Where to go after logging in.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Next {
+    next: Option<String>,
+}
+
+/// What the form sends.
+#[derive(Deserialize)]
+pub(crate) struct Login {
+    token: String,
+    next: Option<String>,
+}
+
+/// The form.
+pub(crate) async fn login_page(Query(Next { next }): Query<Next>) -> Html<String> {
+    form(None, next.as_deref())
+}
+
+/// Checks the token and keeps it in a cookie.
+pub(crate) async fn login(State(app): State<Arc<App>>, Form(form_sent): Form<Login>) -> Response {
+    let next = local(form_sent.next.as_deref()).to_owned();
+    match app.engine.token_check(form_sent.token.trim()).await {
+        Ok(Some(_)) => {
+            let mut response = Redirect::to(&next).into_response();
+            set(&mut response, form_sent.token.trim(), SECONDS, app.is_encrypted());
+            response
+        }
+        Ok(None) => {
+            let page = form(
+                Some("This token is unknown, has expired or was revoked."),
+                Some(&next),
+            );
+            (StatusCode::UNAUTHORIZED, page).into_response()
+        }
+        Err(error) => Problem::from(error).into_response(),
+    }
+}
+
+/// Forgets the token.
+pub(crate) async fn logout(State(app): State<Arc<App>>) -> Response {
+    let mut response = Redirect::to("/login").into_response();
+    set(&mut response, "", 0, app.is_encrypted());
+    response
+}
+
+fn set(response: &mut Response, token: &str, seconds: u32, encrypted: bool) {
+    let secure = if encrypted { "; Secure" } else { "" };
+    let text = format!("{COOKIE}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        response.headers_mut().insert(header::SET_COOKIE, value);
+    }
+}
+
+/// A path of this server: an address of another one must not be where a login leads to.
+fn local(next: Option<&str>) -> &str {
+    next.filter(|next| {
+        next.starts_with('/')
+            && !next.starts_with("//")
+            && !next.contains('\\')
+            && next.is_ascii()
+            && !next.bytes().any(|byte| byte.is_ascii_control())
+    })
+    .unwrap_or("/")
+}
+
+fn form(complaint: Option<&str>, next: Option<&str>) -> Html<String> {
+    let complaint = complaint.map_or_else(String::new, |text| {
+        format!("<p role=\"alert\">{}</p>", escape(text))
+    });
+    Html(format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Satiety: log in</title>\
+         <link rel=\"stylesheet\" href=\"/docs/style.css\"></head><body><main><h1>Log in</h1>{complaint}\
+         <form method=\"post\" action=\"/login\"><input type=\"hidden\" name=\"next\" value=\"{next}\">\
+         <p><label for=\"token\">Token</label><br>\
+         <input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"off\" required size=\"60\"></p>\
+         <p><button type=\"submit\">Log in</button></p></form>\
+         <p>Whoever runs this server makes tokens with <code>satiety token create</code>.</p></main></body></html>\n",
+        next = escape(local(next)),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_leads_to_this_server_alone() {
+        assert_eq!(local(Some("/bench?suite=a")), "/bench?suite=a");
+        for foreign in [
+            "https://evil.example",
+            "//evil.example",
+            "/\\evil.example",
+            "evil",
+            "/a\r\nb",
+            "",
+        ] {
+            assert_eq!(local(Some(foreign)), "/", "{foreign}");
+        }
+    }
+}

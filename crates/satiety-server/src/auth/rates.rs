@@ -1,0 +1,111 @@
+//! How often one may ask: per token, or per address where there is none; and how often one may be wrong.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use axum::http::StatusCode;
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use super::Caller;
+use crate::http::Problem;
+
+/// Wrong tokens from one address, a minute.
+const FAILURES: NonZeroU32 = NonZeroU32::new(20).unwrap();
+/// Callers that are remembered before those that have been quiet are forgotten.
+const CROWD: usize = 10_000;
+
+/// How often one may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateSettings {
+    /// Requests a second of one caller, over time; none for no limit.
+    pub per_second: Option<NonZeroU32>,
+    /// Requests that may come at once.
+    pub burst: NonZeroU32,
+}
+
+/// Counts requests by caller.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    requests: Option<DefaultKeyedRateLimiter<String>>,
+    failures: DefaultKeyedRateLimiter<IpAddr>,
+    clock: DefaultClock,
+}
+
+impl Rates {
+    pub(crate) fn new(settings: RateSettings) -> Self {
+        Self {
+            requests: settings
+                .per_second
+                .map(|rate| RateLimiter::keyed(Quota::per_second(rate).allow_burst(settings.burst))),
+            failures: RateLimiter::keyed(Quota::per_minute(FAILURES)),
+            clock: DefaultClock::default(),
+        }
+    }
+
+    /// Counts a request.
+    pub(crate) fn request(&self, caller: Option<&Caller>, address: IpAddr) -> Result<(), Problem> {
+        let Some(limiter) = &self.requests else {
+            return Ok(());
+        };
+        if limiter.len() > CROWD {
+            limiter.retain_recent();
+        }
+        let key = match caller {
+            Some(caller) if caller.who != "loopback" => caller.who.clone(),
+            _ => address.to_string(),
+        };
+        limiter
+            .check_key(&key)
+            .map_err(|early| too_many(early.wait_time_from(self.clock.now())))
+    }
+
+    /// Counts a wrong token; too many of them from one address are told so.
+    pub(super) fn failed(&self, address: IpAddr) -> Result<(), Problem> {
+        if self.failures.len() > CROWD {
+            self.failures.retain_recent();
+        }
+        self.failures
+            .check_key(&address)
+            .map_err(|early| too_many(early.wait_time_from(self.clock.now())))
+    }
+}
+
+fn too_many(wait: std::time::Duration) -> Problem {
+    Problem::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "this caller asks more often than it may",
+    )
+    .retry_after(wait.as_secs() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_caller_has_a_measure_of_its_own() {
+        let two = NonZeroU32::new(2).unwrap();
+        let rates = Rates::new(RateSettings {
+            per_second: NonZeroU32::new(1),
+            burst: two,
+        });
+        let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        assert!(rates.request(None, here).is_ok());
+        assert!(rates.request(None, here).is_ok());
+        let problem = rates.request(None, here).unwrap_err();
+        assert_eq!((problem.status, problem.retry_after), (429, Some(1)));
+        assert!(rates.request(None, there).is_ok());
+    }
+
+    #[test]
+    fn without_a_rate_nothing_is_counted() {
+        let rates = Rates::new(RateSettings {
+            per_second: None,
+            burst: NonZeroU32::MIN,
+        });
+        for _ in 0..1000 {
+            assert!(rates.request(None, IpAddr::from([10, 0, 0, 1])).is_ok());
+        }
+    }
+}

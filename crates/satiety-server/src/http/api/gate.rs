@@ -1,0 +1,74 @@
+//! The gate for search loops of others: rounds in, a decision for each out.
+
+use satiety::research::GateSettings;
+use satiety_engine::Engine;
+use satiety_engine::research::{GateRequest, GateSummary, Gated};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::http::body::Json;
+use crate::http::problem::Problem;
+use crate::http::route::{Call, Nothing, Route, ask};
+
+/// Rounds in one request: each is compared with all before it.
+const ROUNDS: usize = 500;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![ask(
+        "/v1/gate",
+        "gate",
+        "Decides about the rounds of a search loop: accept and go on, or saturated",
+        gate,
+    )]
+}
+
+/// Rounds to decide about.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GateBody {
+    /// The task, for rounds that do not name one.
+    #[serde(default)]
+    task: String,
+    /// The gate; usual settings where absent.
+    #[serde(default)]
+    settings: Option<GateSettings>,
+    /// The rounds, in order: each an object with `query`, and `results` (objects with `title`, `url`, `snippet`) or `error`.
+    rounds: Vec<Value>,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct GateAnswer {
+    /// Round by round.
+    decisions: Vec<Gated>,
+    /// All together.
+    summary: GateSummary,
+}
+
+async fn gate(call: Call<Nothing, Nothing, Json<GateBody>>) -> Result<GateAnswer, Problem> {
+    let Json(body) = call.body;
+    if body.rounds.len() > ROUNDS {
+        return Err(Problem::unprocessable(format!("more than {ROUNDS} rounds at once")).at("rounds"));
+    }
+    let request = GateRequest {
+        settings: body.settings.unwrap_or_default(),
+        task: body.task,
+        seed_by_run: false,
+    };
+    let work = move || {
+        let mut decisions = Vec::new();
+        let lines = body.rounds.iter().map(|round| Ok(round.to_string()));
+        let summary = Engine::gate(&request, "rounds", lines, |gated| {
+            decisions.push(gated.clone());
+            Ok::<_, std::convert::Infallible>(())
+        })?;
+        let Ok(summary) = summary;
+        Ok::<_, satiety_engine::EngineError>(GateAnswer { decisions, summary })
+    };
+    // Comparing texts takes its time and waits for nothing.
+    let answer = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Problem::inside(format!("the gate ended early: {error}")))?;
+    Ok(answer?)
+}

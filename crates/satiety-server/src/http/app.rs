@@ -1,0 +1,216 @@
+//! What all requests share: the engine, who may ask, the jobs, the figures. No globals.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use satiety::harness::Driver;
+use satiety_engine::Engine;
+use tokio::sync::{Semaphore, watch};
+
+use super::jobs::Jobs;
+use super::live::Live;
+use super::problem::Problem;
+use crate::auth::Auth;
+use crate::metrics::Metrics;
+
+/// Limits of what one request may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a body.
+    pub body: usize,
+    /// Time from the last header to the answer.
+    pub request: Duration,
+    /// Time for the headers to arrive.
+    pub headers: Duration,
+    /// Requests that are worked on at a time; more wait, and then are told to come again.
+    pub concurrent: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Jobs that run at a time.
+    pub jobs: usize,
+    /// Time that a shutdown waits for what is under way.
+    pub shutdown: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 2 << 20,
+            request: Duration::from_secs(30),
+            headers: Duration::from_secs(10),
+            concurrent: 256,
+            connections: 2048,
+            jobs: 2,
+            shutdown: Duration::from_secs(20),
+        }
+    }
+}
+
+/// What requests may name on this machine.
+#[derive(Debug, Clone, Default)]
+pub struct Folders {
+    /// The folder below which suites and notes may be named; nothing without it.
+    pub root: Option<PathBuf>,
+    /// The eval harness.
+    pub harness: PathBuf,
+    /// Which score its window follows.
+    pub driver: Driver,
+}
+
+/// What all requests share.
+pub struct App {
+    /// The use cases.
+    pub engine: Arc<Engine>,
+    /// Who may ask.
+    pub auth: Auth,
+    /// What was counted and measured.
+    pub metrics: Metrics,
+    /// The limits.
+    pub limits: Limits,
+    pub(crate) folders: Folders,
+    pub(crate) jobs: Jobs,
+    pub(crate) live: Live,
+    pub(crate) room: Semaphore,
+    pub(crate) ending: watch::Receiver<bool>,
+    pub(crate) end: watch::Sender<bool>,
+    pub(crate) encrypted: bool,
+    pub(crate) document: String,
+    pub(crate) writes: AtomicUsize,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// An application over this engine.
+    pub fn new(engine: Arc<Engine>, auth: Auth, limits: Limits, folders: Folders, encrypted: bool) -> Self {
+        let (end, ending) = watch::channel(false);
+        Self {
+            engine,
+            auth,
+            metrics: Metrics::new(),
+            room: Semaphore::new(limits.concurrent),
+            jobs: Jobs::new(limits.jobs),
+            limits,
+            folders,
+            live: Live::default(),
+            ending,
+            end,
+            encrypted,
+            document: crate::openapi::document().to_string(),
+            writes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// Whether the server is about to end.
+    pub fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+
+    /// Counts a write until it is dropped.
+    pub(crate) fn writing(self: &Arc<Self>) -> Writing {
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        Writing(self.clone())
+    }
+
+    /// Whether a write is under way.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writes.load(Ordering::SeqCst) > 0
+    }
+
+    /// A place below the root that a request names, and nothing else.
+    pub(crate) fn below_root(&self, named: &str) -> Result<PathBuf, Problem> {
+        let Some(root) = &self.folders.root else {
+            return Err(Problem::forbidden("this server lets nobody name files")
+                .hint("start it with `--root FOLDER` to let requests name what is below it"));
+        };
+        below(root, named)
+    }
+
+    /// An error without the place of the root: a caller knows what it has named, and need not know more.
+    pub(crate) fn discreet(&self, error: satiety_engine::EngineError) -> Problem {
+        let mut problem = Problem::from(error);
+        if let Some(root) = &self.folders.root {
+            for root in [root.clone(), root.canonicalize().unwrap_or_default()] {
+                let text = root.display().to_string();
+                if !text.is_empty() {
+                    problem.detail = problem
+                        .detail
+                        .replace(&format!("{text}/"), "")
+                        .replace(&text, ".");
+                }
+            }
+        }
+        problem
+    }
+}
+
+/// A write that is under way.
+pub(crate) struct Writing(Arc<App>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.writes.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Resolves a name below a folder; links that lead out of it are refused, too.
+fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
+    let refused = || {
+        Problem::unprocessable(format!("`{named}` is not a place below the server's root"))
+            .hint("name it relative to the root, without `..`")
+    };
+    let path = Path::new(named);
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if named.is_empty() || named.contains('\0') || !path.components().all(plain) {
+        return Err(refused());
+    }
+    let root = root
+        .canonicalize()
+        .map_err(|error| Problem::inside(format!("the root: {error}")))?;
+    match root.join(path).canonicalize() {
+        Ok(found) if found.starts_with(&root) => Ok(found),
+        Ok(_) => Err(refused()),
+        Err(_) => Err(Problem::not_found(format!("there is nothing at `{named}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outside_of_the_root_can_be_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("suites/a")).unwrap();
+        std::fs::write(folder.path().join("secret"), "x").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(folder.path().join("secret"), root.join("link")).unwrap();
+        assert!(below(&root, "suites/a").is_ok());
+        assert!(below(&root, "./suites/./a").is_ok());
+        for bad in [
+            "../secret",
+            "suites/../../secret",
+            "/etc/passwd",
+            "",
+            "link",
+            "a\0b",
+        ] {
+            assert_eq!(below(&root, bad).unwrap_err().status, 422, "{bad:?}");
+        }
+        assert_eq!(below(&root, "nowhere").unwrap_err().status, 404);
+    }
+}

@@ -1,0 +1,188 @@
+//! What every request passes, whatever it asks for: name and origin, who asks, how often, room, time; and what every answer
+//! gets: an id, headers that keep browsers careful, a line in the figures.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::app::App;
+use super::problem::Problem;
+use crate::auth::{Access, Scope, is_safe, permit};
+
+/// What tells a request from others.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub String);
+
+/// Who is at the other end of the connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
+/// How long a request waits for room before it is told to come again.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Pages may load what this server has and nothing else, and nobody may put them into a frame.
+pub const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The headers of every answer.
+const CAREFUL: [(HeaderName, &str); 5] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+];
+
+/// Passes a request on, or answers it.
+pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let method = request.method().clone();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("none", MatchedPath::as_str)
+        .to_owned();
+    let in_flight = app.metrics.begin();
+    let response = match enter(&app, &mut request).await {
+        Err(problem) => problem.into_response(),
+        Ok(()) => pass(&app, request, next).await,
+    };
+    drop(in_flight);
+    let took = started.elapsed();
+    let status = response.status();
+    app.metrics
+        .request(method.as_str(), &route, status.as_u16(), took);
+    tracing::info!(request_id = id, %method, route, status = status.as_u16(), ms = took.as_secs_f64() * 1e3, "request");
+    finish(&app, response, &id)
+}
+
+/// Who and whether; puts the caller into the request.
+async fn enter(app: &App, request: &mut Request) -> Result<(), Problem> {
+    let authority = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str().to_owned());
+    app.auth
+        .names
+        .check(request.method(), request.headers(), authority.as_deref())?;
+    let address = request
+        .extensions()
+        .get::<Peer>()
+        .map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.ip());
+    // Whether a server lives must be known to who has no token.
+    if matches!(request.uri().path(), "/healthz" | "/readyz") {
+        return Ok(());
+    }
+    let caller = app.auth.caller(&app.engine, request.headers(), address).await?;
+    app.auth.rates.request(caller.as_ref(), address)?;
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller);
+    }
+    Ok(())
+}
+
+async fn pass(app: &App, request: Request, next: Next) -> Response {
+    let full = || {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is busy")
+            .retry_after(1)
+            .into_response()
+    };
+    let Ok(Ok(_room)) = tokio::time::timeout(PATIENCE, app.room.acquire()).await else {
+        return full();
+    };
+    match tokio::time::timeout(app.limits.request, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "this took longer than a request may; a write is carried out to its end all the same",
+        )
+        .retry_after(5)
+        .into_response(),
+    }
+}
+
+fn finish(app: &App, mut response: Response, id: &str) -> Response {
+    // The problem was written before the id was known to it.
+    if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
+        problem.request_id = Some(id.to_owned());
+        let inside = problem.inside.take();
+        let rewritten = problem.into_response();
+        if let Some(inside) = inside {
+            tracing::error!(request_id = id, "{inside}");
+        }
+        response = rewritten;
+    }
+    let headers = response.headers_mut();
+    for (name, value) in CAREFUL {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static(CONTENT_POLICY));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    if app.is_encrypted() {
+        headers.insert(
+            header::STRICT_TRANSPORT_SECURITY,
+            HeaderValue::from_static("max-age=31536000"),
+        );
+    }
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert("x-request-id", value);
+    }
+    response
+}
+
+/// For pages: looking needs `read`, forms need `write`; a browser without a token is led to the login.
+pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let needed = if is_safe(request.method()) {
+        Scope::Read
+    } else {
+        Scope::Write
+    };
+    match permit(request.extensions().get(), needed) {
+        Ok(_) => next.run(request).await,
+        Err(problem)
+            if problem.status == 401 && app.auth.access() == Access::Tokens && is_safe(request.method()) =>
+        {
+            let here = request.uri().path_and_query().map_or("/", |here| here.as_str());
+            Redirect::to(&format!("/login?next={}", encoded(here))).into_response()
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// For MCP, whose requests may do anything that needs `write`.
+pub(crate) async fn mcp(request: Request, next: Next) -> Response {
+    match permit(request.extensions().get(), Scope::Write) {
+        Ok(_) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Text for a query: everything but letters and digits as bytes.
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        use std::fmt::Write as _;
+        if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+        encoded
+    })
+}

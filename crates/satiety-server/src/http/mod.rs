@@ -1,0 +1,76 @@
+//! The HTTP server: routes, the guard before them, connections.
+//!
+//! ```text
+//! listen ──▶ guard (name, origin, caller, rate, room, time) ──▶ /v1 …       the table in `api`
+//!                                                           ├─▶ /mcp        given by who starts the server
+//!                                                           └─▶ pages       given by who starts the server
+//! ```
+//!
+//! It calls use cases and knows neither the store nor the models.
+
+pub(crate) mod api;
+mod app;
+mod body;
+mod guard;
+mod jobs;
+mod listen;
+mod live;
+mod problem;
+pub(crate) mod route;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::IntoResponse;
+use axum::routing;
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use app::{App, Folders, Limits};
+pub use guard::{CONTENT_POLICY, Peer, RequestId};
+pub use jobs::{JobProgress, JobState, JobView};
+pub use listen::{ListenError, Listening, Tls, bind};
+pub use problem::Problem;
+
+/// What is served beside `/v1`. Both get the guard: names, origins, callers, limits, security headers.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// Pages: the dashboard, from `/` on. Looking needs scope `read`, every other method `write`.
+    pub pages: Router<Arc<App>>,
+    /// MCP, at `/mcp`; needs scope `write`.
+    pub mcp: Option<Router<Arc<App>>>,
+}
+
+/// The whole service.
+pub fn router(app: Arc<App>, beside: Beside) -> Router {
+    let mut router = Router::new();
+    for route in api::routes() {
+        router = route.add_to(router);
+    }
+    let login = routing::get(crate::auth::login_page).post(crate::auth::login);
+    router = router
+        .route("/login", login)
+        .route("/logout", routing::post(crate::auth::logout))
+        .merge(
+            beside
+                .pages
+                .route_layer(from_fn_with_state(app.clone(), guard::pages)),
+        );
+    if let Some(mcp) = beside.mcp {
+        router = router.merge(mcp.route_layer(from_fn(guard::mcp)));
+    }
+    router
+        .method_not_allowed_fallback(|| async {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this method does nothing here").into_response()
+        })
+        .fallback(|| async {
+            Problem::not_found("there is nothing at this path").hint("/docs lists what there is")
+        })
+        .layer(CatchPanicLayer::custom(|_| {
+            Problem::inside("a handler panicked; its message is above").into_response()
+        }))
+        .layer(from_fn_with_state(app.clone(), guard::guard))
+        .with_state(app)
+}

@@ -1,0 +1,210 @@
+//! Errors as RFC 9457 `application/problem+json`: what, where, what to do. Nothing of the inside gets out: what the asker
+//! can do nothing about is in the log, under the id that the answer names.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use satiety_engine::{EngineError, Trouble};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Why a request was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Problem {
+    /// What kind of problem it is: `urn:satiety:problem:` and a word.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind, for people.
+    pub title: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// What is wrong with this request.
+    pub detail: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Where in the request body: a JSON path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// What tells this request from others, also in the server's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Seconds to wait before another attempt makes sense.
+    #[serde(skip)]
+    pub retry_after: Option<u64>,
+    /// What is said to the log and to nobody else.
+    #[serde(skip)]
+    pub inside: Option<String>,
+}
+
+impl Problem {
+    /// A problem of this status.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        let (word, title) = kind(status);
+        Self {
+            kind: format!("urn:satiety:problem:{word}"),
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            hint: None,
+            at: None,
+            request_id: None,
+            retry_after: None,
+            inside: None,
+        }
+    }
+
+    /// With what to do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// With the seconds after which to try again.
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// With the place in the request.
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.at = Some(place.into());
+        self
+    }
+
+    /// Something that went wrong inside.
+    pub fn inside(what: impl Into<String>) -> Self {
+        let mut problem = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "something went wrong inside the server; its log says what, under this request's id",
+        );
+        problem.inside = Some(what.into());
+        problem
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, what)
+    }
+
+    /// A request that cannot be understood.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// A request that was understood and makes no sense.
+    pub fn unprocessable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+
+    /// A request that is not allowed.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    /// Its status.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+/// The word and the title of a status.
+fn kind(status: StatusCode) -> (&'static str, &'static str) {
+    match status.as_u16() {
+        400 => ("malformed", "The request cannot be read"),
+        401 => ("unauthenticated", "A valid token is needed"),
+        403 => ("forbidden", "This is not allowed"),
+        404 => ("not_there", "There is no such thing"),
+        405 => ("method", "This method does nothing here"),
+        408 => ("slow_request", "The request took too long to arrive"),
+        409 => ("conflict", "This does not fit with what is there"),
+        413 => ("too_large", "The request is too large"),
+        415 => ("media_type", "The request must be JSON"),
+        421 => ("misdirected", "This server does not answer to that name"),
+        422 => ("unacceptable", "The request makes no sense"),
+        429 => ("too_many", "Too many requests"),
+        503 => ("unavailable", "This cannot be done just now"),
+        _ => ("internal", "Something went wrong inside"),
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        let said = error.to_string();
+        let status = match error.trouble() {
+            Trouble::NotThere => StatusCode::NOT_FOUND,
+            Trouble::Conflict => StatusCode::CONFLICT,
+            Trouble::Unacceptable => StatusCode::UNPROCESSABLE_ENTITY,
+            Trouble::Refused => StatusCode::FORBIDDEN,
+            Trouble::Unavailable => {
+                let mut problem = Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the store or a model does not answer; nothing was acknowledged",
+                )
+                .retry_after(1);
+                problem.inside = Some(said);
+                return problem;
+            }
+            Trouble::Internal => return Self::inside(said),
+        };
+        let problem = Self::new(status, said);
+        match error.hint() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        if let Some(inside) = &self.inside {
+            tracing::error!(
+                request_id = self.request_id.as_deref(),
+                status = self.status,
+                "{inside}"
+            );
+        }
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (self.status(), body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == 401 {
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"satiety\""),
+            );
+        }
+        // Whoever adds the request's id must find the problem again.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_wrong_inside_stays_inside() {
+        let problem = Problem::inside("postgres://me@host/db: password wrong");
+        let text = serde_json::to_string(&problem).unwrap_or_default();
+        assert!(!text.contains("postgres"), "{text}");
+        assert!(text.contains("urn:satiety:problem:internal"), "{text}");
+    }
+
+    #[test]
+    fn the_asker_is_told_what_to_do() {
+        let error = EngineError::NotThere {
+            what: "conversation `x`".into(),
+            hint: "begin it".into(),
+        };
+        let problem = Problem::from(error);
+        assert_eq!((problem.status, problem.hint.as_deref()), (404, Some("begin it")));
+        assert_eq!(problem.detail, "there is no conversation `x`");
+    }
+}

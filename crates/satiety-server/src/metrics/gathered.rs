@@ -1,0 +1,66 @@
+//! Figures that stand in the store: gathered when somebody asks for them, and not too often.
+
+use std::time::Instant;
+
+use super::{ByQueue, BySuite, GATHERED_EVERY};
+use crate::http::App;
+
+/// Runs that are looked at for the newest of each suite.
+const RUNS: u32 = 200;
+
+/// Brings the figures of the store up to date, unless they were a moment ago.
+pub(crate) async fn gather(app: &App) {
+    let metrics = &app.metrics;
+    let (waiting, running) = app.jobs.depth();
+    let queue = |name, depth: usize| {
+        let depth = i64::try_from(depth).unwrap_or(i64::MAX);
+        metrics.queues.get_or_create(&ByQueue { queue: name }).set(depth);
+    };
+    queue("jobs_waiting", waiting);
+    queue("jobs_running", running);
+    queue("room_for_requests", app.room.available_permits());
+    {
+        let mut last = metrics
+            .gathered
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if last.is_some_and(|last| last.elapsed() < GATHERED_EVERY) {
+            return;
+        }
+        *last = Some(Instant::now());
+    }
+    let started = Instant::now();
+    let up = app.engine.ping().await.is_ok();
+    metrics.store("probe", started.elapsed());
+    metrics.store_up.set(i64::from(up));
+    if !up {
+        return;
+    }
+    // Figures that cannot be had are left as they were: a scrape is no place to fail.
+    if let Ok(runs) = app.engine.bench_runs(None, RUNS).await {
+        metrics.pass_rate.clear();
+        for run in runs.into_iter().rev() {
+            if let (Some(rate), Some(_)) = (run.pass_rate, run.completed_at) {
+                metrics
+                    .pass_rate
+                    .get_or_create(&BySuite { suite: run.suite_id })
+                    .set(rate);
+            }
+        }
+    }
+    if let Ok(Some(record)) = app
+        .engine
+        .harness_record_by_key("eval-harness/saturation/aggregate")
+        .await
+        && let Some(score) = record["history"]
+            .as_array()
+            .and_then(|all| all.last()?["score"].as_f64())
+    {
+        metrics.saturation.set(score);
+    }
+    if let Ok(feedback) = app.engine.evict_feedback(None).await
+        && let Some(rate) = feedback.report.map(|report| report.overall.rate)
+    {
+        metrics.exclusion.set(rate);
+    }
+}
