@@ -87,7 +87,11 @@ async fn serve(
         url: format!("{scheme}://{real}"),
         tokens: access == Access::Tokens,
     })?;
-    let service = router(app.clone(), Beside::default());
+    let beside = Beside {
+        pages: satiety_server::dashboard::pages(),
+        ..Beside::default()
+    };
+    let service = router(app.clone(), beside);
     if listening.serve(app, service, asked_to_end()).await {
         Ok(Exit::Done)
     } else {

@@ -12,7 +12,6 @@ mod overview;
 mod research;
 mod shell;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -21,31 +20,20 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use satiety::dialogue::Round;
-use satiety::harness::Driver;
 use satiety_engine::bench::CompareRunsRequest;
 use satiety_engine::conversations::ListConversationsRequest;
 use satiety_engine::memory::{ListRequest, SearchRequest};
-use satiety_engine::{Engine, EngineError, Fault};
+use satiety_engine::{EngineError, Fault};
 use serde::Deserialize;
 
 use crate::html::paragraph;
+use crate::http::App;
 
 /// Rows of a list.
 const ROWS: u32 = 100;
 
-/// What the pages are about.
-#[derive(Debug, Clone)]
-pub struct Dashboard {
-    /// The use cases.
-    pub engine: Arc<Engine>,
-    /// The eval harness.
-    pub harness: PathBuf,
-    /// Which score its window follows.
-    pub driver: Driver,
-}
-
 /// The dashboard's pages and what they are made of.
-pub fn router(dashboard: Dashboard) -> Router {
+pub fn pages() -> Router<Arc<App>> {
     Router::new()
         .route("/", get(first))
         .route("/conversations", get(conversation_list))
@@ -64,12 +52,11 @@ pub fn router(dashboard: Dashboard) -> Router {
         .route("/assets/style.css", get(style))
         .route("/assets/dashboard.js", get(script))
         .route("/assets/icon.svg", get(icon))
-        .with_state(dashboard)
 }
 
 type Page = Result<Html<String>, Failed>;
 
-async fn first(State(at): State<Dashboard>) -> Page {
+async fn first(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
     let words = |error: EngineError| error.to_string();
     let latest = ListConversationsRequest {
@@ -83,7 +70,7 @@ async fn first(State(at): State<Dashboard>) -> Page {
         engine.bench_runs(None, 20),
         engine.bench_gates(None, 5),
         engine.evict_list(None),
-        engine.harness_status(&at.harness, at.driver),
+        engine.harness_status(&at.folders.harness, at.folders.driver),
     );
     let seen = overview::Overview {
         conversations: conversations.map(|found| found.conversations).map_err(words),
@@ -106,7 +93,7 @@ struct Before {
     id: Option<String>,
 }
 
-async fn conversation_list(State(at): State<Dashboard>, Query(before): Query<Before>) -> Page {
+async fn conversation_list(State(at): State<Arc<App>>, Query(before): Query<Before>) -> Page {
     let request = ListConversationsRequest {
         before: before.at.zip(before.id),
         limit: ROWS,
@@ -117,7 +104,7 @@ async fn conversation_list(State(at): State<Dashboard>, Query(before): Query<Bef
     Ok(Html(conversations::all(&found, next)))
 }
 
-async fn conversation(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     let kept = at.engine.conversation(&id).await?;
     // A round that this version cannot read is left out; the curves are those of the report.
     let rounds = kept
@@ -128,11 +115,11 @@ async fn conversation(State(at): State<Dashboard>, Path(id): Path<String>) -> Pa
     Ok(Html(conversations::one(&kept, &rounds)))
 }
 
-async fn research_list(State(at): State<Dashboard>) -> Page {
+async fn research_list(State(at): State<Arc<App>>) -> Page {
     Ok(Html(research::all(&at.engine.research_runs(ROWS).await?)))
 }
 
-async fn research_run(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+async fn research_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     Ok(Html(research::one(&at.engine.research_run(&id).await?)))
 }
 
@@ -142,7 +129,7 @@ struct After {
     after: i64,
 }
 
-async fn memory_list(State(at): State<Dashboard>, Query(from): Query<After>) -> Page {
+async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<After>) -> Page {
     let request = ListRequest {
         after: from.after,
         limit: ROWS as usize,
@@ -157,7 +144,7 @@ struct Asked {
     q: String,
 }
 
-async fn memory_search(State(at): State<Dashboard>, Query(asked): Query<Asked>) -> Page {
+async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<Asked>) -> Page {
     let found = at
         .engine
         .memory_search(SearchRequest {
@@ -169,16 +156,16 @@ async fn memory_search(State(at): State<Dashboard>, Query(asked): Query<Asked>) 
     Ok(Html(memory::search(&found)))
 }
 
-async fn memory_one(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+async fn memory_one(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     Ok(Html(memory::one(&at.engine.memory_get(&id).await?)))
 }
 
-async fn bench_list(State(at): State<Dashboard>) -> Page {
+async fn bench_list(State(at): State<Arc<App>>) -> Page {
     let (runs, ablations) = tokio::join!(at.engine.bench_runs(None, ROWS), at.engine.bench_ablations(10));
     Ok(Html(bench::all(&runs?, &ablations?)))
 }
 
-async fn bench_run(State(at): State<Dashboard>, Path(id): Path<String>) -> Page {
+async fn bench_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     kept_only(&id)?;
     Ok(Html(bench::one(&at.engine.bench_run(&id).await?)))
 }
@@ -189,7 +176,7 @@ struct Two {
     candidate: String,
 }
 
-async fn bench_compare(State(at): State<Dashboard>, Query(two): Query<Two>) -> Page {
+async fn bench_compare(State(at): State<Arc<App>>, Query(two): Query<Two>) -> Page {
     kept_only(&two.baseline)?;
     kept_only(&two.candidate)?;
     let request = CompareRunsRequest {
@@ -217,7 +204,7 @@ fn kept_only(id: &str) -> Result<(), Failed> {
     })
 }
 
-async fn eviction_list(State(at): State<Dashboard>) -> Page {
+async fn eviction_list(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
     let (scopes, feedback, scorers) = tokio::join!(
         engine.evict_list(None),
@@ -227,14 +214,17 @@ async fn eviction_list(State(at): State<Dashboard>) -> Page {
     Ok(Html(eviction::all(&scopes?, &feedback?, &scorers?)))
 }
 
-async fn eviction_scope(State(at): State<Dashboard>, Path(scope): Path<String>) -> Page {
+async fn eviction_scope(State(at): State<Arc<App>>, Path(scope): Path<String>) -> Page {
     let timeline = at.engine.evict_timeline(&scope).await?;
     Ok(Html(eviction::one(&scope, &timeline)))
 }
 
-async fn harness_page(State(at): State<Dashboard>) -> Page {
+async fn harness_page(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
-    let status = match engine.harness_status(&at.harness, at.driver).await {
+    let status = match engine
+        .harness_status(&at.folders.harness, at.folders.driver)
+        .await
+    {
         Ok(status) => status,
         Err(error) if error.fault() == Fault::Request => {
             return Ok(Html(harness::absent(&error.to_string())));

@@ -1,7 +1,7 @@
 //! An agent's memory: keep, search, learn.
 
 use axum::http::Method;
-use satiety::memory::{Draft, Fusion, LinkKind, Mode};
+use satiety::memory::{Draft, LinkKind, Mode};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
     Deleted, IndexRequest, Indexed, LinkRequest, Linked, ListRequest, Listed, MatchedTriggers, Memory,
@@ -319,8 +319,8 @@ async fn search(call: Call<Nothing, Nothing, Json<SearchBody>>) -> Result<Memory
         folder: body.folder,
         session: body.session,
         skip_shown: body.skip_shown,
-        fusion: Fusion::Score,
         tool: "memory_search",
+        ..SearchRequest::default()
     };
     let found = call.app.engine.memory_search(request).await?;
     call.app.metrics.search(&found);
