@@ -71,10 +71,14 @@ if (grades) {
     if (button) { event.preventDefault(); button.click(); }
   });
 }
-// Live pages: a conversation that grows is shown anew.
+// Live pages: a conversation that has grown since it was shown is shown anew.
 const live = document.querySelector("[data-live]");
 if (live && window.EventSource) {
   const source = new EventSource(live.dataset.live);
-  source.addEventListener("verdict", () => { source.close(); location.reload(); });
+  source.addEventListener("verdict", (event) => {
+    if (Number(event.lastEventId) <= Number(live.dataset.rounds)) return;
+    source.close();
+    location.reload();
+  });
   addEventListener("pagehide", () => source.close());
 }

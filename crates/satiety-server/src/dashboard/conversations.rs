@@ -63,7 +63,11 @@ pub(super) fn one(kept: &KeptConversation, rounds: &[Round]) -> String {
     };
     let live = format!("/v1/conversations/{}/events", segment(&kept.conversation_id));
     let mut body = vec![
-        Html(format!("<div data-live=\"{}\"></div>", escape(&live))),
+        Html(format!(
+            "<div data-live=\"{}\" data-rounds=\"{}\"></div>",
+            escape(&live),
+            kept.rounds.len()
+        )),
         verdict(class, &format!("{}.", stop.signal), &report.hint),
         list(&report.reasons),
         curves(report),

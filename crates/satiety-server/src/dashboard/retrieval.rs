@@ -1,0 +1,156 @@
+//! Measured retrieval over time, and judging results one by one.
+
+use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns};
+
+use super::shell::{badge, figure, frame, nothing};
+use crate::charts::{Mark, changes};
+use crate::html::{Html, details, escape, link, paragraph, section, table, table_of, verdict};
+use crate::series::{Lines, Series, lines};
+
+/// The figures that are drawn, with their names for people.
+const DRAWN: [(&str, &str); 3] = [
+    ("ndcg_at_10", "nDCG@10"),
+    ("mrr_at_10", "MRR@10"),
+    ("recall_at_10", "recall@10"),
+];
+
+/// Runs over time.
+pub(super) fn all(found: &MeasuredRuns, per_query: Option<&Differences>) -> String {
+    let mut body = vec![Html(format!("<p>{}</p>", link("/retrieval/annotate", "Judge results")))];
+    if found.runs.is_empty() {
+        body.push(nothing("Nothing was measured yet.", "satiety retrieval run --memory"));
+        return frame("/retrieval", "Retrieval", &body);
+    }
+    let oldest_first: Vec<&MeasuredRun> = found.runs.iter().rev().collect();
+    let places: Vec<String> = oldest_first.iter().map(|run| run.measured_at.chars().take(16).collect()).collect();
+    let series = DRAWN.map(|(key, name)| Series {
+        name: name.into(),
+        values: oldest_first.iter().map(|run| run.figures.get(key).copied()).collect(),
+    });
+    body.push(lines(&Lines {
+        title: "Quality over runs",
+        axis: "run",
+        places: &places,
+        series: &series,
+        thresholds: &[],
+        range: Some((0.0, 1.0)),
+    }));
+    body.push(section("Runs", &[runs(found)]));
+    body.extend(per_query.map(differences));
+    frame("/retrieval", "Retrieval", &body)
+}
+
+fn runs(found: &MeasuredRuns) -> Html {
+    let rows = found.runs.iter().map(|run| {
+        let of = |key: &str| run.figures.get(key).copied();
+        let interval = of("confidence_interval_lower")
+            .zip(of("confidence_interval_upper"))
+            .map_or_else(String::new, |(low, high)| format!(" ({low:.3} to {high:.3})"));
+        let compared = match run.is_significant {
+            Some(true) => badge("good", "differs"),
+            Some(false) => badge("plain", "no difference shown"),
+            None => escape(""),
+        };
+        vec![
+            escape(&run.system),
+            escape(&run.measured_at.chars().take(16).collect::<String>()),
+            escape(&run.queries.to_string()),
+            escape(&format!("{}{interval}", figure(of("ndcg_at_10")))),
+            escape(&figure(of("mrr_at_10"))),
+            escape(&figure(of("recall_at_10"))),
+            compared,
+        ]
+    });
+    let header = ["what was asked", "when (UTC)", "queries", "nDCG@10 (95 %)", "MRR@10", "recall@10", "against its baseline"];
+    table_of(&header, &[2, 3, 4, 5], rows)
+}
+
+/// What changed from one run to the next, query by query.
+pub(super) struct Differences {
+    /// The measure.
+    pub(super) measure: String,
+    /// Query, before, now; the worst change first.
+    pub(super) queries: Vec<(String, f64, f64)>,
+}
+
+fn differences(found: &Differences) -> Html {
+    let marks: Vec<Mark> = found
+        .queries
+        .iter()
+        .map(|(query, before, now)| Mark {
+            label: query.clone(),
+            value: now - before,
+            hint: format!("{query}: {before:.3} to {now:.3}"),
+        })
+        .collect();
+    let rows = found.queries.iter().map(|(query, before, now)| {
+        vec![query.clone(), format!("{before:.3}"), format!("{now:.3}"), format!("{:+.3}", now - before)]
+    });
+    section(
+        "The latest two runs, query by query",
+        &[
+            changes(&format!("Change of {} by query, worst first", found.measure), &marks),
+            details("As a table", &[table(&["query", "before", "now", "change"], &[1, 2, 3], rows)]),
+        ],
+    )
+}
+
+/// Who judges; asked once.
+pub(super) fn annotator() -> String {
+    let form = Html(
+        "<form class=\"line\" action=\"/retrieval/annotate\" method=\"get\"><label>Your name\
+         <input name=\"annotator\" required maxlength=\"64\" autocomplete=\"username\"></label><button class=\"primary\">Begin</button></form>"
+            .into(),
+    );
+    let body = [
+        paragraph("Results are shown one by one, without ranks or systems. You can stop at any time and go on later, here or with `satiety retrieval annotate`."),
+        form,
+    ];
+    frame("/retrieval", "Judge results", &body)
+}
+
+/// The next result to be judged.
+pub(super) fn annotate(annotator: &str, step: &AnnotationStep) -> String {
+    let name = escape(annotator);
+    let progress = &step.progress;
+    let told = paragraph(&format!(
+        "{} judged by you, {} wait for you; {} of {} are done.",
+        progress.yours, progress.waiting, progress.judged, progress.results
+    ));
+    let Some(next) = &step.next else {
+        let done = verdict("good", "Nothing waits.", "Everything in the pool is judged.");
+        return frame("/retrieval", "Judge results", &[done, told]);
+    };
+    let grades = [
+        ("0", "not relevant"),
+        ("1", "touches it"),
+        ("2", "relevant"),
+        ("3", "exactly it"),
+    ];
+    let buttons: String = grades
+        .iter()
+        .map(|(grade, words)| {
+            format!("<button name=\"grade\" value=\"{grade}\" data-key=\"{grade}\"><kbd>{grade}</kbd> {words}</button>")
+        })
+        .collect();
+    let form = Html(format!(
+        "<form class=\"grades\" method=\"post\" action=\"/retrieval/annotate\">\
+         <input type=\"hidden\" name=\"annotator\" value=\"{name}\">\
+         <input type=\"hidden\" name=\"query_id\" value=\"{}\"><input type=\"hidden\" name=\"memory_id\" value=\"{}\">\
+         {buttons}<button name=\"grade\" value=\"skip\" data-key=\"s\"><kbd>s</kbd> cannot say</button>\
+         <button name=\"grade\" value=\"undo\" data-key=\"u\" formnovalidate><kbd>u</kbd> take back</button></form>",
+        escape(&next.query_id),
+        escape(&next.memory_id)
+    ));
+    let body = [
+        Html(format!("<p>Asked: <strong>{}</strong> (result {} of {})</p>", escape(&next.query), next.position, next.of)),
+        Html(format!(
+            "<blockquote><strong>{}</strong><br>{}</blockquote>",
+            escape(next.title.as_deref().unwrap_or(&next.memory_id)),
+            escape(next.text.as_deref().unwrap_or("Its text is not known here."))
+        )),
+        form,
+        told,
+    ];
+    frame("/retrieval", "Judge results", &body)
+}
