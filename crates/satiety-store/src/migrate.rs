@@ -58,6 +58,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "memory",
         sql: include_str!("migrations/0008_memory.sql"),
     },
+    Migration {
+        version: 9,
+        name: "memory_tasks",
+        sql: include_str!("migrations/0009_memory_tasks.sql"),
+    },
 ];
 
 /// The version this program writes.

@@ -24,6 +24,8 @@ mod mode;
 mod model;
 mod query;
 mod rank;
+mod session;
+mod task;
 mod telemetry;
 mod trigger;
 mod vectors;
@@ -40,6 +42,11 @@ pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, choose_mode, estimate_t
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};
 pub use query::{QueryTerms, query_terms};
 pub use rank::{Candidate, Chosen, Diversity, RankSettings, Ranked, rank, session_attention};
+pub use session::{
+    LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId, found_by,
+    session_summary,
+};
+pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub use telemetry::{Stage, StageTrace, quality_proxy};
 pub use trigger::match_triggers;
 pub use vectors::{VectorIndex, decode_vector, encode_vector};
