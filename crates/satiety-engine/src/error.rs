@@ -267,6 +267,36 @@ pub enum EngineError {
         /// What is wrong.
         message: String,
     },
+    /// Something that was asked for by its name is not there.
+    #[error("there is no {what}")]
+    NotThere {
+        /// What.
+        what: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// Something of that name is there already.
+    #[error("there is {what} already")]
+    AlreadyThere {
+        /// What.
+        what: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// Something that is too much, or not of the right form.
+    #[error("cannot take {what}")]
+    Unacceptable {
+        /// What.
+        what: String,
+        /// What could be taken.
+        hint: String,
+    },
+    /// Others change it all the time.
+    #[error("{what} is being changed by others all the time; nothing was changed")]
+    Busy {
+        /// What.
+        what: String,
+    },
     /// A value that JSON cannot hold: a bug.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -328,7 +358,12 @@ impl EngineError {
                     .into(),
             ),
             Self::Target(error) => error.hint().map(Into::into),
-            Self::Bench { hint, .. } | Self::Evict { hint, .. } => Some(hint.clone()),
+            Self::Bench { hint, .. }
+            | Self::Evict { hint, .. }
+            | Self::NotThere { hint, .. }
+            | Self::AlreadyThere { hint, .. }
+            | Self::Unacceptable { hint, .. } => Some(hint.clone()),
+            Self::Busy { .. } => Some("try again in a moment".into()),
             Self::Eviction(error) => Some(error.hint().into()),
             Self::EvictRefused { version, .. } => Some(format!(
                 "`satiety evict variants {version} --out FOLDER` writes what an ablation needs, and says how to run it"
@@ -401,6 +436,9 @@ impl EngineError {
             | Self::Evict { .. }
             | Self::Eviction(_)
             | Self::EvictRefused { .. }
+            | Self::NotThere { .. }
+            | Self::AlreadyThere { .. }
+            | Self::Unacceptable { .. }
             | Self::PoolFormat { .. }
             | Self::Corpus(_)
             | Self::Figures(_)
@@ -415,6 +453,7 @@ impl EngineError {
             | Self::NeedsEmbedder { .. } => Fault::Request,
             Self::Search(error) if error.is_bad_request() => Fault::Request,
             Self::Store(_)
+            | Self::Busy { .. }
             | Self::Model(_)
             | Self::Chat(_)
             | Self::Sorting { .. }

@@ -4,6 +4,7 @@
 //! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
 
 pub mod bench;
+pub mod conversations;
 pub mod database;
 pub mod dialogue;
 pub mod doctor;
@@ -17,12 +18,16 @@ pub mod memory;
 pub mod models;
 pub mod research;
 pub mod retrieval;
+pub mod serving;
 pub mod sweep;
+pub mod tokens;
+mod trouble;
 pub mod watch;
 
 pub use error::{EngineError, Fault};
 pub use hooks::Alert;
 pub use satiety_store::StoreUrl;
+pub use trouble::Trouble;
 
 use std::path::PathBuf;
 
@@ -67,6 +72,7 @@ pub struct Engine {
     store: OnceCell<Store>,
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
+    conversations: conversations::Held,
     eviction: eviction::Memory,
     memory: memory::Cache,
 }
@@ -79,6 +85,7 @@ impl Engine {
             store: OnceCell::new(),
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
+            conversations: conversations::Held::default(),
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
         }
@@ -109,4 +116,9 @@ impl Engine {
             store.close().await;
         }
     }
+}
+
+/// A moment of the store.
+pub(crate) fn time(micros: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_microsecond(micros).unwrap_or_default()
 }

@@ -85,18 +85,33 @@ impl Store {
             .fetch_all(connection)
             .await?)?,
         };
-        rows.into_iter()
-            .map(|(id, at, kind, subject, body)| {
-                let body = self.parse_json(&body, || format!("event {id}"))?;
-                Ok(Event {
-                    id,
-                    at,
-                    kind,
-                    subject,
-                    body,
-                })
-            })
-            .collect()
+        rows.into_iter().map(|row| self.event(row)).collect()
+    }
+
+    /// The latest events of a kind, newest first.
+    pub async fn latest_events(&self, kind: &str, limit: i64) -> Result<Vec<Event>, StoreError> {
+        let rows: Vec<(String, i64, String, String, String)> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
+                "SELECT id, at, kind, subject, body FROM journal WHERE kind = $1 ORDER BY id DESC LIMIT $2",
+            )
+            .bind(storable(kind))
+            .bind(limit)
+            .fetch_all(connection)
+            .await?
+        })?;
+        rows.into_iter().map(|row| self.event(row)).collect()
+    }
+
+    fn event(&self, row: (String, i64, String, String, String)) -> Result<Event, StoreError> {
+        let (id, at, kind, subject, body) = row;
+        let body = self.parse_json(&body, || format!("event {id}"))?;
+        Ok(Event {
+            id,
+            at,
+            kind,
+            subject,
+            body,
+        })
     }
 
     /// How many events there are.

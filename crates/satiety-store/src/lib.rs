@@ -16,6 +16,7 @@
 //! | [`research`] | research runs, their rounds, searches made lately |
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
 //! | [`memory_tasks`] | tasks that an agent began and closed, and its sessions as a whole |
+//! | [`tokens`], [`idempotency`] | who may ask the server, and writes that may be sent again |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
@@ -26,6 +27,7 @@ pub mod evaluation;
 pub mod eviction;
 mod group_commit;
 pub mod harness;
+pub mod idempotency;
 pub mod journal;
 pub mod memory;
 pub mod memory_tasks;
@@ -36,6 +38,7 @@ pub mod research;
 pub mod retention;
 mod status;
 mod tables;
+pub mod tokens;
 pub mod transfer;
 mod url;
 

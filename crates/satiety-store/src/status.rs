@@ -36,6 +36,16 @@ pub struct TableStatus {
 }
 
 impl Store {
+    /// Whether the engine answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let (_one,): (i64,) = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT CAST(1 AS BIGINT)"
+        )
+        .fetch_one(connection)
+        .await?)?;
+        Ok(())
+    }
+
     /// What is in this store. Works on an older schema, too, and changes nothing.
     pub async fn status(&self) -> Result<Status, StoreError> {
         let schema_version = migrate::version(&self.pool).await?;

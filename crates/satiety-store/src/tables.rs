@@ -650,6 +650,41 @@ pub const TABLES: &[Table] = &[
         children: &[],
         since: 9,
     },
+    Table {
+        name: "api_tokens",
+        columns: &[
+            text("token_id"),
+            text("name"),
+            text("hash"),
+            text("scope"),
+            integer("created_at"),
+            optional(integer("expires_at")),
+            optional(integer("revoked_at")),
+            optional(integer("last_used_at")),
+        ],
+        key: &["token_id"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: 12,
+    },
+    Table {
+        name: "idempotency_keys",
+        columns: &[
+            text("caller"),
+            text("key"),
+            text("request_hash"),
+            text("holder"),
+            optional(integer("status")),
+            optional(text("body")),
+            integer("created_at"),
+        ],
+        key: &["caller", "key"],
+        age: Some("created_at"),
+        keep: None,
+        children: &[],
+        since: 12,
+    },
 ];
 
 impl Table {

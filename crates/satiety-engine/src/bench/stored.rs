@@ -89,8 +89,8 @@ impl Engine {
             Some(suite) => store.bench_runs(suite, 1).await?.into_iter().next(),
             None => store.bench_run(named).await?,
         };
-        let row = row.ok_or_else(|| EngineError::Bench {
-            message: format!("there is no run `{named}` in the store, and no file of that name"),
+        let row = row.ok_or_else(|| EngineError::NotThere {
+            what: format!("run `{named}` in the store, and no file of that name"),
             hint: "`satiety bench list --runs` shows the runs".into(),
         })?;
         load(store, row, detail).await

@@ -224,8 +224,8 @@ impl Engine {
 }
 
 pub(super) fn no_version(version: &str) -> EngineError {
-    EngineError::Evict {
-        message: format!("there is no scorer `{version}`"),
+    EngineError::NotThere {
+        what: format!("scorer `{version}`"),
         hint: "`satiety evict weights` shows all versions; `heuristic` is built in".into(),
     }
 }

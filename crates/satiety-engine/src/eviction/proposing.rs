@@ -170,11 +170,8 @@ impl Engine {
             .await?
             .eviction_proposal(&request.proposal_id)
             .await?;
-        let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::Evict {
-            message: format!(
-                "there is no proposal `{}`; nothing was changed",
-                request.proposal_id
-            ),
+        let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::NotThere {
+            what: format!("proposal `{}`; nothing was changed", request.proposal_id),
             hint: "`satiety evict timeline SCOPE` shows the proposals of a scope".into(),
         })?;
         let default = if request.exclude_ctx_ids.is_empty() {

@@ -495,8 +495,8 @@ pub(super) fn now() -> Result<Timestamp, EngineError> {
 }
 
 pub(super) fn no_scope(scope_id: &str) -> EngineError {
-    EngineError::Evict {
-        message: format!("there is no scope `{scope_id}`"),
+    EngineError::NotThere {
+        what: format!("scope `{scope_id}`"),
         hint: "`satiety evict list` shows the scopes; one begins with its first item (`satiety evict add`)"
             .into(),
     }

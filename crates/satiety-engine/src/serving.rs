@@ -1,0 +1,99 @@
+//! What a server needs of the store beside the use cases: whether it is there, and writes that may be sent again.
+
+use satiety_store::idempotency::{Claim, KeyClaim};
+use satiety_store::now_micros;
+
+use crate::{Engine, EngineError};
+
+/// How long an answer is kept for who sends the same write again.
+const KEPT: i64 = 24 * 60 * 60 * 1_000_000;
+/// Work without an answer for so long was lost with its server.
+const LOST: i64 = 120 * 1_000_000;
+
+/// A write that may be sent again: whose it is, its key, and what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeatable {
+    caller: String,
+    key: String,
+    request_hash: String,
+    holder: String,
+}
+
+/// What is known about a write that comes with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repeated {
+    /// It is the first: carry it out, then [`Engine::keep_answer`] or [`Engine::forget_attempt`].
+    First,
+    /// The first is still being carried out.
+    UnderWay,
+    /// The key was used for another request.
+    OtherRequest,
+    /// This was the answer.
+    Answered {
+        /// Its status.
+        status: u16,
+        /// Its body.
+        body: String,
+    },
+}
+
+impl Repeatable {
+    /// A write of this caller under this key; `request` is everything that it asks for.
+    pub fn new(caller: &str, key: &str, request: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in request {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self {
+            caller: caller.to_owned(),
+            key: key.to_owned(),
+            request_hash: hasher.finalize().to_hex().to_string(),
+            holder: uuid::Uuid::now_v7().to_string(),
+        }
+    }
+
+    fn claim(&self) -> KeyClaim<'_> {
+        let now = now_micros();
+        KeyClaim {
+            caller: &self.caller,
+            key: &self.key,
+            request_hash: &self.request_hash,
+            holder: &self.holder,
+            now,
+            forget_before: now - KEPT,
+            lost_before: now - LOST,
+        }
+    }
+}
+
+impl Engine {
+    /// Whether the store answers.
+    pub async fn ping(&self) -> Result<(), EngineError> {
+        Ok(self.store().await?.ping().await?)
+    }
+
+    /// What is known about a write that comes with a key.
+    pub async fn repeated(&self, write: &Repeatable) -> Result<Repeated, EngineError> {
+        Ok(match self.store().await?.claim_key(&write.claim()).await? {
+            Claim::Ours => Repeated::First,
+            Claim::UnderWay => Repeated::UnderWay,
+            Claim::OtherRequest => Repeated::OtherRequest,
+            Claim::Answered { status, body } => Repeated::Answered {
+                status: u16::try_from(status).unwrap_or(500),
+                body,
+            },
+        })
+    }
+
+    /// Keeps the answer for who asks again.
+    pub async fn keep_answer(&self, write: &Repeatable, status: u16, body: &str) -> Result<(), EngineError> {
+        let store = self.store().await?;
+        Ok(store.settle_key(&write.claim(), i64::from(status), body).await?)
+    }
+
+    /// Nothing was done, so the write may be tried again.
+    pub async fn forget_attempt(&self, write: &Repeatable) -> Result<(), EngineError> {
+        Ok(self.store().await?.release_key(&write.claim()).await?)
+    }
+}

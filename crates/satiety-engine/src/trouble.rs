@@ -1,0 +1,66 @@
+//! What kind of trouble an error is, finer than whose fault: what an HTTP status is chosen by.
+
+use satiety_store::StoreError;
+
+use crate::harness::HarnessError;
+use crate::memory::MemoryError;
+use crate::{EngineError, Fault};
+
+/// A kind of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// What was asked for by its name is not there.
+    NotThere,
+    /// It does not fit with what is there: already answered, already in force, changed by somebody else.
+    Conflict,
+    /// What was asked cannot be done as asked.
+    Unacceptable,
+    /// It was understood and is not allowed.
+    Refused,
+    /// The store, the network or a model does not answer; it may do so later.
+    Unavailable,
+    /// Something that the asker can do nothing about.
+    Internal,
+}
+
+impl EngineError {
+    /// What kind of trouble this is.
+    pub fn trouble(&self) -> Trouble {
+        match self {
+            Self::NotThere { .. }
+            | Self::NoResearch { .. }
+            | Self::Store(StoreError::NotThere { .. })
+            | Self::Memory(MemoryError::NotThere(_))
+            | Self::Harness(HarnessError::NoExpansion | HarnessError::NoSuchExpansion(_)) => Trouble::NotThere,
+            Self::AlreadyThere { .. }
+            | Self::Store(StoreError::AlreadyThere { .. })
+            | Self::ResearchEnded { .. }
+            | Self::Eviction(
+                satiety::eviction::EvictionError::AlreadyResolved { .. }
+                | satiety::eviction::EvictionError::Late { .. },
+            )
+            | Self::Harness(HarnessError::Conflict | HarnessError::NothingNew { .. }) => Trouble::Conflict,
+            Self::EvictRefused { .. } => Trouble::Refused,
+            Self::Store(
+                StoreError::Unreachable { .. }
+                | StoreError::Busy { .. }
+                | StoreError::DiskFull { .. }
+                | StoreError::LoginRefused { .. }
+                | StoreError::CannotOpen { .. },
+            )
+            | Self::Busy { .. }
+            | Self::Model(_)
+            | Self::Chat(_)
+            | Self::Sorting { .. }
+                if self.fault() == Fault::Environment =>
+            {
+                Trouble::Unavailable
+            }
+            _ => match self.fault() {
+                Fault::Request => Trouble::Unacceptable,
+                Fault::Refused => Trouble::Refused,
+                Fault::Environment => Trouble::Internal,
+            },
+        }
+    }
+}
