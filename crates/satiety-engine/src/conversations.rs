@@ -302,7 +302,10 @@ impl Engine {
             .await?;
         let more = rows.len() as i64 > limit;
         rows.truncate(usize::try_from(limit).unwrap_or_default());
-        let next = rows.last().filter(|_| more).map(|row| (row.updated_at, row.id.clone()));
+        let next = rows
+            .last()
+            .filter(|_| more)
+            .map(|row| (row.updated_at, row.id.clone()));
         Ok(ConversationList {
             conversations: rows.into_iter().map(listed).collect(),
             next,
@@ -312,7 +315,10 @@ impl Engine {
     /// The conversation as the store has it now: from memory, or built anew.
     async fn conversation_now(&self, id: &str) -> Result<Current, EngineError> {
         let store = self.store().await?;
-        let state = store.conversation_state(id).await?.ok_or_else(|| no_conversation(id))?;
+        let state = store
+            .conversation_state(id)
+            .await?
+            .ok_or_else(|| no_conversation(id))?;
         if let Some(current) = self.conversations.get(id, state) {
             return Ok(current);
         }
@@ -348,7 +354,10 @@ impl Engine {
         }
         let mut verdicts = Vec::with_capacity(rounds.len());
         for round in rounds {
-            let vectors = meaning.as_ref().map(|meaning| meaning.of_round(round)).transpose()?;
+            let vectors = meaning
+                .as_ref()
+                .map(|meaning| meaning.of_round(round))
+                .transpose()?;
             verdicts.push(conversation.observe(round, vectors.as_ref())?);
         }
         Ok(verdicts)
@@ -366,7 +375,10 @@ impl Held {
         current.used = 1 + held.values().map(|other| other.used).max().unwrap_or_default();
         held.insert(id.to_owned(), current);
         if held.len() > HELD {
-            let oldest = held.iter().min_by_key(|(_, other)| other.used).map(|(id, _)| id.clone());
+            let oldest = held
+                .iter()
+                .min_by_key(|(_, other)| other.used)
+                .map(|(id, _)| id.clone());
             if let Some(oldest) = oldest {
                 held.remove(&oldest);
             }
@@ -377,7 +389,9 @@ impl Held {
 /// An id that somebody gave: short, and nothing that could hide in a path or a log.
 fn named(id: String) -> Result<String, EngineError> {
     let fits = (1..=128).contains(&id.len())
-        && id.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.:".contains(letter));
+        && id
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-_.:".contains(letter));
     if fits {
         return Ok(id);
     }

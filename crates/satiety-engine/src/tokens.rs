@@ -83,7 +83,9 @@ pub struct CreatedToken {
 // The secret must not get into a log by a derived `Debug`.
 impl fmt::Debug for CreatedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CreatedToken").field("about", &self.about).finish_non_exhaustive()
+        f.debug_struct("CreatedToken")
+            .field("about", &self.about)
+            .finish_non_exhaustive()
     }
 }
 
@@ -220,7 +222,11 @@ impl Engine {
         };
         store.revoke_token(&row.token_id, now).await?;
         store
-            .append(Event::now("token.revoked", &row.token_id, json!({"name": row.name})))
+            .append(Event::now(
+                "token.revoked",
+                &row.token_id,
+                json!({"name": row.name}),
+            ))
             .await?;
         let row = store.token(&row.token_id).await?.unwrap_or(row);
         Ok(shown(row))

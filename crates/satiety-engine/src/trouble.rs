@@ -31,7 +31,9 @@ impl EngineError {
             | Self::NoResearch { .. }
             | Self::Store(StoreError::NotThere { .. })
             | Self::Memory(MemoryError::NotThere(_))
-            | Self::Harness(HarnessError::NoExpansion | HarnessError::NoSuchExpansion(_)) => Trouble::NotThere,
+            | Self::Harness(HarnessError::NoExpansion | HarnessError::NoSuchExpansion(_)) => {
+                Trouble::NotThere
+            }
             Self::AlreadyThere { .. }
             | Self::Store(StoreError::AlreadyThere { .. })
             | Self::ResearchEnded { .. }

@@ -5,4 +5,5 @@
 
 pub mod charts;
 pub mod html;
+pub mod mcp;
 pub mod reports;

@@ -146,12 +146,14 @@ impl Store {
 
     /// The moment a conversation was last written, and how many rounds it has.
     pub async fn conversation_state(&self, id: &str) -> Result<Option<(i64, i64)>, StoreError> {
-        reading!(&self.pool, |connection| sqlx::query_as(
+        reading!(&self.pool, |connection| {
+            sqlx::query_as(
             "SELECT updated_at, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id) FROM conversations WHERE id = $1"
         )
         .bind(storable(id))
         .fetch_optional(connection)
-        .await?)
+        .await?
+        })
     }
 
     /// The rounds of a conversation behind the first `after` ones, in order.
@@ -165,7 +167,10 @@ impl Store {
         .bind(limit)
         .fetch_all(connection)
         .await?)?;
-        rounds.into_iter().map(|columns| self.round(id, columns)).collect()
+        rounds
+            .into_iter()
+            .map(|columns| self.round(id, columns))
+            .collect()
     }
 
     /// Conversations, the latest first, behind the one that was last written at this moment and has this id.
@@ -175,7 +180,8 @@ impl Store {
         limit: i64,
     ) -> Result<Vec<ConversationSummaryRow>, StoreError> {
         let (at, id) = before.unwrap_or((i64::MAX, "\u{10FFFF}"));
-        let rows: Vec<SummaryColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+        let rows: Vec<SummaryColumns> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
             "SELECT id, topic, profile, signal, score, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id),
                     created_at, updated_at
              FROM conversations WHERE updated_at < $1 OR (updated_at = $1 AND id < $2)
@@ -185,9 +191,10 @@ impl Store {
         .bind(storable(id))
         .bind(limit)
         .fetch_all(connection)
-        .await?)?;
-        let summary = |(id, topic, profile, signal, score, rounds, created_at, updated_at)| {
-            ConversationSummaryRow {
+        .await?
+        })?;
+        let summary =
+            |(id, topic, profile, signal, score, rounds, created_at, updated_at)| ConversationSummaryRow {
                 id,
                 topic,
                 profile,
@@ -196,8 +203,7 @@ impl Store {
                 rounds,
                 created_at,
                 updated_at,
-            }
-        };
+            };
         Ok(rows.into_iter().map(summary).collect())
     }
 

@@ -66,14 +66,18 @@ impl Store {
             .execute(&mut *connection)
             .await?;
         })?;
-        let found: Option<(String, String, Option<i64>, Option<String>)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+        let found: Option<(String, String, Option<i64>, Option<String>)> = reading!(
+            &self.pool,
+            |connection| {
+                sqlx::query_as(
                 "SELECT request_hash, holder, status, body FROM idempotency_keys WHERE caller = $1 AND key = $2"
             )
             .bind(storable(claim.caller))
             .bind(storable(claim.key))
             .fetch_optional(connection)
-            .await?)?;
+            .await?
+            }
+        )?;
         Ok(match found {
             // The one who held it failed and gave it back just now; who comes again will get it.
             None => Claim::UnderWay,

@@ -125,7 +125,8 @@ impl Store {
     /// A task by its id.
     pub async fn task(&self, task_id: &str) -> Result<Option<TaskRow>, StoreError> {
         let rows: Vec<Columns> = reading!(&self.pool, |connection| {
-            let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memory_tasks WHERE task_id = "));
+            let mut select =
+                QueryBuilder::new(format!("SELECT {COLUMNS} FROM memory_tasks WHERE task_id = "));
             select.push_bind(storable(task_id));
             select.build_query_as().fetch_all(connection).await?
         })?;
@@ -148,7 +149,8 @@ impl Store {
 
     fn task_rows(&self, rows: Vec<Columns>) -> Result<Vec<TaskRow>, StoreError> {
         let json = |text: Option<String>, id: &str| {
-            text.map(|text| self.parse_json(&text, || format!("task {id}"))).transpose()
+            text.map(|text| self.parse_json(&text, || format!("task {id}")))
+                .transpose()
         };
         rows.into_iter()
             .map(|row| {
@@ -195,22 +197,30 @@ impl Store {
     }
 
     /// The queries of a session, newest first.
-    pub async fn session_queries(&self, session: &str, limit: u32) -> Result<Vec<SessionQueryRow>, StoreError> {
-        let rows: Vec<(String, String, Option<String>, String, i64)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn session_queries(
+        &self,
+        session: &str,
+        limit: u32,
+    ) -> Result<Vec<SessionQueryRow>, StoreError> {
+        let rows: Vec<(String, String, Option<String>, String, i64)> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
                 "SELECT query_id, query, intent, result_ids, created_at FROM eval_queries WHERE session_id = $1
                  ORDER BY created_at DESC, query_id DESC LIMIT $2"
             )
             .bind(storable(session))
             .bind(i64::from(limit))
             .fetch_all(connection)
-            .await?)?;
+            .await?
+        })?;
         rows.into_iter()
             .map(|(query_id, query, intent, results, created_at)| {
                 let results = self.parse_json(&results, || format!("query {query_id}"))?;
                 let results = results.as_array().map(Vec::as_slice).unwrap_or_default();
                 Ok(SessionQueryRow {
-                    result_ids: results.iter().filter_map(|id| Some(id.as_str()?.to_owned())).collect(),
+                    result_ids: results
+                        .iter()
+                        .filter_map(|id| Some(id.as_str()?.to_owned()))
+                        .collect(),
                     query_id,
                     query,
                     intent,

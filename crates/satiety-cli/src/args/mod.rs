@@ -3,6 +3,7 @@
 mod bench;
 mod evict;
 mod harness;
+mod mcp;
 mod memory;
 mod research;
 mod retrieval;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use bench::*;
 pub(crate) use evict::*;
 pub(crate) use harness::*;
+pub(crate) use mcp::*;
 pub(crate) use memory::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
@@ -119,6 +121,8 @@ pub(crate) enum Command {
     /// An agent's memory: keep, search, learn
     #[command(subcommand)]
     Memory(Memory),
+    /// Serve an agent over the Model Context Protocol, on standard input and output
+    Mcp(McpArgs),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),

@@ -66,7 +66,9 @@ impl MemoryError {
             Self::EmptyQuery => {
                 "say what you are looking for, such as `satiety memory search \"why sqlite\"`".into()
             }
-            Self::NoTask(_) | Self::NoSession(_) => "`satiety memory sessions` shows sessions and their tasks".into(),
+            Self::NoTask(_) | Self::NoSession(_) => {
+                "`satiety memory sessions` shows sessions and their tasks".into()
+            }
             Self::TaskClosed(_) => "begin another with task_preflight or `satiety memory preflight`".into(),
             Self::NoOpenTask(_) | Self::WhichTask => {
                 "begin one with task_preflight or `satiety memory preflight`, or name the task".into()

@@ -161,7 +161,13 @@ impl Engine {
                     && event.memory_id.as_deref() == Some(memory)
             });
             if !again {
-                events.push(event(session, kind, Some((query, rank)), memory, metadata.clone()));
+                events.push(event(
+                    session,
+                    kind,
+                    Some((query, rank)),
+                    memory,
+                    metadata.clone(),
+                ));
             }
         }
         store.put_feedback(&events).await?;
@@ -195,7 +201,11 @@ impl Engine {
             .collect();
         let rows = store.memories_by_id(&others).await?;
         let described = links.into_iter().filter_map(|link| {
-            let other = if link.from_id == id { &link.to_id } else { &link.from_id };
+            let other = if link.from_id == id {
+                &link.to_id
+            } else {
+                &link.from_id
+            };
             let row = rows.iter().find(|row| row.memory_id == *other)?;
             Some(MemoryLink {
                 kind: link.kind.parse().ok()?,

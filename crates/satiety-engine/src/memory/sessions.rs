@@ -163,15 +163,23 @@ impl Engine {
         }
         tasks.sort_by_key(|task| task.opened_at);
         let outcomes = tasks.iter().filter_map(outcome).collect();
-        Ok(session_summary(session, queries.collect(), &events, outcomes, &relevant))
+        Ok(session_summary(
+            session,
+            queries.collect(),
+            &events,
+            outcomes,
+            &relevant,
+        ))
     }
 
     /// The latest tasks in figures.
     pub async fn task_figures(&self) -> Result<TaskFigures, EngineError> {
         let tasks = self.store().await?.tasks(None, LATEST_TASKS).await?;
         let closed: Vec<&TaskRow> = tasks.iter().filter(|task| task.closed_at.is_some()).collect();
-        let summary = |task: &TaskRow| -> Option<Stored> { serde_json::from_value(task.summary.clone()?).ok() };
-        let with_memory = |task: &TaskRow| summary(task).and_then(|one| one.aggregate_metrics.used_rate) > Some(0.0);
+        let summary =
+            |task: &TaskRow| -> Option<Stored> { serde_json::from_value(task.summary.clone()?).ok() };
+        let with_memory =
+            |task: &TaskRow| summary(task).and_then(|one| one.aggregate_metrics.used_rate) > Some(0.0);
         let success = |wanted: &dyn Fn(&TaskRow) -> bool| {
             mean(closed.iter().filter(|task| wanted(task)).map(|task| {
                 let won = task.outcome.as_deref() == Some(Outcome::Success.name());

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::memory::{
-    Draft, FeedbackKind, Fusion, Outcome, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past, task_deltas,
+    Draft, FeedbackKind, Fusion, Outcome, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past,
+    task_deltas,
 };
 use satiety::retrieval::Tier;
 use satiety_store::memory::FeedbackRow;
@@ -206,10 +207,16 @@ impl Engine {
         }
         let events = store.feedback_of_session(&session, LOOK_BACK).await?;
         let queries = store.queries_of_session(&session, LOOK_BACK).await?;
-        store.put_feedback(&passed_over(&session, &queries, &events)).await?;
+        store
+            .put_feedback(&passed_over(&session, &queries, &events))
+            .await?;
         let used = used(&events);
         if request.outcome == Outcome::Success {
-            let selected: Vec<String> = used.iter().filter(|(_, judged)| !**judged).map(|(id, _)| id.clone()).collect();
+            let selected: Vec<String> = used
+                .iter()
+                .filter(|(_, judged)| !**judged)
+                .map(|(id, _)| id.clone())
+                .collect();
             self.teach(&queries, &selected).await?;
         }
         let mut saved = Vec::new();
@@ -230,7 +237,11 @@ impl Engine {
         if !store.put_task(&task).await? {
             return Err(MemoryError::TaskClosed(task.task_id).into());
         }
-        let silent: Vec<String> = used.into_iter().filter(|(_, judged)| !judged).map(|(id, _)| id).collect();
+        let silent: Vec<String> = used
+            .into_iter()
+            .filter(|(_, judged)| !judged)
+            .map(|(id, _)| id)
+            .collect();
         Ok(Postflight {
             task_id: task.task_id,
             session_id: session,
@@ -293,12 +304,16 @@ impl Engine {
 /// Memories that were read or quoted, and whether somebody said something about them.
 fn used(events: &[FeedbackRow]) -> BTreeMap<String, bool> {
     let of = |kinds: &[FeedbackKind]| -> BTreeSet<String> {
-        let wanted = events.iter().filter(|event| kinds.iter().any(|kind| kind.name() == event.event_type));
+        let wanted = events
+            .iter()
+            .filter(|event| kinds.iter().any(|kind| kind.name() == event.event_type));
         wanted.filter_map(|event| event.memory_id.clone()).collect()
     };
     let judged = of(&[FeedbackKind::ValidateUseful, FeedbackKind::ValidateNotUseful]);
     let used = of(&[FeedbackKind::ReadAfterSearch, FeedbackKind::Reference]);
-    used.into_iter().map(|id| (id.clone(), judged.contains(&id))).collect()
+    used.into_iter()
+        .map(|id| (id.clone(), judged.contains(&id)))
+        .collect()
 }
 
 /// What stood above the first used result of each query and was not used itself. Only at the end of a task is that known:
@@ -326,7 +341,13 @@ fn passed_over(
         let known = of(&[FeedbackKind::ScrollPast]);
         for (rank, id) in (1..).zip(scroll_past(results, &used)) {
             if !known.contains(id) {
-                rows.push(event(session, FeedbackKind::ScrollPast, Some((query, rank)), id, json!({})));
+                rows.push(event(
+                    session,
+                    FeedbackKind::ScrollPast,
+                    Some((query, rank)),
+                    id,
+                    json!({}),
+                ));
             }
         }
     }

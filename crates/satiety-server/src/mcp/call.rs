@@ -65,7 +65,9 @@ impl Call {
 
     /// The session that was named, or the connection's.
     pub(super) fn session(&self, named: Option<String>) -> Option<String> {
-        named.filter(|name| !name.trim().is_empty()).or_else(|| self.session.clone())
+        named
+            .filter(|name| !name.trim().is_empty())
+            .or_else(|| self.session.clone())
     }
 }
 
@@ -120,7 +122,9 @@ impl From<EngineError> for Problem {
             cause = inner.source();
         }
         let hint = error.hint().or_else(|| match error.fault() {
-            Fault::Environment => Some("it is not the call's fault; `satiety doctor` says what is missing".into()),
+            Fault::Environment => {
+                Some("it is not the call's fault; `satiety doctor` says what is missing".into())
+            }
             Fault::Request | Fault::Refused => None,
         });
         Self {

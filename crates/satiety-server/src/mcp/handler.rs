@@ -64,7 +64,12 @@ impl Handler {
         }
     }
 
-    async fn answer(&self, tool: &Tool, arguments: Value, context: RequestContext<RoleServer>) -> CallToolResult {
+    async fn answer(
+        &self,
+        tool: &Tool,
+        arguments: Value,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         let mut call = self.call(&context);
         let reporter = context
             .meta
@@ -146,9 +151,7 @@ impl ServerHandler for Handler {
             .enable_prompts()
             .build();
         ServerConfig::new(capabilities)
-            .with_server_info(
-                Implementation::new("satiety", env!("CARGO_PKG_VERSION")).with_title("Satiety"),
-            )
+            .with_server_info(Implementation::new("satiety", env!("CARGO_PKG_VERSION")).with_title("Satiety"))
             .with_instructions(INSTRUCTIONS.trim())
     }
 
@@ -174,7 +177,11 @@ impl ServerHandler for Handler {
         let Some(tool) = self.registry.get(&request.name) else {
             let known: Vec<&str> = self.registry.tools().iter().map(Tool::name).collect();
             return Err(ErrorData::invalid_params(
-                format!("there is no tool `{}`; there are {}", request.name, known.join(", ")),
+                format!(
+                    "there is no tool `{}`; there are {}",
+                    request.name,
+                    known.join(", ")
+                ),
                 None,
             ));
         };

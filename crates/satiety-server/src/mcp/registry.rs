@@ -111,7 +111,9 @@ pub struct Tool {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("Tool")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
     }
 }
 
@@ -168,7 +170,8 @@ impl Tool {
 
     /// Tokens that a model reads for it in every request: name, description and arguments.
     pub fn tokens(&self) -> u64 {
-        let shown = json!({"name": self.spec.name, "description": self.spec.about, "input_schema": *self.input});
+        let shown =
+            json!({"name": self.spec.name, "description": self.spec.about, "input_schema": *self.input});
         count_tokens(&shown.to_string())
     }
 }

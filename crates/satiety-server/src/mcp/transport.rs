@@ -78,6 +78,9 @@ mod tests {
     #[test]
     fn a_host_without_a_port_stands_for_all_of_them() {
         assert_eq!(origin("http", "[::1]"), "http://[::1]:*");
-        assert_eq!(origin("https", "memory.example:8443"), "https://memory.example:8443");
+        assert_eq!(
+            origin("https", "memory.example:8443"),
+            "https://memory.example:8443"
+        );
     }
 }

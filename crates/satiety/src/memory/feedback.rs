@@ -128,7 +128,11 @@ pub fn scroll_past<'a>(results: &'a [String], used: &BTreeSet<String>) -> &'a [S
 pub fn references<'a>(text: &str, results: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let text = words(text);
     let said: BTreeSet<&[String]> = text.windows(REFERENCE_WORDS).collect();
-    let repeats = |content: &str| words(content).windows(REFERENCE_WORDS).any(|row| said.contains(row));
+    let repeats = |content: &str| {
+        words(content)
+            .windows(REFERENCE_WORDS)
+            .any(|row| said.contains(row))
+    };
     let found = results
         .into_iter()
         .filter(|(_, content)| !said.is_empty() && repeats(content));

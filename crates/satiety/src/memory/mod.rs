@@ -43,8 +43,8 @@ pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named
 pub use query::{QueryTerms, query_terms};
 pub use rank::{Candidate, Chosen, Diversity, RankSettings, Ranked, rank, session_attention};
 pub use session::{
-    LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId, found_by,
-    session_summary,
+    LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,
+    found_by, session_summary,
 };
 pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub use telemetry::{Stage, StageTrace, quality_proxy};

@@ -276,7 +276,11 @@ mod tests {
         ];
         let relevant = BTreeMap::from([("q1".to_owned(), BTreeSet::from(["c".to_owned()]))]);
         let summary = session_summary("s", queries, &events, Vec::new(), &relevant);
-        let ids: Vec<&str> = summary.queries.iter().map(|query| query.query_id.as_str()).collect();
+        let ids: Vec<&str> = summary
+            .queries
+            .iter()
+            .map(|query| query.query_id.as_str())
+            .collect();
         assert_eq!(ids, ["q1", "q2", "q3", "q4"]);
         assert_eq!(summary.queries[0].selected_ids, ["b"]);
         assert!(summary.queries[1].re_search && !summary.queries[0].re_search);
@@ -286,7 +290,10 @@ mod tests {
         assert_eq!(figures.total_memories_accessed, 3);
         assert_eq!(figures.avg_mrr, Some(1.0 / 3.0));
         assert_eq!(figures.avg_selection_mrr, Some(0.75));
-        assert_eq!((figures.re_search_rate, figures.used_rate), (Some(0.25), Some(0.5)));
+        assert_eq!(
+            (figures.re_search_rate, figures.used_rate),
+            (Some(0.25), Some(0.5))
+        );
         assert_eq!(figures.session_duration_minutes, Some(2.0));
     }
 
@@ -302,7 +309,11 @@ mod tests {
     fn the_latest_query_that_found_it_counts() {
         let queries = [
             ("q2".to_owned(), "x".to_owned(), vec!["a".to_owned()]),
-            ("q1".to_owned(), "y".to_owned(), vec!["b".to_owned(), "a".to_owned()]),
+            (
+                "q1".to_owned(),
+                "y".to_owned(),
+                vec!["b".to_owned(), "a".to_owned()],
+            ),
         ];
         assert_eq!(found_by(&queries, "a"), Some(("q2", "x", 1)));
         assert_eq!(found_by(&queries, "b"), Some(("q1", "y", 1)));

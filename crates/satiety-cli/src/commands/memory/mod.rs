@@ -1,13 +1,14 @@
 //! `satiety memory`: keep, find, learn.
 
 mod show;
+mod tasks;
 
 use std::io::Read;
 
 use satiety::memory::{Draft, Fusion, Mode, tier_named};
 use satiety_engine::memory::{
-    IndexRequest, LinkRequest, ListRequest, MemoryError, SaveRequest, SearchRequest, UpdateRequest,
-    ValidateRequest,
+    IndexRequest, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest, SaveRequest,
+    SearchRequest, UpdateRequest, ValidateRequest,
 };
 use satiety_engine::{Engine, EngineError};
 
@@ -24,10 +25,27 @@ pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> 
         Memory::Search(arguments) => search(arguments, "memory_search", engine, printer).await?,
         Memory::Context(arguments) => search(arguments, "memory_context", engine, printer).await?,
         Memory::Match(arguments) => {
-            let text = text_or_input(arguments.text)?;
-            printer.answer(&engine.memory_match_triggers(&text, arguments.limit).await?)?;
+            let request = MatchRequest {
+                text: text_or_input(arguments.text)?,
+                limit: arguments.limit,
+                session: arguments.session,
+            };
+            printer.answer(&engine.memory_match(&request).await?)?;
         }
         Memory::List(arguments) => list(arguments, engine, printer).await?,
+        Memory::Get(arguments) => {
+            let request = ReadRequest {
+                id: arguments.id,
+                session: arguments.session,
+            };
+            printer.answer(&engine.memory_read(&request).await?)?;
+        }
+        Memory::Preflight(arguments) => tasks::begin(arguments, engine, printer).await?,
+        Memory::Postflight(arguments) => tasks::close(arguments, engine, printer).await?,
+        Memory::Sessions(arguments) => match arguments.session {
+            Some(session) => printer.answer(&engine.memory_session_summary(&session).await?)?,
+            None => printer.answer(&engine.memory_sessions(arguments.limit).await?)?,
+        },
         Memory::Update(arguments) => update(arguments, engine, printer).await?,
         Memory::Delete { ids } => printer.answer(&engine.memory_delete(&ids).await?)?,
         Memory::Validate(arguments) => {

@@ -50,7 +50,15 @@ pub(super) fn tools() -> Vec<Tool> {
                 about: "One memory whole, with its causal links. Call it when an excerpt is not enough: reading also teaches the search what helped.",
                 profile: Profile::Core,
                 effect: Effect::Reads,
-                data: &["title", "content", "triggers", "learnt_triggers", "folder", "kind", "links[].title"],
+                data: &[
+                    "title",
+                    "content",
+                    "triggers",
+                    "learnt_triggers",
+                    "folder",
+                    "kind",
+                    "links[].title",
+                ],
             },
             |call: Call, asked: ReadArgs| async move {
                 let request = ReadRequest {
@@ -67,7 +75,13 @@ pub(super) fn tools() -> Vec<Tool> {
                 about: "Keep something that will matter again: a decision and its reason, the cause of a bug, a convention, a preference. One thing a memory, in words that make sense without this conversation. Search first: change an old one with memory_update rather than keeping it twice.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
-                data: &["memory.title", "memory.content", "memory.triggers", "memory.folder", "memory.kind"],
+                data: &[
+                    "memory.title",
+                    "memory.content",
+                    "memory.triggers",
+                    "memory.folder",
+                    "memory.kind",
+                ],
             },
             |call: Call, asked: SaveArgs| async move {
                 let session = call.session(asked.session);
@@ -86,7 +100,9 @@ pub(super) fn tools() -> Vec<Tool> {
                 let text = request.draft.content.clone();
                 let saved = call.engine().memory_save(request).await?;
                 if let Some(session) = session {
-                    call.engine().memory_notice(&session, &text, Some(&saved.memory.id)).await?;
+                    call.engine()
+                        .memory_notice(&session, &text, Some(&saved.memory.id))
+                        .await?;
                 }
                 Ok::<Saved, Problem>(saved)
             },
@@ -98,7 +114,13 @@ pub(super) fn tools() -> Vec<Tool> {
                 about: "Change a memory that is no longer right; what you leave out stays.",
                 profile: Profile::Core,
                 effect: Effect::Changes,
-                data: &["memory.title", "memory.content", "memory.triggers", "memory.folder", "memory.kind"],
+                data: &[
+                    "memory.title",
+                    "memory.content",
+                    "memory.triggers",
+                    "memory.folder",
+                    "memory.kind",
+                ],
             },
             |call: Call, asked: UpdateArgs| async move { update(&call, asked).await },
         ),
@@ -160,7 +182,10 @@ pub(super) fn tools() -> Vec<Tool> {
             },
             |call: Call, asked: DeleteArgs| async move {
                 if asked.ids.is_empty() {
-                    return Err(Problem::new("no memory is named", "give at least one id in `ids`"));
+                    return Err(Problem::new(
+                        "no memory is named",
+                        "give at least one id in `ids`",
+                    ));
                 }
                 Ok::<Deleted, Problem>(call.engine().memory_delete(&asked.ids).await?)
             },
@@ -193,7 +218,9 @@ pub(super) fn tools() -> Vec<Tool> {
                 effect: Effect::Reads,
                 data: &[],
             },
-            |call: Call, _: NoArgs| async move { Ok::<MemoryHealth, Problem>(call.engine().memory_health().await?) },
+            |call: Call, _: NoArgs| async move {
+                Ok::<MemoryHealth, Problem>(call.engine().memory_health().await?)
+            },
         ),
     ]
 }
@@ -277,7 +304,7 @@ struct FoundMemory {
     /// How well it fits.
     score: f64,
     /// Which channels found it, and at which rank; none for a rule that always holds.
-    channels: BTreeMap<Channel, usize>,
+    channels: BTreeMap<Channel, u32>,
 }
 
 pub(super) fn found(search: MemorySearch, explain: bool) -> FoundMemories {
@@ -388,7 +415,9 @@ async fn update(call: &Call, asked: UpdateArgs) -> Result<Saved, Problem> {
     }
     let session = call.session(asked.session);
     if let (Some(session), Some(text)) = (&session, &asked.content) {
-        call.engine().memory_notice(session, text, Some(&asked.id)).await?;
+        call.engine()
+            .memory_notice(session, text, Some(&asked.id))
+            .await?;
     }
     let request = UpdateRequest {
         id: asked.id,
@@ -476,7 +505,9 @@ pub(in super::super) fn cursor(after: i64) -> String {
 
 /// The place that a cursor stands for.
 pub(in super::super) fn read_cursor(text: &str) -> Result<i64, Problem> {
-    let place = text.strip_prefix('c').and_then(|digits| i64::from_str_radix(digits, 16).ok());
+    let place = text
+        .strip_prefix('c')
+        .and_then(|digits| i64::from_str_radix(digits, 16).ok());
     place.filter(|place| *place >= 0).ok_or_else(|| {
         Problem::new(
             format!("`{text}` is no cursor"),

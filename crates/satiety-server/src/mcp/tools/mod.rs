@@ -8,6 +8,8 @@ mod harness;
 mod memory;
 mod tasks;
 
+pub(super) use memory::{cursor, read_cursor};
+
 use super::registry::Tool;
 
 /// Every tool, in the order in which they are listed.
