@@ -121,16 +121,18 @@ impl From<EngineError> for Problem {
             }
             cause = inner.source();
         }
-        let hint = error.hint().or_else(|| match error.fault() {
-            Fault::Environment => {
-                Some("it is not the call's fault; `satiety doctor` says what is missing".into())
-            }
-            Fault::Request | Fault::Refused => None,
+        let hint = error.hint().unwrap_or_else(|| {
+            let otherwise = match error.fault() {
+                Fault::Request => "nothing was changed; mend the arguments and call it again",
+                Fault::Refused => "it is not allowed as it stands; a person must decide",
+                Fault::Environment => "it is not the call's fault; `satiety doctor` says what is missing",
+            };
+            otherwise.into()
         });
         Self {
             what,
             place: None,
-            hint,
+            hint: Some(hint),
         }
     }
 }

@@ -40,7 +40,7 @@ const TEMPLATES: &[(&str, &str, &str, &str)] = &[
     (
         "satiety://bench/{run_id}",
         "benchmark run",
-        "A benchmark run, case by case",
+        "A benchmark run: its figures, and what failed",
         MARKDOWN,
     ),
 ];

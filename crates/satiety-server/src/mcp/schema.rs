@@ -17,8 +17,8 @@ pub(super) fn input<A: JsonSchema>() -> Map<String, Value> {
     let mut schema = lean(schema.to_value());
     name_choices(&mut schema);
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        // A caller leaves out what it has nothing to say about; that null does the same is not worth the words.
-        fields.values_mut().for_each(without_null);
+        // A caller leaves out what it has nothing to say about; what else does the same is not worth the words.
+        fields.values_mut().for_each(without_nothing);
     }
     object(schema)
 }
@@ -97,11 +97,13 @@ fn name_choices(value: &mut Value) {
     }
 }
 
-fn without_null(schema: &mut Value) {
+fn without_nothing(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         return;
     };
-    if fields.get("default").is_some_and(Value::is_null) {
+    // That what is left out is empty goes without saying.
+    let empty = [Value::Null, json!(false), json!(""), json!([])];
+    if fields.get("default").is_some_and(|default| empty.contains(default)) {
         fields.remove("default");
     }
     if let Some(Value::Array(types)) = fields.get_mut("type") {

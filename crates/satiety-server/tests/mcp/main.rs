@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod http;
+
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use rmcp::model::{CallToolRequestParams, CallToolResult, ReadResourceRequestParams};
@@ -22,19 +25,23 @@ struct Place {
     called: BTreeSet<String>,
 }
 
+/// An engine with a store of its own and without a sentence model.
+fn engine(folder: &Path) -> Arc<Engine> {
+    Arc::new(Engine::new(Settings {
+        store: format!("sqlite:{}", folder.join("t.db").display()).parse().unwrap(),
+        archive_folder: folder.join("archive"),
+        embedder: "none".into(),
+        chat: None,
+        api_key: None,
+        anthropic_key: None,
+    }))
+}
+
 impl Place {
     async fn new(registry: Registry) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_path_buf();
-        let engine = Engine::new(Settings {
-            store: format!("sqlite:{}", path.join("t.db").display()).parse().unwrap(),
-            archive_folder: path.join("archive"),
-            embedder: "none".into(),
-            chat: None,
-            api_key: None,
-            anthropic_key: None,
-        });
-        let mut context = Context::new(Arc::new(engine));
+        let mut context = Context::new(engine(&path));
         context.harness_folder = path.join("harness");
         context.environment = std::env::vars().collect();
         let handler = Handler::new(Arc::new(context), Arc::new(registry.clone()), Some("s1".into()));

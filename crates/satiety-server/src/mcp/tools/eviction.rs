@@ -84,9 +84,16 @@ struct Item {
     /// Its tokens; counted from the content where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     token_count: Option<u64>,
-    /// tool_output, message, file, …
+    /// Where it stands: system, chronicle, memory, workspace, or a zone of your own; workspace where absent.
+    #[serde(default = "workspace")]
+    zone: String,
+    /// message, tool_result, file, fact, or a kind of your own.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
+}
+
+fn workspace() -> String {
+    "workspace".into()
 }
 
 async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
