@@ -222,7 +222,7 @@ async def benches(client):
     result = await client.call_tool("bench_run", {"suite": str(suite), "repeats": 3}, progress_callback=progress)
     check(not result.is_error, result.content[0].text)
     run = result.structured_content
-    check(run["summary"]["cases"] == 1 and seen and seen[-1][1] == 3, (run, seen))
+    check(run["summary"]["pass_rate"] == 1.0 and run["summary"]["cases"] == 1 and seen and seen[-1][1] == 3, (run, seen))
     check("slow" in (await client.read_resource(run["report"])).contents[0].text, "the run as a report")
     same = await call(client, "bench_compare", baseline=run["run_id"], candidate=run["run_id"])
     check(same["baseline_run"] == run["run_id"], same)

@@ -72,6 +72,9 @@ pub(crate) struct MemorySaveArgs {
     /// Forget it after so many days; temporary ones go after 7
     #[arg(long, value_name = "DAYS")]
     pub(crate) expires: Option<i64>,
+    /// The agent's session: memories that the text quotes are remembered as used
+    #[arg(long)]
+    pub(crate) session: Option<String>,
 }
 
 /// Options of `memory search` and `memory context`.
@@ -199,6 +202,9 @@ pub(crate) struct MemoryUpdateArgs {
     /// Take back a phrase that a validation taught it
     #[arg(long, value_name = "PHRASE")]
     pub(crate) unlearn: Option<String>,
+    /// The agent's session: memories that the new text quotes are remembered as used
+    #[arg(long)]
+    pub(crate) session: Option<String>,
 }
 
 /// Options of `memory validate`.

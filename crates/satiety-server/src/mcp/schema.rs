@@ -103,7 +103,10 @@ fn without_nothing(schema: &mut Value) {
     };
     // That what is left out is empty goes without saying.
     let empty = [Value::Null, json!(false), json!(""), json!([])];
-    if fields.get("default").is_some_and(|default| empty.contains(default)) {
+    if fields
+        .get("default")
+        .is_some_and(|default| empty.contains(default))
+    {
         fields.remove("default");
     }
     if let Some(Value::Array(types)) = fields.get_mut("type") {

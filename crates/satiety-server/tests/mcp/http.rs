@@ -89,7 +89,10 @@ async fn only_loopback_may_ask() {
         (vec![("Origin", "null")], 403),
     ] {
         let answer = server.post(&headers, &hello()).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{headers:?}: {answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{headers:?}: {answer}"
+        );
     }
 }
 
@@ -100,13 +103,24 @@ async fn a_session_over_http_is_one() {
     let answer = server.post(&[], &hello()).await;
     let session = answer
         .lines()
-        .find_map(|line| line.to_lowercase().starts_with("mcp-session-id:").then(|| line[15..].trim().to_owned()))
+        .find_map(|line| {
+            line.to_lowercase()
+                .starts_with("mcp-session-id:")
+                .then(|| line[15..].trim().to_owned())
+        })
         .unwrap();
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     server.post(&[("Mcp-Session-Id", &session)], &ready).await;
     let text = json!({"title": "Use WAL", "content": "Readers never wait for the writer."});
     let saved = server.call(&session, 2, "memory_save", text).await;
-    let found = server.call(&session, 3, "memory_search", json!({"query": "do readers wait"})).await;
-    let read = server.call(&session, 4, "memory_read", json!({"id": saved["memory"]["id"]})).await;
-    assert_eq!((&read["query_id"], &read["rank_in_results"]), (&found["query_id"], &json!(1)));
+    let found = server
+        .call(&session, 3, "memory_search", json!({"query": "do readers wait"}))
+        .await;
+    let read = server
+        .call(&session, 4, "memory_read", json!({"id": saved["memory"]["id"]}))
+        .await;
+    assert_eq!(
+        (&read["query_id"], &read["rank_in_results"]),
+        (&found["query_id"], &json!(1))
+    );
 }

@@ -21,7 +21,7 @@ use crate::printer::Printer;
 
 pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     match command {
-        Memory::Save(arguments) => printer.answer(&engine.memory_save(draft(arguments)?).await?)?,
+        Memory::Save(arguments) => save(arguments, engine, printer).await?,
         Memory::Search(arguments) => search(arguments, "memory_search", engine, printer).await?,
         Memory::Context(arguments) => search(arguments, "memory_context", engine, printer).await?,
         Memory::Match(arguments) => {
@@ -85,6 +85,19 @@ pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> 
         }
     }
     Ok(Exit::Done)
+}
+
+async fn save(mut arguments: MemorySaveArgs, engine: &Engine, printer: &Printer) -> Result<(), Failure> {
+    let session = arguments.session.take();
+    let request = draft(arguments)?;
+    let text = request.draft.content.clone();
+    let saved = engine.memory_save(request).await?;
+    if let Some(session) = session {
+        engine
+            .memory_notice(&session, &text, Some(&saved.memory.id))
+            .await?;
+    }
+    printer.answer(&saved)
 }
 
 fn draft(arguments: MemorySaveArgs) -> Result<SaveRequest, Failure> {
@@ -167,6 +180,9 @@ async fn update(arguments: MemoryUpdateArgs, engine: &Engine, printer: &Printer)
         folder: arguments.folder,
         kind: arguments.kind,
     };
+    if let (Some(session), Some(text)) = (&arguments.session, &request.content) {
+        engine.memory_notice(session, text, Some(&request.id)).await?;
+    }
     printer.answer(&engine.memory_update(request).await?)
 }
 

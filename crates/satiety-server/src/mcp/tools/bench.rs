@@ -16,7 +16,7 @@ pub(super) fn tools() -> Vec<Tool> {
             Spec {
                 name: "bench_run",
                 title: "Run a benchmark suite",
-                about: "Run a benchmark suite of this machine and say how it came out, against its baseline where there is one. Call it after a change to an agent or a skill. It takes as long as its cases do; progress is reported, and a call that is taken back keeps what is done.",
+                about: "Run a benchmark suite of this machine, fenced in, and say how it came out. Call it after a change to an agent or a skill. It takes as long as its cases do; a call that is taken back keeps what is done.",
                 profile: Profile::Full,
                 effect: Effect::Runs,
                 data: &["summary.flaky", "gate.reasons"],
@@ -142,6 +142,7 @@ async fn run(call: &Call, asked: RunArgs) -> Result<Ran, Problem> {
         repeats: asked.repeats,
         cases: asked.cases,
         gate: asked.gate.then(GatePolicy::default),
+        // An agent may name any suite and target of this machine, so what it starts is always fenced in.
         sandbox: true,
         environment: call.context.environment.clone(),
         ..RunBenchRequest::default()
