@@ -82,8 +82,14 @@ impl Engine {
             if let Some((query, _, rank)) = found_by(&queries, &request.id) {
                 (query_id, rank_in_results) = (Some(query.to_owned()), Some(rank));
                 let kind = FeedbackKind::ReadAfterSearch;
-                self.remember_use(session, kind, &queries, &[request.id.clone()], &json!({}))
-                    .await?;
+                self.remember_use(
+                    session,
+                    kind,
+                    &queries,
+                    std::slice::from_ref(&request.id),
+                    &json!({}),
+                )
+                .await?;
             }
         }
         Ok(ReadMemory {

@@ -185,7 +185,7 @@ impl Engine {
         let lessons: Vec<SaveRequest> = request
             .learnt
             .iter()
-            .map(|lesson| self.lesson(lesson, &task.folder))
+            .map(|lesson| kept(lesson, &task.folder))
             .collect::<Result<_, MemoryError>>()?;
         let session = task.session_id.clone();
         let store = self.store().await?;
@@ -273,23 +273,6 @@ impl Engine {
         Ok(open.ok_or_else(|| MemoryError::NoOpenTask(session.clone()))?)
     }
 
-    #[expect(clippy::unused_self, reason = "reads as the others do")]
-    fn lesson(&self, lesson: &Lesson, folder: &str) -> Result<SaveRequest, MemoryError> {
-        let draft = Draft {
-            title: lesson.title.clone(),
-            content: lesson.content.clone(),
-            tier: Tier::Normal,
-            triggers: lesson.triggers.clone(),
-            folder: folder.to_owned(),
-            kind: "lesson".into(),
-        };
-        Ok(SaveRequest {
-            draft: draft.checked()?,
-            expires_in_days: None,
-            origin: None,
-        })
-    }
-
     async fn named(&self, ids: &[String]) -> Result<Vec<Held>, EngineError> {
         let rows = self.store().await?.memories_by_id(ids).await?;
         let held = rows.into_iter().map(|row| Held {
@@ -299,6 +282,23 @@ impl Engine {
         });
         Ok(held.collect())
     }
+}
+
+/// A lesson as a memory of the task's folder.
+fn kept(lesson: &Lesson, folder: &str) -> Result<SaveRequest, MemoryError> {
+    let draft = Draft {
+        title: lesson.title.clone(),
+        content: lesson.content.clone(),
+        tier: Tier::Normal,
+        triggers: lesson.triggers.clone(),
+        folder: folder.to_owned(),
+        kind: "lesson".into(),
+    };
+    Ok(SaveRequest {
+        draft: draft.checked()?,
+        expires_in_days: None,
+        origin: None,
+    })
 }
 
 /// Memories that were read or quoted, and whether somebody said something about them.

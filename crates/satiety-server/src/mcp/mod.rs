@@ -14,5 +14,5 @@ mod transport;
 
 pub use call::Context;
 pub use handler::Handler;
-pub use registry::{Cost, Profile, Registry, RegistryError, Tool};
+pub use registry::{Cost, Profile, Registry, RegistryError, Tool, ToolCost};
 pub use transport::{HttpService, ServeError, http_service, serve_stdio};

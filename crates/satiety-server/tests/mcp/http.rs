@@ -1,5 +1,6 @@
 //! The same tools over streamable HTTP: who may ask, and that a session is one.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use satiety_server::mcp::{Context, Profile, Registry, http_service};
@@ -35,16 +36,17 @@ impl Server {
             request.push_str("Host: 127.0.0.1\r\n");
         }
         for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(request, "{name}: {value}\r\n");
         }
-        request.push_str(&format!(
+        let _ = write!(
+            request,
             "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
-        ));
+        );
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        let mut part = [0; 65536];
+        let mut part = vec![0; 65536];
         let read = async {
             loop {
                 let count = stream.read(&mut part).await.unwrap();

@@ -74,7 +74,7 @@ struct RunArgs {
     gate: bool,
 }
 
-/// A run in figures; satiety://bench/{run_id} has the cases.
+/// A run in figures.
 #[derive(Serialize, JsonSchema)]
 struct Ran {
     run_id: String,

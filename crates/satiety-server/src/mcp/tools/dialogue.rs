@@ -64,7 +64,7 @@ struct ScoreArgs {
     rounds: Vec<RoundArgs>,
     /// What it is about.
     topic: Option<String>,
-    /// Keep it under an id; satiety://conversations/{id} then has the whole report.
+    /// Keep it, with its whole report as a resource.
     #[serde(default)]
     record: bool,
 }
@@ -223,17 +223,16 @@ struct Appended {
 
 async fn append(call: &Call, asked: AppendArgs) -> Result<Appended, Problem> {
     let engine = call.engine();
-    let id = match asked.conversation_id {
-        Some(id) => id,
-        None => {
-            let begun = engine
-                .conversation_begin(BeginConversationRequest {
-                    topic: asked.topic,
-                    ..BeginConversationRequest::default()
-                })
-                .await?;
-            begun.conversation_id
-        }
+    let id = if let Some(id) = asked.conversation_id {
+        id
+    } else {
+        let begun = engine
+            .conversation_begin(BeginConversationRequest {
+                topic: asked.topic,
+                ..BeginConversationRequest::default()
+            })
+            .await?;
+        begun.conversation_id
     };
     let appended = engine
         .conversation_append(AppendRoundsRequest {

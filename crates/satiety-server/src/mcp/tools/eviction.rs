@@ -87,7 +87,7 @@ struct Item {
     /// Where it stands: system, chronicle, memory, workspace, or a zone of your own; workspace where absent.
     #[serde(default = "workspace")]
     zone: String,
-    /// message, tool_result, file, fact, or a kind of your own.
+    /// `message`, `tool_result`, `file`, `fact`, or a kind of your own.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
 }

@@ -88,7 +88,7 @@ struct RecordArgs {
 struct ProposeArgs {
     /// The harness' folder on this machine; that of the settings where absent.
     folder: Option<PathBuf>,
-    /// expansion_proposals in YAML; by rule where absent.
+    /// `expansion_proposals` in YAML; by rule where absent.
     proposals: Option<String>,
     /// Only show what would be proposed by rule.
     #[serde(default)]

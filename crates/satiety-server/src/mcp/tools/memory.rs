@@ -462,7 +462,7 @@ struct ListArgs {
     tier: Option<Tier>,
     /// Memories on a page, at most 200; 20 where absent.
     limit: Option<usize>,
-    /// next_cursor of the page before.
+    /// `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
@@ -494,7 +494,7 @@ async fn list(call: &Call, asked: ListArgs) -> Result<Page, Problem> {
     let page = call.engine().memory_list(&request).await?;
     Ok(Page {
         memories: page.memories,
-        next_cursor: page.next.map(|next| cursor(next)),
+        next_cursor: page.next.map(cursor),
     })
 }
 

@@ -128,7 +128,7 @@ struct PreflightArgs {
 /// A task that began.
 #[derive(Serialize, JsonSchema)]
 struct Begun {
-    /// What task_postflight closes.
+    /// What `task_postflight` closes.
     task_id: String,
     /// The session it belongs to.
     session_id: String,
@@ -187,7 +187,7 @@ struct Closed {
     searches: usize,
     /// Memories that were read, quoted or judged.
     memories_accessed: usize,
-    /// Memories that you used and said nothing about: say with memory_validate whether they helped.
+    /// Memories that you used and said nothing about: say with `memory_validate` whether they helped.
     not_validated: Vec<Named>,
 }
 
