@@ -126,7 +126,7 @@ pub(crate) enum Command {
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),
-    /// Fit the threshold of a sentence model from pairs of texts that do or do not say the same
+    /// Fit the threshold of a sentence model from pairs that do or do not say the same
     Calibrate(CalibrateArgs),
     /// Look after the store: status, migrations, retention, export, import, backup
     #[command(subcommand)]

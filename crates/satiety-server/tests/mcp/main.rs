@@ -110,6 +110,8 @@ expected = { mode = "contains", value = "hello" }
 tags = ["smoke"]
 difficulty = "easy"
 source = "synthetic"
+[[cases.metadata.harder]]
+input = { goal = "Greet Ada and Grace, in this order." }
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
