@@ -110,9 +110,17 @@ expected = { mode = "contains", value = "hello" }
 tags = ["smoke"]
 difficulty = "easy"
 source = "synthetic"
-[[cases.metadata.harder]]
-input = { goal = "Greet Ada and Grace, in this order." }
 "#;
+
+const PROPOSALS: &str = "
+expansion_proposals:
+  new_edge_cases:
+    - category: ambiguity
+      description: two people of one name
+      expected_failure_mode: picks the first
+      suite: greeter
+      case: {case_id: two-adas, input: {goal: Greet Ada.}, expected: {mode: contains, value: Which Ada}}
+";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_tool_answers_as_its_schema_says() {
@@ -275,7 +283,10 @@ async fn benchmarks(place: &mut Place) {
     place.fine("bench_compare", same).await;
     place.fine("harness_status", json!({})).await;
     place.fine("harness_record", json!({})).await;
-    place.fine("harness_propose", json!({"dry_run": true})).await;
+    let proposed = place
+        .fine("harness_propose", json!({"proposals": PROPOSALS}))
+        .await;
+    assert!(proposed["proposal_hash"].is_string(), "{proposed:#}");
 }
 
 #[tokio::test]
