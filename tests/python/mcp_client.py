@@ -247,5 +247,5 @@ async def main():
     await the_rest()
 
 
-asyncio.run(asyncio.wait_for(main(), 120))
+asyncio.run(asyncio.wait_for(main(), 240))
 print("all of it")
