@@ -19,6 +19,10 @@ const STEPS: &[(&str, &str)] = &[
     ),
     ("postgres", "a private PostgreSQL server for the tests"),
     (
+        "python",
+        "a private Python environment with the MCP client that the tests use",
+    ),
+    (
         "tests",
         "unit, integration and command tests, on SQLite and PostgreSQL",
     ),
@@ -129,6 +133,10 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
                 Err(error) => State::Failed(format!("{error:#}")),
             }
         }
+        "python" => match python() {
+            Ok(()) => State::Passed,
+            Err(error) => State::Failed(format!("{error:#}")),
+        },
         "tests" => {
             let mut command = cargo_command(&[
                 "test",
@@ -140,6 +148,9 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             ]);
             if let Some(server) = server {
                 command.env("SATIETY_TEST_POSTGRES", server.url("postgres"));
+            }
+            if python_program().is_file() {
+                command.env("SATIETY_TEST_PYTHON", python_program());
             }
             count_tests(command, tests)
         }
@@ -158,6 +169,54 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
         },
         other => State::Failed(format!("there is no step `{other}`")),
     }
+}
+
+/// Makes the Python environment of the tests in `target/python`, unless it is there with what the list asks for.
+fn python() -> Result<()> {
+    let list = root().join("tests/python/requirements.txt");
+    let wanted = fs_err::read_to_string(&list)?;
+    let folder = root().join("target/python");
+    let made = folder.join("requirements.txt");
+    if python_program().is_file() && fs_err::read_to_string(&made).is_ok_and(|have| have == wanted) {
+        return Ok(());
+    }
+    let run = |program: &Path, arguments: &[&std::ffi::OsStr], what: &str| -> Result<()> {
+        let status = Command::new(program).args(arguments).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            outcome => bail!(
+                "cannot {what} ({})\nhint: install Python 3.10 or newer with venv and pip, give it access to a package \
+                 index, or leave these tests out: `cargo xtask test --skip python`",
+                outcome.map_or_else(|error| error.to_string(), |status| status.to_string())
+            ),
+        }
+    };
+    let system = Path::new("python3");
+    run(
+        system,
+        &["-m".as_ref(), "venv".as_ref(), folder.as_os_str()],
+        "make a Python environment",
+    )?;
+    run(
+        &python_program(),
+        &[
+            "-m".as_ref(),
+            "pip".as_ref(),
+            "install".as_ref(),
+            "--quiet".as_ref(),
+            "--disable-pip-version-check".as_ref(),
+            "-r".as_ref(),
+            list.as_os_str(),
+        ],
+        "install the packages of tests/python/requirements.txt",
+    )?;
+    fs_err::write(&made, wanted)?;
+    Ok(())
+}
+
+/// The Python of the tests' environment.
+fn python_program() -> PathBuf {
+    root().join("target/python/bin/python")
 }
 
 fn finish(mut command: Command) -> State {

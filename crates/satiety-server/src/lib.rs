@@ -10,5 +10,6 @@ pub mod html;
 pub mod http;
 pub mod metrics;
 pub mod openapi;
+pub mod mcp;
 pub mod reports;
 pub mod series;

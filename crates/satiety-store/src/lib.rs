@@ -15,6 +15,7 @@
 //! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
 //! | [`research`] | research runs, their rounds, searches made lately |
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
+//! | [`memory_tasks`] | tasks that an agent began and closed, and its sessions as a whole |
 //! | [`tokens`], [`idempotency`] | who may ask the server, and writes that may be sent again |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
@@ -29,6 +30,7 @@ pub mod harness;
 pub mod idempotency;
 pub mod journal;
 pub mod memory;
+pub mod memory_tasks;
 mod migrate;
 mod pool;
 pub mod records;

@@ -59,6 +59,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0008_memory.sql"),
     },
     Migration {
+        version: 9,
+        name: "memory_tasks",
+        sql: include_str!("migrations/0009_memory_tasks.sql"),
+    },
+    Migration {
         version: 12,
         name: "server",
         sql: include_str!("migrations/0012_server.sql"),
@@ -288,7 +293,9 @@ mod tests {
                 "9b72c316547767c3",
                 "ebf19e1999992379",
                 "d4ce0c1432dcef68",
-                "61404885d3cbb324"
+                "61404885d3cbb324",
+                "f1c928939be5016f",
+                "a7e445d4d532dde9"
             ]
         );
     }

@@ -629,6 +629,28 @@ pub const TABLES: &[Table] = &[
         since: 8,
     },
     Table {
+        name: "memory_tasks",
+        columns: &[
+            text("task_id"),
+            text("session_id"),
+            text("folder"),
+            text("task"),
+            optional(text("query_id")),
+            text("preflight"),
+            optional(text("outcome")),
+            optional(text("postflight")),
+            optional(float("learning_index")),
+            optional(text("summary")),
+            integer("opened_at"),
+            optional(integer("closed_at")),
+        ],
+        key: &["task_id"],
+        age: Some("opened_at"),
+        keep: None,
+        children: &[],
+        since: 9,
+    },
+    Table {
         name: "api_tokens",
         columns: &[
             text("token_id"),

@@ -17,6 +17,8 @@ pub(crate) enum Memory {
     Match(MemoryMatchArgs),
     /// Show memories, or one of them whole
     List(MemoryListArgs),
+    /// Show one memory whole, with its links; with --session the read is remembered
+    Get(MemoryGetArgs),
     /// Change a memory; what is not named stays
     Update(MemoryUpdateArgs),
     /// Forget memories
@@ -30,6 +32,12 @@ pub(crate) enum Memory {
     Validate(MemoryValidateArgs),
     /// Link one memory to another: caused, enabled, supersedes, contradicts, supports
     Link(MemoryLinkArgs),
+    /// Begin a task: what the memory knows about it, and how much the agent knows before
+    Preflight(MemoryPreflightArgs),
+    /// Close a task: how it went, what helped, what was learnt
+    Postflight(MemoryPostflightArgs),
+    /// Sessions and their tasks, or one of them whole
+    Sessions(MemorySessionsArgs),
     /// Bring memories up to date with a folder of Markdown files
     Index(MemoryIndexArgs),
     /// How the memory is: counts, vectors, what cannot be searched
@@ -64,6 +72,9 @@ pub(crate) struct MemorySaveArgs {
     /// Forget it after so many days; temporary ones go after 7
     #[arg(long, value_name = "DAYS")]
     pub(crate) expires: Option<i64>,
+    /// The agent's session: memories that the text quotes are remembered as used
+    #[arg(long)]
+    pub(crate) session: Option<String>,
 }
 
 /// Options of `memory search` and `memory context`.
@@ -134,6 +145,9 @@ pub(crate) struct MemoryMatchArgs {
     /// Matches at most
     #[arg(long, default_value_t = 5)]
     pub(crate) limit: usize,
+    /// The agent's session: memories that the text quotes are remembered as used
+    #[arg(long)]
+    pub(crate) session: Option<String>,
 }
 
 /// Options of `memory list`.
@@ -188,6 +202,9 @@ pub(crate) struct MemoryUpdateArgs {
     /// Take back a phrase that a validation taught it
     #[arg(long, value_name = "PHRASE")]
     pub(crate) unlearn: Option<String>,
+    /// The agent's session: memories that the new text quotes are remembered as used
+    #[arg(long)]
+    pub(crate) session: Option<String>,
 }
 
 /// Options of `memory validate`.
@@ -240,4 +257,111 @@ pub(crate) struct MemoryIndexArgs {
     /// Keep memories whose files are gone
     #[arg(long)]
     pub(crate) keep_missing: bool,
+}
+
+/// Options of `memory get`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  satiety memory get mem-019a8000000070008000000000000001 --session s1")]
+pub(crate) struct MemoryGetArgs {
+    /// Which memory
+    pub(crate) id: String,
+    /// The session whose search found it
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+}
+
+/// How much is known about a task.
+#[derive(Debug, Args)]
+pub(crate) struct TaskScoreArgs {
+    /// How much is known about it, from 0 to 100
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) knowledge: Option<f64>,
+    /// How unsure one is, from 0 to 100
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) uncertainty: Option<f64>,
+    /// How much of the needed context is there, from 0 to 100
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) context: Option<f64>,
+}
+
+/// Options of `memory preflight`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  satiety memory preflight \"mend the import\" --session s1 --knowledge 40 --uncertainty 70 --context 50")]
+pub(crate) struct MemoryPreflightArgs {
+    /// What is to be done
+    pub(crate) task: String,
+    /// A name for it, instead of a new one
+    #[arg(long, value_name = "ID")]
+    pub(crate) task_id: Option<String>,
+    /// Where it belongs
+    #[arg(long)]
+    pub(crate) folder: Option<String>,
+    /// The agent's session, instead of a new one
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) scores: TaskScoreArgs,
+    /// Something that is not known yet; may be given more than once
+    #[arg(long = "gap", value_name = "WHAT")]
+    pub(crate) gaps: Vec<String>,
+    /// Tokens that the context may have
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+    /// How full the agent's context is, from 0 to 1
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) usage: Option<f64>,
+}
+
+/// Options of `memory postflight`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety memory postflight success --session s1 --knowledge 80 --uncertainty 30 --useful mem-1
+  git diff | satiety memory postflight partial --task-id task-1 --text -
+
+What the text quotes from results of the session counts as used. After a success, what was used learns the words of
+the query that found it.")]
+pub(crate) struct MemoryPostflightArgs {
+    /// success, partial, failure or abandoned
+    pub(crate) outcome: String,
+    /// The task, instead of the session's open one
+    #[arg(long, value_name = "ID", required_unless_present = "session")]
+    pub(crate) task_id: Option<String>,
+    /// The agent's session
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) scores: TaskScoreArgs,
+    /// Something that is known now; may be given more than once
+    #[arg(long = "gap-closed", value_name = "WHAT")]
+    pub(crate) gaps_closed: Vec<String>,
+    /// Something that turned out to be unknown; may be given more than once
+    #[arg(long = "new-gap", value_name = "WHAT")]
+    pub(crate) new_gaps: Vec<String>,
+    /// What was produced, or `-` for standard input
+    #[arg(long)]
+    pub(crate) text: Option<String>,
+    /// A memory that helped; may be given more than once
+    #[arg(long, value_name = "ID")]
+    pub(crate) useful: Vec<String>,
+    /// A memory that did not; may be given more than once
+    #[arg(long, value_name = "ID")]
+    pub(crate) not_useful: Vec<String>,
+    /// Something to remember, as `TITLE: TEXT`; may be given more than once
+    #[arg(long, value_name = "LESSON")]
+    pub(crate) learnt: Vec<String>,
+}
+
+/// Options of `memory sessions`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety memory sessions
+  satiety memory sessions s1 --format json")]
+pub(crate) struct MemorySessionsArgs {
+    /// One session, whole
+    pub(crate) session: Option<String>,
+    /// Sessions at most
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: u32,
 }

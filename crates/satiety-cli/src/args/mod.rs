@@ -3,6 +3,7 @@
 mod bench;
 mod evict;
 mod harness;
+mod mcp;
 mod memory;
 mod research;
 mod retrieval;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use bench::*;
 pub(crate) use evict::*;
 pub(crate) use harness::*;
+pub(crate) use mcp::*;
 pub(crate) use memory::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
@@ -127,10 +129,12 @@ pub(crate) enum Command {
     /// Who may ask a server: make, list and revoke tokens, and see who wrote what
     #[command(subcommand)]
     Token(Token),
+    /// Serve an agent over the Model Context Protocol, on standard input and output
+    Mcp(McpArgs),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),
-    /// Fit the threshold of a sentence model from pairs of texts that do or do not say the same
+    /// Fit the threshold of a sentence model from pairs that do or do not say the same
     Calibrate(CalibrateArgs),
     /// Look after the store: status, migrations, retention, export, import, backup
     #[command(subcommand)]

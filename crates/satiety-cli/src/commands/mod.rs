@@ -9,6 +9,7 @@ mod doctor;
 mod evict;
 mod gate;
 mod harness;
+mod mcp;
 mod memory;
 mod models;
 mod reference;
@@ -66,6 +67,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Token(command) => with_engine(settings, async |engine| {
             token::run(command, engine, printer).await
         }),
+        Command::Mcp(arguments) => mcp::run(&arguments, settings, printer),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await
         }),

@@ -17,6 +17,7 @@ mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_support;
+mod mcp;
 mod memory;
 mod research;
 mod retrieval;

@@ -41,6 +41,21 @@ pub enum MemoryError {
     /// A pipeline that no search can follow.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
+    /// No task has that id.
+    #[error("there is no task `{0}`")]
+    NoTask(String),
+    /// A task that is over.
+    #[error("the task `{0}` is closed")]
+    TaskClosed(String),
+    /// A session in which no task is open.
+    #[error("no task is open in the session `{0}`")]
+    NoOpenTask(String),
+    /// Neither a task nor a session is named.
+    #[error("neither a task nor a session is named")]
+    WhichTask,
+    /// No session of that name.
+    #[error("nothing is known about a session `{0}`")]
+    NoSession(String),
     /// A folder that is none.
     #[error("{0} is not a folder")]
     NoFolder(String),
@@ -53,6 +68,13 @@ impl MemoryError {
             Self::NotThere(_) => "`satiety memory list` shows the ids".into(),
             Self::EmptyQuery => {
                 "say what you are looking for, such as `satiety memory search \"why sqlite\"`".into()
+            }
+            Self::NoTask(_) | Self::NoSession(_) => {
+                "`satiety memory sessions` shows sessions and their tasks".into()
+            }
+            Self::TaskClosed(_) => "begin another with task_preflight or `satiety memory preflight`".into(),
+            Self::NoOpenTask(_) | Self::WhichTask => {
+                "begin one with task_preflight or `satiety memory preflight`, or name the task".into()
             }
             Self::NoFolder(_) => "name a folder of Markdown files".into(),
             Self::Markdown { .. } => "docs/memory.md shows what a front matter may say".into(),

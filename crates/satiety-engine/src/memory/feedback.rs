@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use satiety::memory::{Confidence, FeedbackKind, LinkKind, learn_from_selection, scroll_past, validate};
-use satiety_store::memory::{FeedbackRow, LinkRow};
+use satiety_store::memory::LinkRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::MemoryError;
 use crate::{Engine, EngineError};
@@ -87,22 +86,13 @@ impl Engine {
         let found = queries
             .into_iter()
             .find(|(_, _, results)| results.contains(&request.id));
-        let rank_of = |results: &[String], id: &str| {
-            let at = results.iter().position(|result| result == id)?;
-            i64::try_from(at + 1).ok()
-        };
         let session = request.session.clone().unwrap_or_default();
-        let event = |kind: FeedbackKind, memory: &str, metadata: Value| FeedbackRow {
-            feedback_id: satiety::ids::prefixed("fb", Uuid::now_v7()),
-            event_type: kind.name().into(),
-            session_id: session.clone(),
-            query_id: found.as_ref().map(|(id, ..)| id.clone()),
-            memory_id: Some(memory.to_owned()),
-            rank_in_results: found
-                .as_ref()
-                .and_then(|(_, _, results)| rank_of(results, memory)),
-            metadata,
-            created_at: now_micros(),
+        let event = |kind: FeedbackKind, memory: &str, metadata: Value| {
+            let place = found.as_ref().and_then(|(query, _, results)| {
+                let at = results.iter().position(|result| result == memory)?;
+                Some((query.as_str(), i64::try_from(at + 1).ok()?))
+            });
+            super::reading::event(&session, kind, place, memory, metadata)
         };
         let kind = if request.useful {
             FeedbackKind::ValidateUseful

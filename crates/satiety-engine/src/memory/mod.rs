@@ -6,7 +6,10 @@ mod feedback;
 mod index;
 mod indexing;
 mod keeping;
+mod reading;
 mod searching;
+mod sessions;
+mod tasks;
 
 pub use error::MemoryError;
 pub use feedback::{LinkRequest, Linked, ValidateRequest, Validated};
@@ -15,6 +18,9 @@ pub use indexing::{IndexRequest, Indexed, RefusedFile};
 pub use keeping::{
     Deleted, ListRequest, Listed, Memories, Memory, MemoryHealth, SaveRequest, Saved, UpdateRequest,
 };
+pub use reading::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
 pub use searching::{
     Held, MatchedTriggers, MemoryResult, MemorySearch, SearchRequest, SearchTelemetry, TriggerMatch,
 };
+pub use sessions::{ListedSession, ListedTask, Sessions, TaskFigures};
+pub use tasks::{Lesson, Postflight, PostflightRequest, Preflight, PreflightRequest};

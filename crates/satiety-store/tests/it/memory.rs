@@ -2,6 +2,7 @@
 
 use satiety_store::Store;
 use satiety_store::memory::{ChunkRow, FeedbackRow, LinkRow, MemoryRow};
+use satiety_store::memory_tasks::TaskRow;
 use serde_json::json;
 
 use crate::support::on_both_engines;
@@ -67,6 +68,64 @@ pub(crate) async fn fill(store: &Store) {
     };
     assert!(store.link_memories(&link).await.unwrap());
     store.put_feedback(&[feedback("fb-1", "s")]).await.unwrap();
+    assert!(store.put_task(&task("task-1", None)).await.unwrap());
+    assert!(store.put_task(&task("task-2", Some(9))).await.unwrap());
+}
+
+fn task(id: &str, closed_at: Option<i64>) -> TaskRow {
+    TaskRow {
+        task_id: id.into(),
+        session_id: "s".into(),
+        folder: "store".into(),
+        task: "mend \0 it".into(),
+        query_id: closed_at.map(|_| "q".into()),
+        preflight: json!({"knowledge": 40.5}),
+        outcome: closed_at.map(|_| "success".into()),
+        postflight: closed_at.map(|_| json!({"knowledge": 80})),
+        learning_index: closed_at.map(|_| 0.1 + 0.2),
+        summary: closed_at.map(|at| json!({"at": at})),
+        opened_at: 3,
+        closed_at,
+    }
+}
+
+on_both_engines! {
+    async fn an_open_task_is_written_over_and_a_closed_one_stays(fixture: Fixture) {
+        let store = fixture.open().await;
+        assert!(store.put_task(&task("t", None)).await.unwrap());
+        assert!(store.put_task(&task("t", Some(9))).await.unwrap());
+        assert!(!store.put_task(&task("t", None)).await.unwrap());
+        let mut kept = store.task("t").await.unwrap().unwrap();
+        assert!(kept.task.starts_with("mend "));
+        kept.task = "mend \0 it".into();
+        assert_eq!(kept, task("t", Some(9)));
+        assert_eq!(store.task("other").await.unwrap(), None);
+        store.put_task(&TaskRow { session_id: "other".into(), opened_at: 4, ..task("u", None) }).await.unwrap();
+        let ids = |rows: Vec<TaskRow>| rows.into_iter().map(|row| row.task_id).collect::<Vec<_>>();
+        assert_eq!(ids(store.tasks(None, 9).await.unwrap()), ["u", "t"]);
+        assert_eq!(ids(store.tasks(Some("s"), 9).await.unwrap()), ["t"]);
+    }
+}
+
+on_both_engines! {
+    async fn sessions_are_listed_with_their_queries(fixture: Fixture) {
+        let store = fixture.open().await;
+        let mut first = crate::conformance::eval_query("q1", true);
+        first.session_id = Some("asked".into());
+        store
+            .put_evaluation_corpus(&[first], &[crate::conformance::eval_judgment("q1", "m1", 2),
+                crate::conformance::eval_judgment("q1", "m2", 0)])
+            .await
+            .unwrap();
+        store.put_task(&task("t", None)).await.unwrap();
+        let sessions = store.memory_sessions(9).await.unwrap();
+        let found: Vec<_> = sessions.iter().map(|one| (one.session_id.as_str(), one.queries)).collect();
+        assert_eq!(found, [("asked", 1), ("s", 0)]);
+        let [query] = &store.session_queries("asked", 9).await.unwrap()[..] else { panic!("one") };
+        assert_eq!(query.query_id, "q1");
+        let relevant = store.relevant_memories(&["q1".into(), "q2".into()]).await.unwrap();
+        assert_eq!(relevant, [("q1".to_owned(), "m1".to_owned())]);
+    }
 }
 
 async fn found(store: &Store, words: &[&str]) -> Vec<String> {

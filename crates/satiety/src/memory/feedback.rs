@@ -36,6 +36,21 @@ pub enum FeedbackKind {
 }
 
 impl FeedbackKind {
+    /// All kinds.
+    pub const ALL: [Self; 6] = [
+        Self::ReadAfterSearch,
+        Self::ReSearch,
+        Self::ScrollPast,
+        Self::Reference,
+        Self::ValidateUseful,
+        Self::ValidateNotUseful,
+    ];
+
+    /// The kind of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Its name, as it is written.
     pub fn name(self) -> &'static str {
         match self {
@@ -111,20 +126,23 @@ pub fn scroll_past<'a>(results: &'a [String], used: &BTreeSet<String>) -> &'a [S
 
 /// Which results a text says again: at least eight words in a row are the same.
 pub fn references<'a>(text: &str, results: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
-    let said = shingles(text);
-    let repeats = |content: &str| !said.is_disjoint(&shingles(content));
+    let text = words(text);
+    let said: BTreeSet<&[String]> = text.windows(REFERENCE_WORDS).collect();
+    let repeats = |content: &str| {
+        words(content)
+            .windows(REFERENCE_WORDS)
+            .any(|row| said.contains(row))
+    };
     let found = results
         .into_iter()
         .filter(|(_, content)| !said.is_empty() && repeats(content));
     found.map(|(id, _)| id.to_owned()).collect()
 }
 
-fn shingles(text: &str) -> BTreeSet<Vec<String>> {
-    let words: Vec<String> = text
-        .split_whitespace()
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace()
         .flat_map(|part| Tokenization::Words.set(part))
-        .collect();
-    words.windows(REFERENCE_WORDS).map(<[String]>::to_vec).collect()
+        .collect()
 }
 
 /// The trigger phrase that a selection teaches: the query's telling words, if they say enough, are not known yet, and
@@ -216,6 +234,14 @@ mod tests {
         );
         assert_eq!(found("readers never wait for the writer"), [] as [String; 0]);
         assert_eq!(found(""), [] as [String; 0]);
+    }
+
+    #[test]
+    fn kinds_are_known_by_their_names() {
+        for kind in FeedbackKind::ALL {
+            assert_eq!(FeedbackKind::named(kind.name()), Some(kind));
+        }
+        assert_eq!(FeedbackKind::named("click"), None);
     }
 
     #[test]

@@ -25,6 +25,8 @@ mod model;
 mod pipeline;
 mod query;
 mod rank;
+mod session;
+mod task;
 mod telemetry;
 mod trigger;
 mod vectors;
@@ -48,6 +50,11 @@ pub use rank::{
     Candidate, Chosen, ConfidenceFactors, Diversity, RankSettings, Ranked, TierFactors, rank,
     session_attention,
 };
+pub use session::{
+    LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,
+    found_by, session_summary,
+};
+pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub use telemetry::{Stage, StageTrace, quality_proxy};
 pub use trigger::match_triggers;
 pub use vectors::{VectorIndex, decode_vector, encode_vector};

@@ -1,14 +1,15 @@
 //! `satiety memory`: keep, find, learn.
 
 mod show;
+mod tasks;
 
 use std::io::Read;
 use std::sync::Arc;
 
 use satiety::memory::{Draft, Fusion, Mode, Pipeline, tier_named};
 use satiety_engine::memory::{
-    IndexRequest, LinkRequest, ListRequest, MemoryError, SaveRequest, SearchRequest, UpdateRequest,
-    ValidateRequest,
+    IndexRequest, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest, SaveRequest,
+    SearchRequest, UpdateRequest, ValidateRequest,
 };
 use satiety_engine::{Engine, EngineError};
 
@@ -21,14 +22,31 @@ use crate::printer::Printer;
 
 pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     match command {
-        Memory::Save(arguments) => printer.answer(&engine.memory_save(draft(arguments)?).await?)?,
+        Memory::Save(arguments) => save(arguments, engine, printer).await?,
         Memory::Search(arguments) => search(arguments, "memory_search", engine, printer).await?,
         Memory::Context(arguments) => search(arguments, "memory_context", engine, printer).await?,
         Memory::Match(arguments) => {
-            let text = text_or_input(arguments.text)?;
-            printer.answer(&engine.memory_match_triggers(&text, arguments.limit).await?)?;
+            let request = MatchRequest {
+                text: text_or_input(arguments.text)?,
+                limit: arguments.limit,
+                session: arguments.session,
+            };
+            printer.answer(&engine.memory_match(&request).await?)?;
         }
         Memory::List(arguments) => list(arguments, engine, printer).await?,
+        Memory::Get(arguments) => {
+            let request = ReadRequest {
+                id: arguments.id,
+                session: arguments.session,
+            };
+            printer.answer(&engine.memory_read(&request).await?)?;
+        }
+        Memory::Preflight(arguments) => tasks::begin(arguments, engine, printer).await?,
+        Memory::Postflight(arguments) => tasks::close(arguments, engine, printer).await?,
+        Memory::Sessions(arguments) => match arguments.session {
+            Some(session) => printer.answer(&engine.memory_session_summary(&session).await?)?,
+            None => printer.answer(&engine.memory_sessions(arguments.limit).await?)?,
+        },
         Memory::Update(arguments) => update(arguments, engine, printer).await?,
         Memory::Delete { ids } => printer.answer(&engine.memory_delete(&ids).await?)?,
         Memory::Validate(arguments) => {
@@ -68,6 +86,19 @@ pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> 
         }
     }
     Ok(Exit::Done)
+}
+
+async fn save(mut arguments: MemorySaveArgs, engine: &Engine, printer: &Printer) -> Result<(), Failure> {
+    let session = arguments.session.take();
+    let request = draft(arguments)?;
+    let text = request.draft.content.clone();
+    let saved = engine.memory_save(request).await?;
+    if let Some(session) = session {
+        engine
+            .memory_notice(&session, &text, Some(&saved.memory.id))
+            .await?;
+    }
+    printer.answer(&saved)
 }
 
 fn draft(arguments: MemorySaveArgs) -> Result<SaveRequest, Failure> {
@@ -153,6 +184,9 @@ async fn update(arguments: MemoryUpdateArgs, engine: &Engine, printer: &Printer)
         folder: arguments.folder,
         kind: arguments.kind,
     };
+    if let (Some(session), Some(text)) = (&arguments.session, &request.content) {
+        engine.memory_notice(session, text, Some(&request.id)).await?;
+    }
     printer.answer(&engine.memory_update(request).await?)
 }
 

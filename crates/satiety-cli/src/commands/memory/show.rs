@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use owo_colors::OwoColorize;
 use satiety_engine::memory::{
-    Deleted, Indexed, Linked, MatchedTriggers, Memories, Memory, MemoryHealth, MemorySearch, Saved, Validated,
+    Deleted, Indexed, Linked, MatchedTriggers, Memories, Memory, MemoryHealth, MemorySearch, Saved,
+    TaskFigures, Validated,
 };
 
 use crate::printer::Render;
@@ -225,9 +226,37 @@ impl Render for MemoryHealth {
                 self.vectors_of_other_models
             );
         }
+        text.push_str(&tasks(&self.tasks));
         if let Some(reason) = &self.degraded {
             let _ = write!(text, "\n{} {reason}", "degraded:".yellow());
         }
         text
     }
+}
+
+/// Tasks in a line, where there are any.
+fn tasks(figures: &TaskFigures) -> String {
+    if figures.open + figures.closed == 0 {
+        return String::new();
+    }
+    let mut text = format!("\n{} tasks closed, {} open", figures.closed, figures.open);
+    let share = |rate: f64| format!("{:.0} %", 100.0 * rate);
+    if let Some(rate) = figures.success_rate {
+        let _ = write!(text, "; {} succeeded", share(rate));
+    }
+    if let (Some(with), Some(without)) = (
+        figures.success_rate_with_memory,
+        figures.success_rate_without_memory,
+    ) {
+        let _ = write!(
+            text,
+            " ({} with a memory used, {} without)",
+            share(with),
+            share(without)
+        );
+    }
+    if let Some(index) = figures.mean_learning_index {
+        let _ = write!(text, "; mean learning index {index:.1}");
+    }
+    text
 }

@@ -1,0 +1,83 @@
+//! `satiety mcp`: the tools over standard input and output, or a list of them with what they cost.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use owo_colors::OwoColorize;
+use satiety_engine::Engine;
+use satiety_server::mcp::{Context, Cost, Profile, Registry, RegistryError, serve_stdio};
+
+use super::block_on;
+use crate::args::McpArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::settings::Settings;
+use crate::table::table;
+
+pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let registry = match &arguments.tools {
+        Some(names) => Registry::of_names(names.iter().map(|name| name.trim())),
+        None => arguments.profile.parse::<Profile>().map(Registry::of_profile),
+    }
+    .map_err(|error| bad(&error))?;
+    if arguments.list {
+        printer.answer(&registry.cost())?;
+        return Ok(Exit::Done);
+    }
+    let session = arguments.session.clone().unwrap_or_else(new_session);
+    block_on(async {
+        let engine = Arc::new(Engine::new(settings.for_engine()));
+        let context = Context {
+            engine: Arc::clone(&engine),
+            dialogue_profile: settings.profile.clone(),
+            harness_folder: settings.harness.folder.clone(),
+            harness_driver: settings.harness.driver,
+            environment: std::env::vars().collect(),
+        };
+        let served = serve_stdio(context, registry, session).await;
+        engine.close().await;
+        served.map_err(|error| {
+            Failure::environment(
+                error.to_string(),
+                Some("an MCP client starts this command and speaks first; `satiety mcp --list` shows the tools".into()),
+            )
+        })?;
+        Ok(Exit::Done)
+    })
+}
+
+/// A name that no other connection has: the moment in microseconds and this process.
+fn new_session() -> String {
+    let now = jiff::Timestamp::now().as_microsecond();
+    format!("mcp-{now:x}-{:x}", std::process::id())
+}
+
+fn bad(error: &RegistryError) -> Failure {
+    Failure::bad_input(
+        error.to_string(),
+        "`satiety mcp --list --profile full` shows all tools",
+    )
+}
+
+impl Render for Cost {
+    fn human(&self) -> String {
+        let rows = self.tools.iter().map(|tool| {
+            let first = tool.description.split(". ").next().unwrap_or_default();
+            vec![
+                tool.name.clone(),
+                tool.profile.name().into(),
+                tool.tokens.to_string(),
+                first.trim_end_matches('.').to_owned(),
+            ]
+        });
+        let mut text = table(&["tool", "profile", "tokens", "what it does"], &[2], rows);
+        let _ = write!(
+            text,
+            "\n{} tools, {} tokens in every request (name, description and arguments, by o200k_base)",
+            self.tools.len(),
+            self.tokens.bold()
+        );
+        text
+    }
+}

@@ -1,0 +1,249 @@
+//! Reading a memory whole, and noticing that a text quotes one: what an agent does with results, without being asked.
+
+use std::collections::BTreeSet;
+
+use satiety::memory::{FeedbackKind, LinkKind, found_by, learn_from_selection, references};
+use satiety_store::memory::FeedbackRow;
+use satiety_store::now_micros;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::keeping::Memory;
+use super::searching::MatchedTriggers;
+use crate::{Engine, EngineError};
+
+/// Queries of a session whose results a read or a quotation may belong to.
+const LOOK_BACK: u32 = 50;
+/// Results that a text is compared with, the latest first.
+const COMPARED: usize = 60;
+/// A text that is longer than this is compared by its beginning.
+const LONGEST_TEXT: usize = 256 << 10;
+
+/// A memory to be read.
+#[derive(Debug, Clone)]
+pub struct ReadRequest {
+    /// Which one.
+    pub id: String,
+    /// In which session: when a search of it found the memory, the read is remembered.
+    pub session: Option<String>,
+}
+
+/// A memory, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ReadMemory {
+    /// The memory.
+    #[serde(flatten)]
+    pub memory: Memory,
+    /// How it bears on others, and others on it.
+    pub links: Vec<MemoryLink>,
+    /// The query of the session that found it.
+    pub query_id: Option<String>,
+    /// Its rank there, from 1.
+    pub rank_in_results: Option<i64>,
+}
+
+/// A link of a memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MemoryLink {
+    /// From which memory.
+    pub from: String,
+    /// How it bears on the other.
+    pub kind: LinkKind,
+    /// To which.
+    pub to: String,
+    /// The other memory's title.
+    pub title: String,
+}
+
+/// A text in which trigger phrases may be said.
+#[derive(Debug, Clone)]
+pub struct MatchRequest {
+    /// The text.
+    pub text: String,
+    /// Matches at most.
+    pub limit: usize,
+    /// In which session: memories that the text quotes are remembered as used.
+    pub session: Option<String>,
+}
+
+/// A session's queries with what they found, newest first.
+type Queries = Vec<(String, String, Vec<String>)>;
+
+impl Engine {
+    /// One memory, whole. When a search of the session found it, that it was read is remembered with query and rank.
+    pub async fn memory_read(&self, request: &ReadRequest) -> Result<ReadMemory, EngineError> {
+        let memory = self.memory_get(&request.id).await?;
+        let links = self.links_of(&request.id).await?;
+        let (mut query_id, mut rank_in_results) = (None, None);
+        if let Some(session) = &request.session {
+            let queries = self.store().await?.queries_of_session(session, LOOK_BACK).await?;
+            if let Some((query, _, rank)) = found_by(&queries, &request.id) {
+                (query_id, rank_in_results) = (Some(query.to_owned()), Some(rank));
+                let kind = FeedbackKind::ReadAfterSearch;
+                self.remember_use(
+                    session,
+                    kind,
+                    &queries,
+                    std::slice::from_ref(&request.id),
+                    &json!({}),
+                )
+                .await?;
+            }
+        }
+        Ok(ReadMemory {
+            memory,
+            links,
+            query_id,
+            rank_in_results,
+        })
+    }
+
+    /// Memories whose trigger phrases are said in a text; those that it quotes are remembered as used.
+    pub async fn memory_match(&self, request: &MatchRequest) -> Result<MatchedTriggers, EngineError> {
+        if let Some(session) = &request.session {
+            self.memory_notice(session, &request.text, None).await?;
+        }
+        self.memory_match_triggers(&request.text, request.limit).await
+    }
+
+    /// Which of the session's latest results a text says again, word for word: they were used. Each is remembered once a
+    /// query, and what was used learns the query's words. `except` is the memory that the text is of.
+    pub async fn memory_notice(
+        &self,
+        session: &str,
+        text: &str,
+        except: Option<&str>,
+    ) -> Result<Vec<String>, EngineError> {
+        let store = self.store().await?;
+        let queries = store.queries_of_session(session, LOOK_BACK).await?;
+        let mut seen = BTreeSet::new();
+        let recent: Vec<String> = queries
+            .iter()
+            .flat_map(|(_, _, results)| results)
+            .filter(|id| Some(id.as_str()) != except && seen.insert(id.as_str()))
+            .take(COMPARED)
+            .cloned()
+            .collect();
+        if recent.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = store.memories_by_id(&recent).await?;
+        let contents = rows
+            .iter()
+            .map(|row| (row.memory_id.as_str(), row.content.as_str()));
+        let quoted = references(beginning(text), contents);
+        if !quoted.is_empty() {
+            let kind = FeedbackKind::Reference;
+            let new = self
+                .remember_use(session, kind, &queries, &quoted, &json!({}))
+                .await?;
+            self.teach(&queries, &new).await?;
+        }
+        Ok(quoted)
+    }
+
+    /// Remembers a use of memories by the latest query that found each; what is remembered already is not again. Says
+    /// what is new.
+    pub(super) async fn remember_use(
+        &self,
+        session: &str,
+        kind: FeedbackKind,
+        queries: &Queries,
+        memories: &[String],
+        metadata: &Value,
+    ) -> Result<Vec<String>, EngineError> {
+        let store = self.store().await?;
+        let known = store.feedback_of_session(session, 1000).await?;
+        let mut events = Vec::new();
+        for memory in memories {
+            let Some((query, _, rank)) = found_by(queries, memory) else {
+                continue;
+            };
+            let again = known.iter().any(|event| {
+                event.event_type == kind.name()
+                    && event.query_id.as_deref() == Some(query)
+                    && event.memory_id.as_deref() == Some(memory)
+            });
+            if !again {
+                events.push(event(
+                    session,
+                    kind,
+                    Some((query, rank)),
+                    memory,
+                    metadata.clone(),
+                ));
+            }
+        }
+        store.put_feedback(&events).await?;
+        Ok(events.into_iter().filter_map(|event| event.memory_id).collect())
+    }
+
+    /// Teaches memories the words of the query that found each, within the bounds of learning.
+    pub(super) async fn teach(&self, queries: &Queries, memories: &[String]) -> Result<(), EngineError> {
+        for memory in memories {
+            let Some((_, query, _)) = found_by(queries, memory) else {
+                continue;
+            };
+            let mut row = self.memory_row(memory).await?;
+            if let Some(phrase) = learn_from_selection(query, &row.triggers, &row.learnt) {
+                row.learnt.push(phrase);
+                row.updated_at = now_micros();
+                self.store().await?.put_memory(&row, None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn links_of(&self, id: &str) -> Result<Vec<MemoryLink>, EngineError> {
+        let store = self.store().await?;
+        let links = store.memory_links(&[id.to_owned()]).await?;
+        let others: Vec<String> = links
+            .iter()
+            .flat_map(|link| [&link.from_id, &link.to_id])
+            .filter(|other| *other != id)
+            .cloned()
+            .collect();
+        let rows = store.memories_by_id(&others).await?;
+        let described = links.into_iter().filter_map(|link| {
+            let other = if link.from_id == id {
+                &link.to_id
+            } else {
+                &link.from_id
+            };
+            let row = rows.iter().find(|row| row.memory_id == *other)?;
+            Some(MemoryLink {
+                kind: link.kind.parse().ok()?,
+                title: row.title.clone(),
+                from: link.from_id,
+                to: link.to_id,
+            })
+        });
+        Ok(described.collect())
+    }
+}
+
+/// An event, with the query and rank that it belongs to where there is one.
+pub(super) fn event(
+    session: &str,
+    kind: FeedbackKind,
+    found: Option<(&str, i64)>,
+    memory: &str,
+    metadata: Value,
+) -> FeedbackRow {
+    FeedbackRow {
+        feedback_id: satiety::ids::prefixed("fb", Uuid::now_v7()),
+        event_type: kind.name().into(),
+        session_id: session.to_owned(),
+        query_id: found.map(|(query, _)| query.to_owned()),
+        memory_id: Some(memory.to_owned()),
+        rank_in_results: found.map(|(_, rank)| rank),
+        metadata,
+        created_at: now_micros(),
+    }
+}
+
+fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or(text)
+}

@@ -1,0 +1,224 @@
+//! Sessions as a whole: what was asked and used in each, what came of its tasks, and whether finding something went
+//! together with getting somewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use satiety::memory::{
+    FeedbackKind, LoggedEvent, LoggedQuery, Outcome, SessionEvalSummary, TaskOutcome, session_summary,
+};
+use satiety_store::memory_tasks::TaskRow;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::MemoryError;
+use crate::{Engine, EngineError};
+
+/// Queries and events of a session that are summed up.
+const LARGEST_SESSION: u32 = 5000;
+/// Tasks that the figures are made of, the latest.
+const LATEST_TASKS: u32 = 500;
+
+/// Sessions, the latest first.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Sessions {
+    /// Which.
+    pub sessions: Vec<ListedSession>,
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ListedSession {
+    /// Its id.
+    pub session_id: String,
+    /// Queries that were asked.
+    pub searches: i64,
+    /// When the first thing happened.
+    pub first_at: jiff::Timestamp,
+    /// When the last query was asked.
+    pub last_at: jiff::Timestamp,
+    /// Its tasks, the latest first.
+    pub tasks: Vec<ListedTask>,
+}
+
+/// A task in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ListedTask {
+    /// Its id.
+    pub task_id: String,
+    /// What was to be done.
+    pub task: String,
+    /// How it went; absent while it is open.
+    pub outcome: Option<Outcome>,
+    /// What was learnt, in one figure.
+    pub learning_index: Option<f64>,
+}
+
+/// Tasks in figures: whether finding something went together with getting somewhere.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TaskFigures {
+    /// Tasks that are open.
+    pub open: usize,
+    /// Tasks that were closed.
+    pub closed: usize,
+    /// The share of closed ones that succeeded.
+    pub success_rate: Option<f64>,
+    /// The same among those in which a memory was read, quoted or judged useful.
+    pub success_rate_with_memory: Option<f64>,
+    /// The same among the others.
+    pub success_rate_without_memory: Option<f64>,
+    /// The mean learning index.
+    pub mean_learning_index: Option<f64>,
+    /// The mean share of queries that asked again what was asked before.
+    pub mean_re_search_rate: Option<f64>,
+}
+
+/// What of a stored summary the figures need.
+#[derive(Deserialize)]
+struct Stored {
+    aggregate_metrics: StoredMetrics,
+}
+
+#[derive(Deserialize)]
+struct StoredMetrics {
+    #[serde(default)]
+    used_rate: Option<f64>,
+    #[serde(default)]
+    re_search_rate: Option<f64>,
+}
+
+impl Engine {
+    /// Sessions, the latest first.
+    pub async fn memory_sessions(&self, limit: u32) -> Result<Sessions, EngineError> {
+        let store = self.store().await?;
+        let mut sessions = Vec::new();
+        for row in store.memory_sessions(limit).await? {
+            let tasks = store.tasks(Some(&row.session_id), 20).await?;
+            sessions.push(ListedSession {
+                searches: row.queries,
+                first_at: time(row.first_at),
+                last_at: time(row.last_at),
+                session_id: row.session_id,
+                tasks: tasks
+                    .into_iter()
+                    .map(|task| ListedTask {
+                        outcome: task.outcome.as_deref().and_then(|name| name.parse().ok()),
+                        task_id: task.task_id,
+                        task: task.task,
+                        learning_index: task.learning_index,
+                    })
+                    .collect(),
+            });
+        }
+        Ok(Sessions { sessions })
+    }
+
+    /// One session, summed up.
+    pub async fn memory_session_summary(&self, session: &str) -> Result<SessionEvalSummary, EngineError> {
+        let summary = self.session_summary_with(session, None).await?;
+        let open = self.store().await?.tasks(Some(session), 1).await?;
+        if summary.queries.is_empty() && open.is_empty() {
+            return Err(MemoryError::NoSession(session.into()).into());
+        }
+        Ok(summary)
+    }
+
+    /// The same with a task that is about to be closed.
+    pub(super) async fn session_summary_with(
+        &self,
+        session: &str,
+        closing: Option<&TaskRow>,
+    ) -> Result<SessionEvalSummary, EngineError> {
+        let store = self.store().await?;
+        let queries = store.session_queries(session, LARGEST_SESSION).await?;
+        let ids: Vec<String> = queries.iter().map(|query| query.query_id.clone()).collect();
+        let mut relevant: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (query, memory) in store.relevant_memories(&ids).await? {
+            relevant.entry(query).or_default().insert(memory);
+        }
+        let events = store.feedback_of_session(session, LARGEST_SESSION).await?;
+        let events: Vec<LoggedEvent> = events
+            .into_iter()
+            .filter_map(|event| {
+                let again = event.metadata.get("asked_again_as").and_then(|id| id.as_str());
+                Some(LoggedEvent {
+                    kind: FeedbackKind::named(&event.event_type)?,
+                    asked_again_as: again.map(str::to_owned),
+                    query_id: event.query_id,
+                    memory_id: event.memory_id,
+                    at: event.created_at,
+                })
+            })
+            .collect();
+        let queries = queries.into_iter().map(|query| LoggedQuery {
+            query_id: query.query_id,
+            query: query.query,
+            intent: query.intent,
+            result_ids: query.result_ids,
+            at: query.created_at,
+        });
+        let mut tasks = store.tasks(Some(session), LATEST_TASKS).await?;
+        if let Some(closing) = closing {
+            tasks.retain(|task| task.task_id != closing.task_id);
+            tasks.push(closing.clone());
+        }
+        tasks.sort_by_key(|task| task.opened_at);
+        let outcomes = tasks.iter().filter_map(outcome).collect();
+        Ok(session_summary(
+            session,
+            queries.collect(),
+            &events,
+            outcomes,
+            &relevant,
+        ))
+    }
+
+    /// The latest tasks in figures.
+    pub async fn task_figures(&self) -> Result<TaskFigures, EngineError> {
+        let tasks = self.store().await?.tasks(None, LATEST_TASKS).await?;
+        let closed: Vec<&TaskRow> = tasks.iter().filter(|task| task.closed_at.is_some()).collect();
+        let summary =
+            |task: &TaskRow| -> Option<Stored> { serde_json::from_value(task.summary.clone()?).ok() };
+        let with_memory =
+            |task: &TaskRow| summary(task).and_then(|one| one.aggregate_metrics.used_rate) > Some(0.0);
+        let success = |wanted: &dyn Fn(&TaskRow) -> bool| {
+            mean(closed.iter().filter(|task| wanted(task)).map(|task| {
+                let won = task.outcome.as_deref() == Some(Outcome::Success.name());
+                f64::from(u8::from(won))
+            }))
+        };
+        Ok(TaskFigures {
+            open: tasks.len() - closed.len(),
+            closed: closed.len(),
+            success_rate: success(&|_| true),
+            success_rate_with_memory: success(&with_memory),
+            success_rate_without_memory: success(&|task| !with_memory(task)),
+            mean_learning_index: mean(closed.iter().filter_map(|task| task.learning_index)),
+            mean_re_search_rate: mean(
+                closed
+                    .iter()
+                    .filter_map(|task| summary(task)?.aggregate_metrics.re_search_rate),
+            ),
+        })
+    }
+}
+
+fn outcome(task: &TaskRow) -> Option<TaskOutcome> {
+    let deltas = task.postflight.as_ref().map(|after| after["deltas"].clone());
+    Some(TaskOutcome {
+        spec_folder: task.folder.clone(),
+        task_id: task.task_id.clone(),
+        outcome: task.outcome.as_deref()?.parse().ok()?,
+        deltas: deltas
+            .and_then(|deltas| serde_json::from_value(deltas).ok())
+            .unwrap_or_default(),
+    })
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+fn time(micros: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_microsecond(micros).unwrap_or_default()
+}

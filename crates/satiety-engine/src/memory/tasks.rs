@@ -1,0 +1,366 @@
+//! Tasks: what is known before one, and what came of it. Closing a task is when the memory learns most: what was used, what
+//! was passed over, what helped, and whether it led anywhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use satiety::memory::{
+    Draft, FeedbackKind, Fusion, Outcome, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past,
+    task_deltas,
+};
+use satiety::retrieval::Tier;
+use satiety_store::memory::FeedbackRow;
+use satiety_store::memory_tasks::TaskRow;
+use satiety_store::now_micros;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::feedback::{ValidateRequest, Validated};
+use super::keeping::SaveRequest;
+use super::reading::event;
+use super::searching::{MemorySearch, SearchRequest};
+use super::{Held, MemoryError};
+use crate::{Engine, EngineError};
+
+/// Queries and events of a session that closing a task looks at.
+const LOOK_BACK: u32 = 500;
+
+/// A task that begins.
+#[derive(Debug, Clone, Default)]
+pub struct PreflightRequest {
+    /// What is to be done, in words.
+    pub task: String,
+    /// A name for it; made where none is given.
+    pub task_id: Option<String>,
+    /// Where it belongs.
+    pub folder: Option<String>,
+    /// The session; made where none is given.
+    pub session: Option<String>,
+    /// How much is known, each from 0 to 100.
+    pub scores: TaskScores,
+    /// What is not known yet.
+    pub knowledge_gaps: Vec<String>,
+    /// Tokens that the context may have.
+    pub token_budget: Option<usize>,
+    /// How full the asker's context is, from 0 to 1.
+    pub token_usage: Option<f64>,
+}
+
+/// A task that began.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Preflight {
+    /// What closes it.
+    pub task_id: String,
+    /// The session it belongs to.
+    pub session_id: String,
+    /// What the memory knows about it.
+    pub context: MemorySearch,
+}
+
+/// A task that ends.
+#[derive(Debug, Clone)]
+pub struct PostflightRequest {
+    /// The task; the session's open one where absent.
+    pub task_id: Option<String>,
+    /// The session.
+    pub session: Option<String>,
+    /// How it went.
+    pub outcome: Outcome,
+    /// How much is known now, each from 0 to 100.
+    pub scores: TaskScores,
+    /// What is known now and was not before.
+    pub gaps_closed: Vec<String>,
+    /// What turned out to be unknown.
+    pub new_gaps: Vec<String>,
+    /// What was produced: memories that it quotes were used.
+    pub text: Option<String>,
+    /// Memories that helped.
+    pub useful: Vec<String>,
+    /// Memories that did not.
+    pub not_useful: Vec<String>,
+    /// What is kept of it.
+    pub learnt: Vec<Lesson>,
+}
+
+/// Something that was learnt, to be kept as a memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lesson {
+    /// The point of it in a line.
+    pub title: String,
+    /// What it says, and why.
+    pub content: String,
+    /// Phrases that bring it back.
+    #[serde(default)]
+    pub triggers: Vec<String>,
+}
+
+/// A task that was closed.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Postflight {
+    /// Which.
+    pub task_id: String,
+    /// The session it belongs to.
+    pub session_id: String,
+    /// How it went.
+    pub outcome: Outcome,
+    /// What it changed.
+    pub deltas: TaskDeltas,
+    /// Memories that its text quotes.
+    pub referenced: Vec<String>,
+    /// What was said about memories.
+    pub validated: Vec<Validated>,
+    /// Memories that were used and nothing was said about.
+    pub not_validated: Vec<Held>,
+    /// Memories that were kept of it.
+    pub saved: Vec<String>,
+    /// The session as a whole.
+    pub summary: SessionEvalSummary,
+}
+
+impl Engine {
+    /// Begins a task and says what the memory knows about it. Beginning an open one again brings its scores up to date.
+    pub async fn task_preflight(&self, request: PreflightRequest) -> Result<Preflight, EngineError> {
+        check(&request.scores)?;
+        let store = self.store().await?;
+        let task_id = request
+            .task_id
+            .filter(|id| !id.trim().is_empty())
+            .unwrap_or_else(|| satiety::ids::prefixed("task", Uuid::now_v7()));
+        let earlier = store.task(&task_id).await?;
+        if earlier.as_ref().is_some_and(|task| task.closed_at.is_some()) {
+            return Err(MemoryError::TaskClosed(task_id).into());
+        }
+        let session_id = request
+            .session
+            .or_else(|| earlier.as_ref().map(|task| task.session_id.clone()))
+            .unwrap_or_else(|| satiety::ids::prefixed("session", Uuid::now_v7()));
+        let search = SearchRequest {
+            query: request.task.clone(),
+            mode: None,
+            limit: None,
+            token_budget: request.token_budget,
+            token_usage: request.token_usage,
+            folder: request.folder.clone(),
+            session: Some(session_id.clone()),
+            skip_shown: true,
+            fusion: Fusion::Score,
+            tool: "task_preflight",
+        };
+        let context = self.memory_search(search).await?;
+        let row = TaskRow {
+            task_id: task_id.clone(),
+            session_id: session_id.clone(),
+            folder: request.folder.unwrap_or_default(),
+            task: request.task,
+            query_id: Some(context.query_id.clone()),
+            preflight: json!({"scores": request.scores, "knowledge_gaps": request.knowledge_gaps}),
+            outcome: None,
+            postflight: None,
+            learning_index: None,
+            summary: None,
+            opened_at: earlier.map_or_else(now_micros, |task| task.opened_at),
+            closed_at: None,
+        };
+        if !store.put_task(&row).await? {
+            return Err(MemoryError::TaskClosed(task_id).into());
+        }
+        Ok(Preflight {
+            task_id,
+            session_id,
+            context,
+        })
+    }
+
+    /// Closes a task: remembers what its text quotes and what was passed over, takes judgments, keeps lessons, and sums the
+    /// session up. After a success, what was used learns the words of the query that found it.
+    pub async fn task_postflight(&self, request: PostflightRequest) -> Result<Postflight, EngineError> {
+        check(&request.scores)?;
+        let mut task = self.task_to_close(&request).await?;
+        // Everything that can be wrong is looked at before anything is changed.
+        for id in request.useful.iter().chain(&request.not_useful) {
+            self.memory_row(id).await?;
+        }
+        let lessons: Vec<SaveRequest> = request
+            .learnt
+            .iter()
+            .map(|lesson| kept(lesson, &task.folder))
+            .collect::<Result<_, MemoryError>>()?;
+        let session = task.session_id.clone();
+        let store = self.store().await?;
+        let referenced = match &request.text {
+            Some(text) => self.memory_notice(&session, text, None).await?,
+            None => Vec::new(),
+        };
+        let mut validated = Vec::new();
+        let judged = [(true, &request.useful), (false, &request.not_useful)];
+        for (useful, ids) in judged {
+            for id in ids {
+                let about = ValidateRequest {
+                    id: id.clone(),
+                    useful,
+                    session: Some(session.clone()),
+                };
+                validated.push(self.memory_validate(&about).await?);
+            }
+        }
+        let events = store.feedback_of_session(&session, LOOK_BACK).await?;
+        let queries = store.queries_of_session(&session, LOOK_BACK).await?;
+        store
+            .put_feedback(&passed_over(&session, &queries, &events))
+            .await?;
+        let used = used(&events);
+        if request.outcome == Outcome::Success {
+            let selected: Vec<String> = used
+                .iter()
+                .filter(|(_, judged)| !**judged)
+                .map(|(id, _)| id.clone())
+                .collect();
+            self.teach(&queries, &selected).await?;
+        }
+        let mut saved = Vec::new();
+        for lesson in lessons {
+            saved.push(self.memory_save(lesson).await?.memory.id);
+        }
+        let before = serde_json::from_value(task.preflight["scores"].clone()).unwrap_or_default();
+        let deltas = task_deltas(before, request.scores);
+        task.outcome = Some(request.outcome.name().into());
+        task.learning_index = deltas.learning_index;
+        task.closed_at = Some(now_micros());
+        task.postflight = Some(json!({
+            "scores": request.scores, "gaps_closed": request.gaps_closed, "new_gaps": request.new_gaps,
+            "deltas": deltas, "referenced": referenced, "saved": saved,
+        }));
+        let summary = self.session_summary_with(&session, Some(&task)).await?;
+        task.summary = Some(serde_json::to_value(&summary)?);
+        if !store.put_task(&task).await? {
+            return Err(MemoryError::TaskClosed(task.task_id).into());
+        }
+        let silent: Vec<String> = used
+            .into_iter()
+            .filter(|(_, judged)| !judged)
+            .map(|(id, _)| id)
+            .collect();
+        Ok(Postflight {
+            task_id: task.task_id,
+            session_id: session,
+            outcome: request.outcome,
+            deltas,
+            referenced,
+            validated,
+            not_validated: self.named(&silent).await?,
+            saved,
+            summary,
+        })
+    }
+
+    async fn task_to_close(&self, request: &PostflightRequest) -> Result<TaskRow, EngineError> {
+        let store = self.store().await?;
+        if let Some(id) = &request.task_id {
+            let task = store.task(id).await?;
+            let task = task.ok_or_else(|| MemoryError::NoTask(id.clone()))?;
+            if task.closed_at.is_some() {
+                return Err(MemoryError::TaskClosed(id.clone()).into());
+            }
+            return Ok(task);
+        }
+        let Some(session) = &request.session else {
+            return Err(MemoryError::WhichTask.into());
+        };
+        let open = store.tasks(Some(session), 50).await?;
+        let open = open.into_iter().find(|task| task.closed_at.is_none());
+        Ok(open.ok_or_else(|| MemoryError::NoOpenTask(session.clone()))?)
+    }
+
+    async fn named(&self, ids: &[String]) -> Result<Vec<Held>, EngineError> {
+        let rows = self.store().await?.memories_by_id(ids).await?;
+        let held = rows.into_iter().map(|row| Held {
+            tokens: satiety::memory::estimate_tokens(&row.content),
+            id: row.memory_id,
+            title: row.title,
+        });
+        Ok(held.collect())
+    }
+}
+
+/// A lesson as a memory of the task's folder.
+fn kept(lesson: &Lesson, folder: &str) -> Result<SaveRequest, MemoryError> {
+    let draft = Draft {
+        title: lesson.title.clone(),
+        content: lesson.content.clone(),
+        tier: Tier::Normal,
+        triggers: lesson.triggers.clone(),
+        folder: folder.to_owned(),
+        kind: "lesson".into(),
+    };
+    Ok(SaveRequest {
+        draft: draft.checked()?,
+        expires_in_days: None,
+        origin: None,
+    })
+}
+
+/// Memories that were read or quoted, and whether somebody said something about them.
+fn used(events: &[FeedbackRow]) -> BTreeMap<String, bool> {
+    let of = |kinds: &[FeedbackKind]| -> BTreeSet<String> {
+        let wanted = events
+            .iter()
+            .filter(|event| kinds.iter().any(|kind| kind.name() == event.event_type));
+        wanted.filter_map(|event| event.memory_id.clone()).collect()
+    };
+    let judged = of(&[FeedbackKind::ValidateUseful, FeedbackKind::ValidateNotUseful]);
+    let used = of(&[FeedbackKind::ReadAfterSearch, FeedbackKind::Reference]);
+    used.into_iter()
+        .map(|id| (id.clone(), judged.contains(&id)))
+        .collect()
+}
+
+/// What stood above the first used result of each query and was not used itself. Only at the end of a task is that known:
+/// an agent may read the third result before the first.
+fn passed_over(
+    session: &str,
+    queries: &[(String, String, Vec<String>)],
+    events: &[FeedbackRow],
+) -> Vec<FeedbackRow> {
+    let mut rows = Vec::new();
+    for (query, _, results) in queries {
+        let of = |kinds: &[FeedbackKind]| -> BTreeSet<String> {
+            events
+                .iter()
+                .filter(|event| event.query_id.as_ref() == Some(query))
+                .filter(|event| kinds.iter().any(|kind| kind.name() == event.event_type))
+                .filter_map(|event| event.memory_id.clone())
+                .collect()
+        };
+        let used = of(&[
+            FeedbackKind::ReadAfterSearch,
+            FeedbackKind::Reference,
+            FeedbackKind::ValidateUseful,
+        ]);
+        let known = of(&[FeedbackKind::ScrollPast]);
+        for (rank, id) in (1..).zip(scroll_past(results, &used)) {
+            if !known.contains(id) {
+                rows.push(event(
+                    session,
+                    FeedbackKind::ScrollPast,
+                    Some((query, rank)),
+                    id,
+                    json!({}),
+                ));
+            }
+        }
+    }
+    rows
+}
+
+fn check(scores: &TaskScores) -> Result<(), MemoryError> {
+    match scores.wrong() {
+        None => Ok(()),
+        Some((what, value)) => Err(MemoryError::OutOfRange {
+            what,
+            range: "from 0 to 100",
+            value: value.to_string(),
+        }),
+    }
+}

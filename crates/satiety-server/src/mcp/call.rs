@@ -1,0 +1,151 @@
+//! What a tool is given and what can be wrong with a call. Tools know this and the engine, never the protocol.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use satiety::harness::Driver;
+use satiety_engine::bench::Stop;
+use satiety_engine::{Engine, EngineError, Fault};
+use serde_json::Value;
+
+/// What all calls have in common: the engine and the settings of the surface.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The use cases.
+    pub engine: Arc<Engine>,
+    /// The profile that conversations are judged by.
+    pub dialogue_profile: String,
+    /// The folder of the eval harness.
+    pub harness_folder: PathBuf,
+    /// Which score the harness' window follows.
+    pub harness_driver: Driver,
+    /// Variables that targets of benchmarks may name.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Context {
+    /// An engine with everything else as it is without settings.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self {
+            engine,
+            dialogue_profile: "default".into(),
+            harness_folder: ".".into(),
+            harness_driver: Driver::Measured,
+            environment: BTreeMap::new(),
+        }
+    }
+}
+
+/// Tells how far a call is: done, of how many, and in words.
+pub(super) type Progress = Arc<dyn Fn(f64, f64, String) + Send + Sync>;
+
+/// What a tool makes of a call.
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<Value, Problem>> + Send>>;
+
+/// One call.
+#[derive(Clone)]
+pub(super) struct Call {
+    pub(super) context: Arc<Context>,
+    /// The connection's session.
+    pub(super) session: Option<String>,
+    /// Who calls, as the client names itself.
+    pub(super) caller: String,
+    /// Asked when the client takes the call back.
+    pub(super) stop: Stop,
+    pub(super) progress: Option<Progress>,
+}
+
+impl Call {
+    pub(super) fn engine(&self) -> &Engine {
+        &self.context.engine
+    }
+
+    /// The session that was named, or the connection's.
+    pub(super) fn session(&self, named: Option<String>) -> Option<String> {
+        named
+            .filter(|name| !name.trim().is_empty())
+            .or_else(|| self.session.clone())
+    }
+}
+
+/// Why a call has no answer: what is wrong, where, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) what: String,
+    pub(super) place: Option<String>,
+    pub(super) hint: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            place: None,
+            hint: Some(hint.into()),
+        }
+    }
+
+    /// Arguments that are not understood.
+    pub(super) fn arguments(tool: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
+        let path = error.path().to_string();
+        Self {
+            what: error.inner().to_string(),
+            place: Some(if path == "." {
+                format!("arguments of {tool}")
+            } else {
+                format!("arguments of {tool}, {path}")
+            }),
+            hint: Some("call it again with the arguments that its input schema names".into()),
+        }
+    }
+
+    pub(super) fn bug(what: &str) -> Self {
+        Self::new(
+            format!("this is a bug in satiety: {what}"),
+            "please report it with the call that led to it",
+        )
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        let mut what = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(inner) = cause {
+            let text = inner.to_string();
+            if !what.contains(&text) {
+                what = format!("{what}: {text}");
+            }
+            cause = inner.source();
+        }
+        let hint = error.hint().unwrap_or_else(|| {
+            let otherwise = match error.fault() {
+                Fault::Request => "nothing was changed; mend the arguments and call it again",
+                Fault::Refused => "it is not allowed as it stands; a person must decide",
+                Fault::Environment => "it is not the call's fault; `satiety doctor` says what is missing",
+            };
+            otherwise.into()
+        });
+        Self {
+            what,
+            place: None,
+            hint: Some(hint),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        if let Some(place) = &self.place {
+            write!(f, "\nwhere: {place}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! The protocol's side of a call: finds the tool, gives it the session, a way to be stopped and a way to tell how far it is,
+//! and makes a result of what it says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
+    GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool as Offered,
+    ToolAnnotations,
+};
+use rmcp::service::{Peer, RequestContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use satiety_engine::bench::Stop;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::call::{Call, Context, Problem, Progress};
+use super::registry::{Effect, Registry, Tool};
+use super::{prompts, resources};
+
+/// What a client is told when it connects.
+const INSTRUCTIONS: &str = include_str!("instructions.md");
+/// How long a call that was taken back may take to end what it had begun.
+const GRACE: Duration = Duration::from_secs(20);
+/// The header that names a session over HTTP.
+const SESSION_HEADER: &str = "mcp-session-id";
+
+/// Serves a registry of tools over one connection.
+#[derive(Debug, Clone)]
+pub struct Handler {
+    context: Arc<Context>,
+    registry: Arc<Registry>,
+    session: Option<String>,
+}
+
+impl Handler {
+    /// A handler for a connection that is a session; over HTTP the session is what the request says.
+    pub fn new(context: Arc<Context>, registry: Arc<Registry>, session: Option<String>) -> Self {
+        Self {
+            context,
+            registry,
+            session,
+        }
+    }
+
+    fn call(&self, context: &RequestContext<RoleServer>) -> Call {
+        let over_http = context
+            .extensions
+            .get::<axum::http::request::Parts>()
+            .and_then(|parts| parts.headers.get(SESSION_HEADER))
+            .and_then(|value| value.to_str().ok())
+            .map(|id| format!("mcp-{id}"));
+        Call {
+            context: Arc::clone(&self.context),
+            session: over_http.or_else(|| self.session.clone()),
+            caller: context
+                .client_info()
+                .map_or_else(|| "mcp client".into(), |client| client.name),
+            stop: Stop::default(),
+            progress: None,
+        }
+    }
+
+    async fn answer(
+        &self,
+        tool: &Tool,
+        arguments: Value,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
+        let mut call = self.call(&context);
+        let reporter = context
+            .meta
+            .get_progress_token()
+            .map(|token| Reporter::start(context.peer.clone(), token));
+        call.progress = reporter.as_ref().map(|reporter| Arc::clone(&reporter.tell));
+        let stop = call.stop.clone();
+        let mut work = (tool.run)(call, arguments);
+        let outcome = tokio::select! {
+            outcome = &mut work => outcome,
+            () = context.ct.cancelled() => {
+                // What runs programs ends them and keeps what is done; everything else is a transaction that ends here.
+                stop.stop();
+                if tool.spec.effect == Effect::Runs {
+                    let _ = tokio::time::timeout(GRACE, work).await;
+                }
+                Err(Problem::new("the call was taken back", "nothing else was done"))
+            }
+        };
+        if let Some(reporter) = reporter {
+            reporter.finish().await;
+        }
+        result(outcome)
+    }
+}
+
+/// An answer as a result: structured, and the same as text for clients that read only that.
+fn result(outcome: Result<Value, Problem>) -> CallToolResult {
+    match outcome {
+        Ok(answer) => CallToolResult::structured(answer),
+        Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem.to_string())]),
+    }
+}
+
+/// Sends the newest state of a call to the client, at the client's pace.
+struct Reporter {
+    tell: Progress,
+    sending: tokio::task::JoinHandle<()>,
+}
+
+impl Reporter {
+    fn start(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
+        let (sender, mut newest) = watch::channel((0.0, 0.0, String::new()));
+        let tell: Progress = Arc::new(move |done, planned, words| {
+            sender.send_replace((done, planned, words));
+        });
+        let sending = tokio::spawn(async move {
+            let mut last = f64::NEG_INFINITY;
+            // Ends when the call is over and nobody can tell anything any more.
+            while newest.changed().await.is_ok() {
+                let (done, planned, words) = newest.borrow_and_update().clone();
+                // Progress must grow; the same again says nothing.
+                if done > last {
+                    last = done;
+                    let state = ProgressNotificationParam::new(token.clone(), done)
+                        .with_total(planned)
+                        .with_message(words);
+                    if peer.notify_progress(state).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        Self { tell, sending }
+    }
+
+    /// Waits until what was told is sent, so that nothing follows the answer.
+    async fn finish(self) {
+        drop(self.tell);
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.sending).await;
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("satiety", env!("CARGO_PKG_VERSION")).with_title("Satiety"))
+            .with_instructions(INSTRUCTIONS.trim())
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(
+            self.registry.tools().iter().map(offered).collect(),
+        ))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Offered> {
+        self.registry.get(name).map(offered)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = self.registry.get(&request.name) else {
+            let known: Vec<&str> = self.registry.tools().iter().map(Tool::name).collect();
+            return Err(ErrorData::invalid_params(
+                format!(
+                    "there is no tool `{}`; there are {}",
+                    request.name,
+                    known.join(", ")
+                ),
+                None,
+            ));
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        Ok(self.answer(tool, arguments, context).await.into())
+    }
+
+    async fn list_resources(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = page.and_then(|page| page.cursor);
+        resources::list(&self.context.engine, cursor.as_deref()).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let call = self.call(&context);
+        Ok(resources::read(&call, &request.uri).await?.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let call = self.call(&context);
+        Ok(prompts::get(&call, &request).await?.into())
+    }
+}
+
+/// A tool as the protocol lists it.
+fn offered(tool: &Tool) -> Offered {
+    let spec = &tool.spec;
+    let (reads, destroys, repeats) = match spec.effect {
+        Effect::Reads => (true, false, true),
+        Effect::Adds | Effect::Runs => (false, false, false),
+        Effect::Changes => (false, false, true),
+        Effect::Deletes => (false, true, true),
+    };
+    let annotations = ToolAnnotations::with_title(spec.title)
+        .read_only(reads)
+        .destructive(destroys)
+        .idempotent(repeats)
+        .open_world(spec.effect == Effect::Runs);
+    Offered::new(spec.name, spec.about, Arc::clone(&tool.input))
+        .with_title(spec.title)
+        .with_raw_output_schema(Arc::clone(&tool.output))
+        .with_annotations(annotations)
+}

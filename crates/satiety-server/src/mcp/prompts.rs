@@ -1,0 +1,99 @@
+//! Prompts that a person can choose in a client: remember before a task, and learn from it afterwards. What memories say comes
+//! as an embedded resource of its own, apart from what is asked of the model.
+
+use rmcp::ErrorData;
+use rmcp::model::{GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
+use satiety_engine::memory::PreflightRequest;
+
+use super::call::{Call, Problem};
+
+const RECALL: &str = include_str!("prompts/recall_before_task.md");
+const CLOSE: &str = include_str!("prompts/close_task.md");
+
+pub(super) fn list() -> Vec<Prompt> {
+    vec![
+        Prompt::new(
+            "recall_before_task",
+            Some("Begin a task with what memory knows about it"),
+            Some(vec![
+                PromptArgument::new("task")
+                    .with_description("What is to be done")
+                    .with_required(true),
+                PromptArgument::new("folder")
+                    .with_description("Where it belongs")
+                    .with_required(false),
+            ]),
+        )
+        .with_title("Recall before a task"),
+        Prompt::new(
+            "close_task",
+            Some("Close the task: what helped, what was learnt, what to keep"),
+            Some(vec![
+                PromptArgument::new("outcome")
+                    .with_description("success, partial, failure or abandoned")
+                    .with_required(false),
+            ]),
+        )
+        .with_title("Close a task"),
+    ]
+}
+
+pub(super) async fn get(call: &Call, request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
+    let argument = |name: &str| {
+        let value = request
+            .arguments
+            .as_ref()
+            .and_then(|arguments| arguments.get(name));
+        value
+            .and_then(|value| value.as_str())
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+    };
+    match request.name.as_str() {
+        "recall_before_task" => {
+            let task = argument("task").ok_or_else(|| {
+                ErrorData::invalid_params("the prompt `recall_before_task` needs the argument `task`", None)
+            })?;
+            let begun = call
+                .engine()
+                .task_preflight(PreflightRequest {
+                    task: task.to_owned(),
+                    folder: argument("folder").map(str::to_owned),
+                    session: call.session.clone(),
+                    ..PreflightRequest::default()
+                })
+                .await
+                .map_err(|error| ErrorData::internal_error(Problem::from(error).to_string(), None))?;
+            let known = serde_json::to_string_pretty(&begun.context.results)
+                .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            let text = RECALL
+                .trim()
+                .replace("{task}", task)
+                .replace("{task_id}", &begun.task_id);
+            Ok(GetPromptResult::new(vec![
+                PromptMessage::new_text(Role::User, text),
+                PromptMessage::new_resource(
+                    Role::User,
+                    format!("satiety://sessions/{}", begun.session_id),
+                    Some("application/json".into()),
+                    Some(known),
+                    None,
+                    None,
+                    None,
+                ),
+            ]))
+        }
+        "close_task" => {
+            let outcome = argument("outcome").unwrap_or("as it went");
+            let text = CLOSE.trim().replace("{outcome}", outcome);
+            Ok(GetPromptResult::new(vec![PromptMessage::new_text(
+                Role::User,
+                text,
+            )]))
+        }
+        other => Err(ErrorData::invalid_params(
+            format!("there is no prompt `{other}`; there are recall_before_task and close_task"),
+            None,
+        )),
+    }
+}

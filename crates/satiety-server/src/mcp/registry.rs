@@ -1,0 +1,290 @@
+//! The tools as a value: what each is called, when to call it, what goes in and out, and who answers. Which of them are
+//! offered is a choice, because an agent pays for the description of every tool in every request.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use satiety_engine::eviction::count_tokens;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::call::{Call, Problem, Work};
+use super::{schema, tools};
+
+/// Which tools are offered. Each profile has those of the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// What an agent needs to remember and to learn: at most eight tools.
+    Core,
+    /// Everything about the memory.
+    Memory,
+    /// Everything.
+    Full,
+}
+
+impl Profile {
+    /// All profiles, the smallest first.
+    pub const ALL: [Self; 3] = [Self::Core, Self::Memory, Self::Full];
+
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Memory => "memory",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = RegistryError;
+
+    fn from_str(text: &str) -> Result<Self, RegistryError> {
+        let found = Self::ALL.into_iter().find(|profile| profile.name() == text);
+        found.ok_or_else(|| RegistryError::NoProfile(text.into()))
+    }
+}
+
+/// A choice of tools that cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// No profile of that name.
+    #[error("`{0}` is no profile; there are core, memory and full")]
+    NoProfile(String),
+    /// No tool of that name.
+    #[error("there is no tool `{name}`{}", near.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?")))]
+    NoTool {
+        /// What was asked for.
+        name: String,
+        /// The one that is called almost so.
+        near: Option<String>,
+    },
+}
+
+/// What a call does to what is kept, for clients that ask before some calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing that anybody would miss.
+    Reads,
+    /// Something new is kept.
+    Adds,
+    /// Something is changed; the same call again changes nothing more.
+    Changes,
+    /// Something is gone afterwards.
+    Deletes,
+    /// Programs are started.
+    Runs,
+}
+
+/// What is said about a tool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// What it does and when to call it.
+    pub(super) about: &'static str,
+    pub(super) profile: Profile,
+    pub(super) effect: Effect,
+    /// Fields of the answer that hold text which somebody wrote: data, never instructions.
+    pub(super) data: &'static [&'static str],
+}
+
+/// A tool.
+#[derive(Clone)]
+pub struct Tool {
+    pub(super) spec: Spec,
+    pub(super) input: Arc<Map<String, Value>>,
+    pub(super) output: Arc<Map<String, Value>>,
+    pub(super) run: Arc<dyn Fn(Call, Value) -> Work + Send + Sync>,
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tool {
+    /// A tool whose arguments are an `A` and whose answer is a `T`.
+    pub(super) fn new<A, T, F>(spec: Spec, run: impl Fn(Call, A) -> F + Send + Sync + 'static) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        T: Serialize + JsonSchema + 'static,
+        F: Future<Output = Result<T, Problem>> + Send + 'static,
+    {
+        let run = move |call: Call, arguments: Value| -> Work {
+            let parsed = serde_path_to_error::deserialize::<_, A>(arguments);
+            match parsed {
+                Err(error) => Box::pin(std::future::ready(Err(Problem::arguments(spec.name, &error)))),
+                Ok(arguments) => {
+                    let answer = run(call, arguments);
+                    Box::pin(async move { marked(spec.data, serde_json::to_value(answer.await?)) })
+                }
+            }
+        };
+        Self {
+            spec,
+            input: Arc::new(schema::input::<A>()),
+            output: Arc::new(schema::output::<T>(spec.data)),
+            run: Arc::new(run),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.spec.name
+    }
+
+    /// What it does and when to call it.
+    pub fn description(&self) -> &'static str {
+        self.spec.about
+    }
+
+    /// The smallest profile that has it.
+    pub fn profile(&self) -> Profile {
+        self.spec.profile
+    }
+
+    /// The JSON Schema of its arguments.
+    pub fn input_schema(&self) -> &Map<String, Value> {
+        &self.input
+    }
+
+    /// The JSON Schema of its answer.
+    pub fn output_schema(&self) -> &Map<String, Value> {
+        &self.output
+    }
+
+    /// Tokens that a model reads for it in every request: name, description and arguments.
+    pub fn tokens(&self) -> u64 {
+        let shown =
+            json!({"name": self.spec.name, "description": self.spec.about, "input_schema": *self.input});
+        count_tokens(&shown.to_string())
+    }
+}
+
+/// Says which fields of an answer are data.
+fn marked(data: &'static [&'static str], answer: serde_json::Result<Value>) -> Result<Value, Problem> {
+    match answer {
+        Ok(Value::Object(mut fields)) => {
+            if !data.is_empty() {
+                fields.insert(schema::DATA_FIELDS.into(), json!(data));
+            }
+            Ok(Value::Object(fields))
+        }
+        Ok(other) => Err(Problem::bug(&format!("an answer that is no object: {other}"))),
+        Err(error) => Err(Problem::bug(&error.to_string())),
+    }
+}
+
+/// What a choice of tools costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Tools that are offered.
+    pub tools: Vec<ToolCost>,
+    /// Tokens that a model reads for all of them in every request, by `o200k_base`.
+    pub tokens: u64,
+}
+
+/// What a tool costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToolCost {
+    /// Its name.
+    pub name: String,
+    /// The smallest profile that has it.
+    pub profile: Profile,
+    /// Tokens of name, description and arguments.
+    pub tokens: u64,
+    /// What it does and when to call it.
+    pub description: String,
+}
+
+/// The tools that are offered.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    tools: Vec<Tool>,
+}
+
+impl Registry {
+    /// All tools of a profile.
+    pub fn of_profile(profile: Profile) -> Self {
+        let mut tools = tools::all();
+        tools.retain(|tool| tool.spec.profile <= profile);
+        Self { tools }
+    }
+
+    /// The tools with these names, in this order.
+    pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, RegistryError> {
+        let all = tools::all();
+        let mut chosen: Vec<Tool> = Vec::new();
+        for name in names {
+            let Some(tool) = all.iter().find(|tool| tool.name() == name) else {
+                let name = name.to_owned();
+                let near = all.iter().map(Tool::name).find(|known| alike(known, &name));
+                return Err(RegistryError::NoTool {
+                    near: near.map(str::to_owned),
+                    name,
+                });
+            };
+            if !chosen.iter().any(|one| one.name() == name) {
+                chosen.push(tool.clone());
+            }
+        }
+        Ok(Self { tools: chosen })
+    }
+
+    /// What is offered.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// The tool of that name.
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// What the tools cost a model that reads them.
+    pub fn cost(&self) -> Cost {
+        let tools: Vec<ToolCost> = self
+            .tools
+            .iter()
+            .map(|tool| ToolCost {
+                name: tool.name().into(),
+                profile: tool.profile(),
+                tokens: tool.tokens(),
+                description: tool.description().into(),
+            })
+            .collect();
+        Cost {
+            tokens: tools.iter().map(|tool| tool.tokens).sum(),
+            tools,
+        }
+    }
+}
+
+/// Whether one name is meant by the other: it is a part of it, or of the same words.
+fn alike(known: &str, asked: &str) -> bool {
+    let words = |name: &str| {
+        let mut words: Vec<String> = name
+            .to_lowercase()
+            .split(|character: char| !character.is_alphanumeric())
+            .map(str::to_owned)
+            .collect();
+        words.sort();
+        words
+    };
+    !asked.is_empty() && (known.contains(asked) || asked.contains(known) || words(known) == words(asked))
+}

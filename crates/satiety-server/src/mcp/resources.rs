@@ -1,0 +1,173 @@
+//! What can be read by its address: memories, sessions, conversations, benchmark runs. Reports as Markdown, where there is
+//! one, and as JSON else. What a memory says is data, and marked so.
+
+use std::fmt::Write as _;
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    ListResourcesResult, MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+};
+use satiety::bench::report::run_markdown;
+use satiety_engine::memory::{ListRequest, ReadMemory, ReadRequest};
+use satiety_engine::{Engine, EngineError, Fault};
+use serde::Serialize;
+
+use super::call::{Call, Problem};
+use super::tools::{cursor, read_cursor};
+
+/// Resources on a page.
+const PAGE: usize = 100;
+const MARKDOWN: &str = "text/markdown";
+const JSON: &str = "application/json";
+/// What says that a text was written by somebody and is no instruction.
+const DATA_MARK: &str = "satiety/data";
+
+/// The addresses that are understood, with what is behind each.
+const TEMPLATES: &[(&str, &str, &str, &str)] = &[
+    ("satiety://memory/{id}", "memory", "A memory, whole", MARKDOWN),
+    (
+        "satiety://sessions/{id}",
+        "session",
+        "A session: its searches, what was used of them, and what came of its tasks",
+        JSON,
+    ),
+    (
+        "satiety://conversations/{id}",
+        "conversation",
+        "A conversation that was scored, with the verdict after each round",
+        JSON,
+    ),
+    (
+        "satiety://bench/{run_id}",
+        "benchmark run",
+        "A benchmark run: its figures, and what failed",
+        MARKDOWN,
+    ),
+];
+
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    TEMPLATES
+        .iter()
+        .map(|(uri, name, about, kind)| {
+            ResourceTemplate::new(*uri, *name)
+                .with_description(*about)
+                .with_mime_type(*kind)
+        })
+        .collect()
+}
+
+/// The health of the memory, then memories page by page.
+pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
+    let after = page
+        .map(read_cursor)
+        .transpose()
+        .map_err(|problem| ErrorData::invalid_params(problem.what, None))?;
+    let request = ListRequest {
+        after: after.unwrap_or(0),
+        limit: PAGE,
+        ..ListRequest::default()
+    };
+    let found = engine
+        .memory_list(&request)
+        .await
+        .map_err(|error| failed(&error))?;
+    let mut resources = Vec::new();
+    if after.is_none() {
+        resources.push(
+            Resource::new("satiety://health", "health of the memory")
+                .with_description("Counts, vectors, which channels cannot be searched, and how tasks went")
+                .with_mime_type(JSON),
+        );
+    }
+    resources.extend(found.memories.into_iter().map(|memory| {
+        let about = format!("{} {} in /{}", memory.tier.name(), memory.kind, memory.folder);
+        Resource::new(format!("satiety://memory/{}", memory.id), memory.id)
+            .with_title(memory.title)
+            .with_description(about)
+            .with_mime_type(MARKDOWN)
+    }));
+    let mut listed = ListResourcesResult::with_all_items(resources);
+    listed.next_cursor = found.next.map(cursor);
+    Ok(listed)
+}
+
+/// What is behind an address.
+pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let unknown = || {
+        let known: Vec<&str> = TEMPLATES.iter().map(|(uri, ..)| *uri).collect();
+        ErrorData::resource_not_found(
+            format!(
+                "`{uri}` is nothing that can be read; there are satiety://health, {}",
+                known.join(", ")
+            ),
+            None,
+        )
+    };
+    let path = uri.strip_prefix("satiety://").ok_or_else(unknown)?;
+    let engine = call.engine();
+    let failed = |error: EngineError| failed(&error);
+    let content = match path.split_once('/') {
+        None if path == "health" => json(uri, &engine.memory_health().await.map_err(failed)?)?,
+        Some(("memory", id)) => {
+            let request = ReadRequest {
+                id: id.to_owned(),
+                session: call.session.clone(),
+            };
+            let memory = engine.memory_read(&request).await.map_err(failed)?;
+            text(uri, memory_markdown(&memory), MARKDOWN)
+        }
+        Some(("sessions", id)) => json(uri, &engine.memory_session_summary(id).await.map_err(failed)?)?,
+        Some(("conversations", id)) => json(uri, &engine.conversation(id).await.map_err(failed)?)?,
+        Some(("bench", id)) if !id.contains('/') => {
+            let run = engine.bench_run(id).await.map_err(failed)?;
+            text(uri, run_markdown(&run), MARKDOWN)
+        }
+        _ => return Err(unknown()),
+    };
+    Ok(ReadResourceResult::new(vec![content]))
+}
+
+/// A memory as a Markdown file with a front matter: what `satiety memory index` reads.
+fn memory_markdown(read: &ReadMemory) -> String {
+    let memory = &read.memory;
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut page = format!(
+        "---\nid: {}\ntitle: {}\ntier: {}\nkind: {}\nfolder: {}\nconfidence: {:.2}\n",
+        memory.id,
+        quoted(&memory.title),
+        memory.tier.name(),
+        quoted(&memory.kind),
+        quoted(&memory.folder),
+        memory.confidence
+    );
+    for link in &read.links {
+        let _ = writeln!(page, "# {} {} {}", link.from, link.kind, link.to);
+    }
+    let _ = write!(page, "---\n{}\n", memory.content);
+    page
+}
+
+fn json(uri: &str, answer: &impl Serialize) -> Result<ResourceContents, ErrorData> {
+    let page = serde_json::to_string_pretty(answer)
+        .map_err(|error| ErrorData::internal_error(Problem::bug(&error.to_string()).to_string(), None))?;
+    Ok(text(uri, page, JSON))
+}
+
+fn text(uri: &str, page: String, kind: &str) -> ResourceContents {
+    let mut meta = MetaObject::default();
+    meta.0.insert(DATA_MARK.into(), true.into());
+    ResourceContents::text(page, uri)
+        .with_mime_type(kind)
+        .with_meta(meta)
+}
+
+fn failed(error: &EngineError) -> ErrorData {
+    let hint = error
+        .hint()
+        .map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+    let message = format!("{error}{hint}");
+    match error.fault() {
+        Fault::Request | Fault::Refused => ErrorData::resource_not_found(message, None),
+        Fault::Environment => ErrorData::internal_error(message, None),
+    }
+}

@@ -1,0 +1,228 @@
+//! Tools about benchmarks: run a suite, look at a run, compare two.
+
+use std::path::PathBuf;
+
+use satiety::bench::{BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict};
+use satiety_engine::bench::{CompareRunsRequest, ListedRun, Progress, RunBenchRequest};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::call::{Call, Problem};
+use super::super::registry::{Effect, Profile, Spec, Tool};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            Spec {
+                name: "bench_run",
+                title: "Run a benchmark suite",
+                about: "Run a benchmark suite of this machine, fenced in, and say how it came out. Call it after a change to an agent or a skill. It takes as long as its cases do; a call that is taken back keeps what is done.",
+                profile: Profile::Full,
+                effect: Effect::Runs,
+                data: &["summary.flaky", "gate.reasons"],
+            },
+            |call: Call, asked: RunArgs| async move { run(&call, asked).await },
+        ),
+        Tool::new(
+            Spec {
+                name: "bench_status",
+                title: "Benchmark runs",
+                about: "The latest benchmark runs, or the figures of one. Call it to see what was measured and when.",
+                profile: Profile::Full,
+                effect: Effect::Reads,
+                data: &[],
+            },
+            |call: Call, asked: StatusArgs| async move { status(&call, asked).await },
+        ),
+        Tool::new(
+            Spec {
+                name: "bench_compare",
+                title: "Compare two runs",
+                about: "Whether one run is really worse or better than another, beyond chance. Call it before you say that a change helped.",
+                profile: Profile::Full,
+                effect: Effect::Reads,
+                data: &["reasons"],
+            },
+            |call: Call, asked: CompareArgs| async move {
+                let request = CompareRunsRequest {
+                    baseline: asked.baseline,
+                    candidate: asked.candidate,
+                    policy: GatePolicy::default(),
+                    record: false,
+                    accept_regression: None,
+                };
+                Ok::<GateReport, Problem>(call.engine().bench_compare(request).await?.report)
+            },
+        ),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RunArgs {
+    /// The suite: a file or folder on this machine.
+    suite: PathBuf,
+    /// What to run; what the suite's folder describes where absent.
+    target: Option<String>,
+    /// How often each case is run; what the suite says where absent.
+    repeats: Option<u32>,
+    /// Only these cases.
+    #[serde(default)]
+    cases: Vec<String>,
+    /// Judge it by the suite's baseline.
+    #[serde(default)]
+    gate: bool,
+}
+
+/// A run in figures.
+#[derive(Serialize, JsonSchema)]
+struct Ran {
+    run_id: String,
+    suite_id: String,
+    target: String,
+    /// Whether it ended before everything was run.
+    interrupted: bool,
+    /// The figures.
+    summary: Option<Figures>,
+    /// What the run can show.
+    power: String,
+    /// What the gate says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<Gate>,
+    /// Where the whole run is.
+    report: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Gate {
+    verdict: GateVerdict,
+    reasons: Vec<String>,
+}
+
+/// The figures that tell a run.
+#[derive(Serialize, JsonSchema)]
+struct Figures {
+    /// Passes over decided results.
+    pass_rate: Option<f64>,
+    /// Its 95 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass_rate_interval: Option<[f64; 2]>,
+    cases: u64,
+    passed: u64,
+    /// Also those that ran out of time.
+    failed: u64,
+    errors: u64,
+    mean_latency_ms: Option<f64>,
+    p95_latency_ms: Option<f64>,
+    /// Cases whose repeats disagree.
+    flaky: Vec<String>,
+}
+
+fn figures(summary: &BenchmarkSummary) -> Figures {
+    Figures {
+        pass_rate: summary.pass_rate,
+        pass_rate_interval: summary
+            .pass_rate_interval
+            .as_ref()
+            .map(|interval| [interval.low, interval.high]),
+        cases: summary.cases,
+        passed: summary.counts.pass,
+        failed: summary.counts.fail + summary.counts.timeout,
+        errors: summary.counts.error,
+        mean_latency_ms: summary.mean_latency_ms,
+        p95_latency_ms: summary.p95_latency_ms,
+        flaky: summary.flaky.clone(),
+    }
+}
+
+async fn run(call: &Call, asked: RunArgs) -> Result<Ran, Problem> {
+    let request = RunBenchRequest {
+        suite: asked.suite,
+        target: asked.target,
+        repeats: asked.repeats,
+        cases: asked.cases,
+        gate: asked.gate.then(GatePolicy::default),
+        // An agent may name any suite and target of this machine, so what it starts is always fenced in.
+        sandbox: true,
+        environment: call.context.environment.clone(),
+        ..RunBenchRequest::default()
+    };
+    let plan = call.engine().bench_plan(request).await?;
+    let power = plan.power().text.clone();
+    let tell = call.progress.clone();
+    let progress = move |seen: Progress| {
+        if let Some(tell) = &tell {
+            let words = format!(
+                "{} passed, {} failed, {} undecided",
+                seen.passed, seen.failed, seen.undecided
+            );
+            tell(seen.done as f64, seen.planned as f64, words);
+        }
+    };
+    let ran = call.engine().bench_run_plan(plan, &call.stop, progress).await?;
+    Ok(Ran {
+        report: format!("satiety://bench/{}", ran.run.run_id),
+        summary: ran.run.summary.as_ref().map(figures),
+        run_id: ran.run.run_id,
+        suite_id: ran.run.suite_id,
+        target: ran.run.target,
+        interrupted: ran.interrupted,
+        power,
+        gate: ran.gate.map(|report| Gate {
+            verdict: report.verdict,
+            reasons: report.reasons,
+        }),
+    })
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StatusArgs {
+    /// A run's id, or latest; without it the latest runs are listed.
+    run: Option<String>,
+    /// Only runs of this suite.
+    suite: Option<String>,
+    /// Runs at most; 10 where absent.
+    limit: Option<u32>,
+}
+
+/// Runs, or one of them.
+#[derive(Serialize, JsonSchema)]
+struct Runs {
+    /// The latest first.
+    runs: Vec<ListedRun>,
+    /// The one that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<Figures>,
+}
+
+async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
+    let Some(named) = asked.run else {
+        let limit = asked.limit.unwrap_or(10).clamp(1, 200);
+        return Ok(Runs {
+            runs: call.engine().bench_runs(asked.suite.as_deref(), limit).await?,
+            summary: None,
+        });
+    };
+    let run: BenchmarkRun = call.engine().bench_run(&named).await?;
+    Ok(Runs {
+        summary: run.summary.as_ref().map(figures),
+        runs: vec![ListedRun {
+            pass_rate: run.summary.as_ref().and_then(|summary| summary.pass_rate),
+            run_id: run.run_id,
+            suite_id: run.suite_id,
+            target: run.target,
+            started_at: run.started_at,
+            completed_at: run.completed_at,
+        }],
+    })
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CompareArgs {
+    /// The run to compare with: an id, or latest:SUITE.
+    baseline: String,
+    /// The run that is judged.
+    candidate: String,
+}

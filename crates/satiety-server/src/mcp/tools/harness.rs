@@ -1,0 +1,139 @@
+//! Tools about the eval harness. There is none to approve, reject, apply or roll back: an agent whose harness is too easy is
+//! the last one to be asked whether it may change.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use satiety_engine::harness::{
+    ExpandRequest, HarnessStatus, ProposeRequest, Proposed, RecordCycleRequest, RecordedCycle,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::super::call::{Call, Problem};
+use super::super::registry::{Effect, Profile, Spec, Tool};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::new(
+            Spec {
+                name: "harness_status",
+                title: "Is the harness still hard enough?",
+                about: "Where the eval harness stands: saturation, what discriminates, what waits for a person. Call it before you trust a high score.",
+                profile: Profile::Full,
+                effect: Effect::Reads,
+                data: &["next"],
+            },
+            |call: Call, asked: FolderArgs| async move {
+                let folder = folder(&call, asked.folder);
+                let driver = call.context.harness_driver;
+                Ok::<HarnessStatus, Problem>(call.engine().harness_status(&folder, driver).await?)
+            },
+        ),
+        Tool::new(
+            Spec {
+                name: "harness_record",
+                title: "Record a cycle",
+                about: "Record a cycle of the harness from the runs since the last one. Call it once after each evaluation.",
+                profile: Profile::Full,
+                effect: Effect::Adds,
+                data: &["notes"],
+            },
+            |call: Call, asked: RecordArgs| async move {
+                let request = RecordCycleRequest {
+                    folder: folder(&call, asked.folder),
+                    metrics: None,
+                    cycle_id: asked.cycle_id,
+                    driver: call.context.harness_driver,
+                };
+                Ok::<RecordedCycle, Problem>(call.engine().harness_record(request).await?)
+            },
+        ),
+        Tool::new(
+            Spec {
+                name: "harness_propose",
+                title: "Propose a harder harness",
+                about: "Propose changes that make the harness harder, by rule or as you write them (expansion_proposals in YAML). Nothing changes: a person must approve with a signature, elsewhere.",
+                profile: Profile::Full,
+                effect: Effect::Adds,
+                data: &["ideas", "refused"],
+            },
+            |call: Call, asked: ProposeArgs| async move { propose(&call, asked).await },
+        ),
+    ]
+}
+
+fn folder(call: &Call, named: Option<PathBuf>) -> PathBuf {
+    named.unwrap_or_else(|| call.context.harness_folder.clone())
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FolderArgs {
+    /// The harness' folder on this machine; that of the settings where absent.
+    folder: Option<PathBuf>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RecordArgs {
+    /// The harness' folder on this machine; that of the settings where absent.
+    folder: Option<PathBuf>,
+    /// A name of your own for the cycle.
+    cycle_id: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ProposeArgs {
+    /// The harness' folder on this machine; that of the settings where absent.
+    folder: Option<PathBuf>,
+    /// `expansion_proposals` in YAML; by rule where absent.
+    proposals: Option<String>,
+    /// Only show what would be proposed by rule.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
+    let folder = folder(call, asked.folder);
+    // Kept with the proposal, so that a person sees who wrote it.
+    let by = format!("{} (over MCP)", call.caller);
+    let Some(text) = asked.proposals else {
+        let request = ExpandRequest {
+            folder,
+            dry_run: asked.dry_run,
+            by,
+            ..ExpandRequest::default()
+        };
+        return Ok(call.engine().harness_expand(request).await?);
+    };
+    if asked.dry_run {
+        return Err(Problem::new(
+            "a dry run is for proposals by rule",
+            "leave out `proposals`, or `dry_run`",
+        ));
+    }
+    let written = || -> std::io::Result<tempfile::NamedTempFile> {
+        let mut file = tempfile::Builder::new()
+            .prefix("proposals-")
+            .suffix(".yaml")
+            .tempfile()?;
+        file.write_all(text.as_bytes())?;
+        file.flush()?;
+        Ok(file)
+    };
+    let file = written().map_err(|error| {
+        Problem::new(
+            format!("cannot write the proposals for reading: {error}"),
+            "look at the folder for temporary files",
+        )
+    })?;
+    let request = ProposeRequest {
+        folder,
+        expansion: None,
+        file: file.path().to_path_buf(),
+        by,
+    };
+    Ok(call.engine().harness_propose(request).await?)
+}

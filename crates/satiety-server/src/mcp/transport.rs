@@ -1,0 +1,86 @@
+//! The two ways to reach the tools: standard input and output, and streamable HTTP.
+
+use std::sync::Arc;
+
+use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpService, stdio};
+
+use super::{Context, Handler, Registry};
+
+/// The tools as a tower service, to be mounted at `/mcp`.
+pub type HttpService = StreamableHttpService<Handler, LocalSessionManager>;
+
+/// Why serving ended in an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The client did not begin as the protocol wants it.
+    #[error("the client did not connect: {0}")]
+    Connect(Box<rmcp::service::ServerInitializeError>),
+    /// The task that serves has failed.
+    #[error("the connection broke: {0}")]
+    Broken(#[from] tokio::task::JoinError),
+}
+
+/// Serves one client over standard input and output until it goes. Nothing else may be written to standard output.
+pub async fn serve_stdio(context: Context, registry: Registry, session: String) -> Result<(), ServeError> {
+    let handler = Handler::new(Arc::new(context), Arc::new(registry), Some(session));
+    let serving = match rmcp::serve_server(handler, stdio()).await {
+        Ok(serving) => serving,
+        // A client that goes before it has said anything is no error: somebody looked whether we start.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(ServeError::Connect(Box::new(error))),
+    };
+    serving.waiting().await?;
+    Ok(())
+}
+
+/// The tools over streamable HTTP, for requests whose `Host` is one of `hosts` and whose `Origin`, if there is one, is a page
+/// of such a host: a page from elsewhere must not talk to a server on this machine. With no hosts these are the names of
+/// this machine's loopback.
+pub fn http_service(context: Context, registry: Registry, hosts: &[String]) -> HttpService {
+    const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+    let hosts: Vec<String> = if hosts.is_empty() {
+        LOOPBACK.map(str::to_owned).to_vec()
+    } else {
+        hosts.to_vec()
+    };
+    let origins: Vec<String> = hosts
+        .iter()
+        .flat_map(|host| ["http", "https"].map(|scheme| origin(scheme, host)))
+        .collect();
+    let config = StreamableHttpServerConfig::default()
+        .with_allowed_origins(origins)
+        .with_allowed_hosts(hosts)
+        .enforce_origin_validation();
+    let (context, registry) = (Arc::new(context), Arc::new(registry));
+    let handler = move || Ok(Handler::new(Arc::clone(&context), Arc::clone(&registry), None));
+    StreamableHttpService::new(handler, Arc::new(LocalSessionManager::default()), config)
+}
+
+/// A page of a host, on any port where the host names none.
+fn origin(scheme: &str, host: &str) -> String {
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    if has_port {
+        format!("{scheme}://{host}")
+    } else {
+        format!("{scheme}://{host}:*")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::origin;
+
+    #[test]
+    fn a_host_without_a_port_stands_for_all_of_them() {
+        assert_eq!(origin("http", "[::1]"), "http://[::1]:*");
+        assert_eq!(
+            origin("https", "memory.example:8443"),
+            "https://memory.example:8443"
+        );
+    }
+}

@@ -1,0 +1,385 @@
+//! Every tool, called by a client in the same process, its answer checked against its own output schema.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod http;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, CallToolResult, ReadResourceRequestParams};
+use rmcp::service::{RoleClient, RunningService};
+use satiety_engine::{Engine, Settings};
+use satiety_server::mcp::{Context, Handler, Profile, Registry};
+use serde_json::{Value, json};
+
+/// Tokens that the default tools may cost a model in every request.
+const CORE_TOKENS: u64 = 1900;
+
+struct Place {
+    _folder: tempfile::TempDir,
+    path: std::path::PathBuf,
+    client: RunningService<RoleClient, ()>,
+    registry: Registry,
+    called: BTreeSet<String>,
+}
+
+/// An engine with a store of its own and without a sentence model.
+fn engine(folder: &Path) -> Arc<Engine> {
+    Arc::new(Engine::new(Settings {
+        store: format!("sqlite:{}", folder.join("t.db").display())
+            .parse()
+            .unwrap(),
+        archive_folder: folder.join("archive"),
+        embedder: "none".into(),
+        chat: None,
+        api_key: None,
+        anthropic_key: None,
+    }))
+}
+
+impl Place {
+    async fn new(registry: Registry) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_path_buf();
+        let mut context = Context::new(engine(&path));
+        context.harness_folder = path.join("harness");
+        context.environment = std::env::vars().collect();
+        let handler = Handler::new(Arc::new(context), Arc::new(registry.clone()), Some("s1".into()));
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        tokio::spawn(async move {
+            let serving = rmcp::serve_server(handler, theirs).await.unwrap();
+            serving.waiting().await.unwrap();
+        });
+        let client = rmcp::serve_client((), ours).await.unwrap();
+        Self {
+            _folder: folder,
+            path,
+            client,
+            registry,
+            called: BTreeSet::new(),
+        }
+    }
+
+    async fn call(&self, tool: &str, arguments: &Value) -> CallToolResult {
+        let arguments = arguments.as_object().unwrap().clone();
+        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        self.client.call_tool(request).await.unwrap()
+    }
+
+    /// Calls a tool that must succeed and checks its answer against its schema.
+    async fn fine(&mut self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, &arguments).await;
+        let answer = result.structured_content.clone();
+        assert_eq!(result.is_error, Some(false), "{tool}: {result:?}");
+        let answer = answer.unwrap();
+        let schema = Value::Object(self.registry.get(tool).unwrap().output_schema().clone());
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let wrong: Vec<String> = validator
+            .iter_errors(&answer)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(wrong.is_empty(), "{tool}: {wrong:?}\n{answer:#}");
+        self.called.insert(tool.to_owned());
+        answer
+    }
+
+    async fn wrong(&self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, &arguments).await;
+        assert_eq!(result.is_error, Some(true), "{tool} {arguments}");
+        result.content[0].as_text().unwrap().text.clone()
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        let path = self.path.join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, content).unwrap();
+    }
+}
+
+const SUITE: &str = r#"
+suite_id = "greeter"
+name = "Greets"
+target = "greeter"
+version = "1.0.0"
+[[cases]]
+case_id = "ada"
+input.goal = "Greet Ada."
+expected = { mode = "contains", value = "hello" }
+tags = ["smoke"]
+difficulty = "easy"
+source = "synthetic"
+"#;
+
+const PROPOSALS: &str = "
+expansion_proposals:
+  new_edge_cases:
+    - category: ambiguity
+      description: two people of one name
+      expected_failure_mode: picks the first
+      suite: greeter
+      case: {case_id: two-adas, input: {goal: Greet Ada.}, expected: {mode: contains, value: Which Ada}}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_tool_answers_as_its_schema_says() {
+    let mut place = Place::new(Registry::of_profile(Profile::Full)).await;
+    memory(&mut place).await;
+    conversations(&mut place).await;
+    eviction(&mut place).await;
+    benchmarks(&mut place).await;
+    let all: BTreeSet<String> = place
+        .registry
+        .tools()
+        .iter()
+        .map(|tool| tool.name().to_owned())
+        .collect();
+    let missing: Vec<&String> = all.difference(&place.called).collect();
+    assert!(missing.is_empty(), "not called here: {missing:?}");
+}
+
+async fn memory(place: &mut Place) {
+    let text = "Readers never wait for the writer, because the log is separate from the file.";
+    let wal = place
+        .fine(
+            "memory_save",
+            json!({"title": "Use WAL", "content": text, "triggers": ["sqlite locked"]}),
+        )
+        .await["memory"]["id"]
+        .clone();
+    let rule = json!({"title": "Rule", "content": "Never force push.", "tier": "constitutional"});
+    let rule = place.fine("memory_save", rule).await["memory"]["id"].clone();
+    let begun = place
+        .fine(
+            "task_preflight",
+            json!({"task": "mend the locks", "knowledge_score": 10}),
+        )
+        .await;
+    assert_eq!(begun["session_id"], "s1");
+    let found = place
+        .fine(
+            "memory_search",
+            json!({"query": "do readers wait", "explain": true}),
+        )
+        .await;
+    assert_eq!(found["results"][0]["id"], wal);
+    assert!(
+        found["data_fields"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("results[].excerpt"))
+    );
+    place
+        .fine(
+            "memory_context",
+            json!({"query": "do readers wait", "token_usage": 0.9}),
+        )
+        .await;
+    let read = place.fine("memory_read", json!({"id": wal})).await;
+    assert_eq!(
+        (&read["rank_in_results"], &read["content"]),
+        (&json!(1), &json!(text))
+    );
+    place
+        .fine("memory_update", json!({"id": wal, "kind": "decision"}))
+        .await;
+    place
+        .fine("memory_validate", json!({"id": wal, "useful": true}))
+        .await;
+    place
+        .fine("memory_match_triggers", json!({"text": "sqlite locked"}))
+        .await;
+    place
+        .fine(
+            "memory_causal_link",
+            json!({"from": wal, "kind": "supports", "to": rule}),
+        )
+        .await;
+    let page = place.fine("memory_list", json!({"limit": 1})).await;
+    let rest = place
+        .fine("memory_list", json!({"limit": 1, "cursor": page["next_cursor"]}))
+        .await;
+    assert_ne!(page["memories"], rest["memories"]);
+    let done = json!({"outcome": "success", "knowledge_score": 30, "text": format!("Note: {text}"), "useful": [rule]});
+    let closed = place.fine("task_postflight", done).await;
+    assert_eq!(
+        (&closed["referenced"], &closed["deltas"]["learning_index"]),
+        (&json!([wal]), &json!(20.0))
+    );
+    place.fine("memory_health", json!({})).await;
+    let session = place
+        .client
+        .read_resource(ReadResourceRequestParams::new("satiety://sessions/s1"))
+        .await
+        .unwrap();
+    let shown = serde_json::to_value(&session).unwrap().to_string();
+    assert!(shown.contains("selected_ids"), "{shown}");
+    place.fine("memory_delete", json!({"ids": [rule]})).await;
+    let text = place.wrong("memory_read", json!({"id": rule})).await;
+    assert!(
+        text.starts_with("error: there is no memory") && text.contains("\nhint: "),
+        "{text}"
+    );
+}
+
+async fn conversations(place: &mut Place) {
+    let round = json!({"claims": ["Use a queue"], "next_actions": ["Write the worker"]});
+    let begun = place
+        .fine("append_round", json!({"round": round, "topic": "queue"}))
+        .await;
+    let again = json!({"round": round, "conversation_id": begun["conversation_id"]});
+    assert_eq!(place.fine("append_round", again).await["rounds"], 2);
+    let scored = place
+        .fine(
+            "score_conversation",
+            json!({"rounds": [round, round, round], "record": true}),
+        )
+        .await;
+    assert!(
+        scored["report"]
+            .as_str()
+            .unwrap()
+            .starts_with("satiety://conversations/")
+    );
+    let messages =
+        json!([{"role": "user", "content": "Which queue?"}, {"role": "assistant", "content": "Use Redis."}]);
+    place
+        .fine("score_conversation", json!({"messages": messages}))
+        .await;
+    let hit =
+        json!({"title": "Queues", "url": "https://a.example/1", "snippet": "Redis streams keep messages."});
+    let same = json!({"query": "queue", "results": [hit]});
+    let gated = place
+        .fine("gate", json!({"task": "queue", "rounds": [same, same, same]}))
+        .await;
+    assert_eq!(gated["decision"], "stop", "{gated:#}");
+}
+
+async fn eviction(place: &mut Place) {
+    let item = |id: &str| json!({"ctx_id": id, "content": format!("what {id} printed ").repeat(40)});
+    let asked = json!({"scope_id": "c", "turn": 1, "free_tokens": 50, "timeout_ms": 60000,
+        "items": [item("a"), item("b"), item("c")]});
+    let proposed = place.fine("evict_propose", asked).await;
+    let keep = json!([{"ctx_id": proposed["candidates"][0]["ctx_id"], "reason": "needed"}]);
+    let answer = json!({"proposal_id": proposed["proposal_id"], "keep": keep});
+    place.fine("evict_resolve", answer).await;
+}
+
+async fn benchmarks(place: &mut Place) {
+    place.write("harness/greeter/suite.toml", SUITE);
+    place.write("harness/greeter/agent.sh", "cat > /dev/null\necho hello\n");
+    let target = "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"{{base}}/agent.sh\"]\n";
+    place.write("harness/greeter/target.toml", target);
+    let suite = place.path.join("harness/greeter");
+    let run = place
+        .fine("bench_run", json!({"suite": suite, "repeats": 2}))
+        .await;
+    // The fence around targets is the satiety program itself, which this is not; the test with the real client passes.
+    assert_eq!(run["summary"]["cases"], 1, "{run:#}");
+    let listed = place.fine("bench_status", json!({"run": run["run_id"]})).await;
+    assert_eq!(listed["summary"]["cases"], 1);
+    let same = json!({"baseline": run["run_id"], "candidate": run["run_id"]});
+    place.fine("bench_compare", same).await;
+    place.fine("harness_status", json!({})).await;
+    place.fine("harness_record", json!({})).await;
+    let proposed = place
+        .fine("harness_propose", json!({"proposals": PROPOSALS}))
+        .await;
+    assert!(proposed["proposal_hash"].is_string(), "{proposed:#}");
+}
+
+#[tokio::test]
+async fn wrong_calls_say_what_where_and_what_to_do() {
+    let place = Place::new(Registry::of_profile(Profile::Memory)).await;
+    for (tool, arguments, expected) in [
+        ("memory_search", json!({}), "missing field `query`"),
+        (
+            "memory_search",
+            json!({"query": 7}),
+            "where: arguments of memory_search, query",
+        ),
+        ("memory_search", json!({"query": " "}), "the question is empty"),
+        (
+            "memory_save",
+            json!({"title": "x", "content": "y", "tier": "vital"}),
+            "unknown variant `vital`",
+        ),
+        ("memory_list", json!({"limit": 0}), "a page has 1 to 200 memories"),
+        ("memory_delete", json!({"ids": []}), "no memory is named"),
+        (
+            "task_postflight",
+            json!({"outcome": "success", "task_id": "t"}),
+            "there is no task `t`",
+        ),
+    ] {
+        let text = place.wrong(tool, arguments.clone()).await;
+        assert!(
+            text.contains(expected) && text.contains("\nhint: "),
+            "{tool} {arguments}: {text}"
+        );
+    }
+    let stranger = CallToolRequestParams::new("memory_forget");
+    let error = place.client.call_tool(stranger).await.unwrap_err().to_string();
+    assert!(error.contains("there is no tool `memory_forget`"), "{error}");
+}
+
+#[test]
+fn profiles_are_small_and_nobody_approves_over_mcp() {
+    let sizes = Profile::ALL.map(|profile| Registry::of_profile(profile).tools().len());
+    assert!(
+        sizes[0] <= 8 && sizes[0] < sizes[1] && sizes[1] < sizes[2],
+        "{sizes:?}"
+    );
+    let cost = Registry::of_profile(Profile::Core).cost();
+    assert!(
+        cost.tokens <= CORE_TOKENS,
+        "{} tokens: {:#?}",
+        cost.tokens,
+        cost.tools
+    );
+    for tool in Registry::of_profile(Profile::Full).tools() {
+        let about = format!("{} {:?}", tool.name(), tool.input_schema());
+        for word in [
+            "approve",
+            "reject",
+            "apply",
+            "rollback",
+            "keygen",
+            "sign_",
+            "signature",
+            "passphrase",
+        ] {
+            assert!(!about.contains(word), "{} offers to {word}", tool.name());
+        }
+    }
+    let error = Registry::of_names(["search"]).unwrap_err().to_string();
+    assert!(error.contains("did you mean `memory_search`?"), "{error}");
+}
+
+/// The table in docs/mcp.md is what is offered.
+#[test]
+fn the_documentation_lists_the_tools() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mcp.md");
+    let page = fs_err::read_to_string(page).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let tools = Registry::of_profile(Profile::Full);
+    let expected: Vec<String> = tools
+        .tools()
+        .iter()
+        .map(|tool| {
+            format!(
+                "| `{}` | {} | {} |",
+                tool.name(),
+                tool.profile(),
+                tool.description()
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        expected,
+        "write the table of docs/mcp.md anew:\n{}",
+        expected.join("\n")
+    );
+}
