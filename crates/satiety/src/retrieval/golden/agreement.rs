@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::stats::random::Draws;
@@ -25,7 +26,7 @@ pub struct Rating {
 }
 
 /// How far annotators agree.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Agreement {
     /// Results that at least two judged.
     pub results: usize,
@@ -44,7 +45,7 @@ pub struct Agreement {
 }
 
 /// Two annotators.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnnotatorPair {
     /// The one.
     pub one: String,
@@ -63,7 +64,7 @@ pub struct AnnotatorPair {
 }
 
 /// A result about which annotators are apart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Disagreement {
     /// The query.
     pub query_id: String,
