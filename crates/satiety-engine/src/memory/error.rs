@@ -1,6 +1,6 @@
 //! What can be wrong with a request to the memory.
 
-use satiety::memory::{DraftError, MarkdownError};
+use satiety::memory::{DraftError, MarkdownError, PipelineError};
 
 use crate::Fault;
 
@@ -38,6 +38,9 @@ pub enum MemoryError {
         /// What it is.
         value: String,
     },
+    /// A pipeline that no search can follow.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
     /// A folder that is none.
     #[error("{0} is not a folder")]
     NoFolder(String),
@@ -53,6 +56,7 @@ impl MemoryError {
             }
             Self::NoFolder(_) => "name a folder of Markdown files".into(),
             Self::Markdown { .. } => "docs/memory.md shows what a front matter may say".into(),
+            Self::Pipeline(_) => "docs/memory.md lists the knobs of a search with their defaults".into(),
             Self::Draft(_) | Self::SelfLink(_) | Self::OutOfRange { .. } => {
                 "nothing was changed; `satiety memory --help` shows what is understood".into()
             }

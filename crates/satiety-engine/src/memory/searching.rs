@@ -1,12 +1,13 @@
 //! Searching: the channels look, their findings become one list with its reasons, and the query is logged.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
 
 use satiety::memory::{
-    Candidate, Channel, Classified, Found, Fused, Fusion, Hit, Mode, ModeChoice, RankSettings, Stage,
+    Candidate, Channel, Classified, Found, Fused, Hit, LinkSettings, Mode, ModeChoice, Pipeline, Stage,
     StageTrace, Weights, choose_mode, classify, estimate_tokens, fuse, in_folder, is_research,
-    match_triggers, quality_proxy, query_terms, rank, session_attention, wants_depth, weights,
+    match_triggers, quality_proxy, query_terms, rank, session_attention, wants_depth,
 };
 use satiety::retrieval::Tier;
 use satiety_models::Embedder;
@@ -21,13 +22,6 @@ use uuid::Uuid;
 use super::MemoryError;
 use super::index::{Index, Known};
 use crate::{Engine, EngineError};
-
-/// Queries and events of a session that are looked back to.
-const LOOK_BACK: u32 = 50;
-/// How much a use counts for each query that was asked since.
-const ATTENTION_DECAY: f64 = 0.85;
-/// What a causal neighbour gets of the score of what was found.
-const LINK_SHARE: f64 = 0.6;
 
 /// What to search for.
 #[derive(Debug, Clone)]
@@ -48,10 +42,28 @@ pub struct SearchRequest {
     pub session: Option<String>,
     /// Hold back what the session has already.
     pub skip_shown: bool,
-    /// How channels become one list.
-    pub fusion: Fusion,
+    /// How the search goes.
+    pub pipeline: Arc<Pipeline>,
     /// The tool that was asked, for the log.
     pub tool: &'static str,
+}
+
+impl Default for SearchRequest {
+    /// Asks nothing yet, for everything, with the default pipeline.
+    fn default() -> Self {
+        Self {
+            query: String::new(),
+            mode: None,
+            limit: None,
+            token_budget: None,
+            token_usage: None,
+            folder: None,
+            session: None,
+            skip_shown: false,
+            pipeline: Arc::default(),
+            tool: "memory_search",
+        }
+    }
 }
 
 /// What was found.
@@ -211,11 +223,31 @@ type BestPieces = HashMap<String, (f64, i64)>;
 impl Engine {
     /// Searches, logs the query with what was found, and says how it went.
     pub async fn memory_search(&self, request: SearchRequest) -> Result<MemorySearch, EngineError> {
-        check(&request)?;
+        let answer = self.memory_search_with(&request.pipeline, &request).await?;
+        self.log_search(&request, &answer).await?;
+        Ok(answer)
+    }
+
+    /// Searches as this pipeline says, whatever the request's own is, and leaves no trace: nothing is logged, so that a
+    /// pipeline can be tried beside another.
+    pub async fn memory_search_with(
+        &self,
+        pipeline: &Pipeline,
+        request: &SearchRequest,
+    ) -> Result<MemorySearch, EngineError> {
+        check(request)?;
+        pipeline.check().map_err(MemoryError::from)?;
         let mut watch = Watch::start();
         let intent = classify(&request.query);
-        let mode = choose_mode(request.mode, request.token_usage, wants_depth(intent.intent));
-        let settings = mode.selected_mode.settings();
+        let mode = choose_mode(
+            request.mode,
+            request.token_usage,
+            wants_depth(intent.intent),
+            pipeline.pressure,
+        );
+        let settings = pipeline.modes.of(mode.selected_mode);
+        let switches = pipeline.channels;
+        let by_meaning = settings.vectors && switches.vector;
         let store = self.store().await?;
         let (embedder, problem) = self.memory_embedder().await;
         let described = embedder.map(|embedder| (embedder.id().to_string(), embedder.dimension()));
@@ -223,7 +255,7 @@ impl Engine {
             .as_ref()
             .map(|(name, dimension)| (name.as_str(), *dimension));
         let index = Index::current(&self.memory, store, named).await?;
-        let session = self.memory_session(&request).await?;
+        let session = self.memory_session(request, pipeline).await?;
         let now = now_micros();
         let folder = request.folder.as_deref().unwrap_or_default();
         let alive = |known: &Known| known.expires_at.is_none_or(|at| at > now);
@@ -232,16 +264,21 @@ impl Engine {
         // Candidates: a channel more than it needs, because what is elsewhere or expired goes.
         let terms = query_terms(&request.query, settings.expand);
         let words: Vec<&str> = terms.all().collect();
-        let most = u32::try_from(settings.candidates * 3).unwrap_or(u32::MAX);
+        let most = u32::try_from(settings.candidates * pipeline.candidates_over).unwrap_or(u32::MAX);
         let mut best: BestPieces = HashMap::new();
         let mut lexical = Vec::new();
-        for hit in store.search_memory_words(&words, most).await? {
+        let found = if switches.lexical {
+            store.search_memory_words(&words, most).await?
+        } else {
+            Vec::new()
+        };
+        for hit in found {
             best.entry(hit.memory_id.clone()).or_insert((hit.score, hit.doc));
             lexical.push(Hit::new(hit.memory_id, hit.score));
         }
         let mut vector = Vec::new();
         let mut embedding_ms = 0.0;
-        if let Some(embedder) = embedder.filter(|_| settings.vectors) {
+        if let Some(embedder) = embedder.filter(|_| by_meaning) {
             let began = Instant::now();
             let query = embedder.embed(&[request.query.as_str()]).await?;
             embedding_ms = began.elapsed().as_secs_f64() * 1000.0;
@@ -252,9 +289,9 @@ impl Engine {
                     .get(piece as usize)
                     .and_then(|(owner, _)| index.known.get(*owner as usize))
             };
-            let near = index.vectors.nearest(query, settings.candidates * 3, |piece| {
-                owner(piece).is_some_and(wanted)
-            });
+            let near = index
+                .vectors
+                .nearest(query, most as usize, |piece| owner(piece).is_some_and(wanted));
             for (piece, cosine) in near {
                 let Some((known, (_, doc))) = owner(piece).zip(index.pieces.get(piece as usize)) else {
                     continue;
@@ -266,7 +303,7 @@ impl Engine {
         let phrases = index
             .known
             .iter()
-            .filter(|known| wanted(known) && !known.phrases.is_empty());
+            .filter(|known| switches.trigger && wanted(known) && !known.phrases.is_empty());
         let trigger = match_triggers(
             &request.query,
             phrases.map(|known| (known.id.as_str(), &known.phrases[..])),
@@ -283,19 +320,29 @@ impl Engine {
             lexical.len() + vector.len() + trigger.len(),
         );
 
-        let weights = weights(intent.intent);
-        let mut channels: Vec<(Channel, &[Hit])> = vec![(Channel::Lexical, &lexical)];
-        if embedder.is_some() && settings.vectors {
-            channels.push((Channel::Vector, &vector));
+        let weights = pipeline.weights.of(intent.intent);
+        let mut channels: Vec<(Channel, &[Hit])> = Vec::new();
+        for (channel, hits, searched) in [
+            (Channel::Lexical, &lexical, switches.lexical),
+            (Channel::Vector, &vector, embedder.is_some() && by_meaning),
+            (Channel::Trigger, &trigger, switches.trigger),
+        ] {
+            if searched {
+                channels.push((channel, hits));
+            }
         }
-        channels.push((Channel::Trigger, &trigger));
-        let seeds = fuse(&channels, weights, request.fusion);
-        let graph = self
-            .memory_neighbours(&seeds, settings.hops, settings.candidates)
-            .await?;
+        let seeds = fuse(&channels, weights, pipeline.fusion);
+        let graph = if switches.graph {
+            self.memory_neighbours(&seeds, settings.hops, settings.candidates, pipeline.links)
+                .await?
+        } else {
+            Vec::new()
+        };
         let graph = once_each(graph, settings.candidates, fits);
-        channels.push((Channel::Graph, &graph));
-        let fused = fuse(&channels, weights, request.fusion);
+        if switches.graph {
+            channels.push((Channel::Graph, &graph));
+        }
+        let fused = fuse(&channels, weights, pipeline.fusion);
         watch.lap(Stage::Fusion, seeds.len(), fused.len());
 
         let mut kept: Vec<Fused> = fused.into_iter().take(settings.candidates).collect();
@@ -315,12 +362,11 @@ impl Engine {
                     channels: BTreeMap::new(),
                 }),
         );
-        let rank_settings = RankSettings {
-            limit: request.limit.unwrap_or(settings.limit),
-            token_budget: request.token_budget.unwrap_or(settings.token_budget),
-            ..RankSettings::default()
-        };
-        let looked_at = (4 * rank_settings.limit).max(40);
+        let rank_settings = pipeline.rank_settings(
+            request.limit.unwrap_or(settings.limit),
+            request.token_budget.unwrap_or(settings.token_budget),
+        );
+        let looked_at = (pipeline.rerank.per_result * rank_settings.limit).max(pipeline.rerank.least);
         let (head, tail) = kept.split_at(kept.len().min(looked_at));
         let rules = tail.iter().filter(|one| {
             index
@@ -387,8 +433,8 @@ impl Engine {
         watch.lap(Stage::FinalRank, ranked.chosen.len(), results.len());
         let total = watch.started.elapsed().as_secs_f64() * 1000.0;
         let scores: Vec<f64> = results.iter().map(|result| result.score).collect();
-        let degraded = if settings.vectors { problem } else { None };
-        let answer = MemorySearch {
+        let degraded = if by_meaning { problem } else { None };
+        Ok(MemorySearch {
             query_id: satiety::ids::prefixed("eq", Uuid::now_v7()),
             query: request.query.clone(),
             tokens: results.iter().map(|result| result.tokens).sum(),
@@ -411,9 +457,7 @@ impl Engine {
                 re_search_of: session.research_of,
             },
             results,
-        };
-        self.log_search(&request, &answer).await?;
-        Ok(answer)
+        })
     }
 
     /// Memories whose trigger phrases are said in a text.
@@ -466,13 +510,18 @@ impl Engine {
         }
     }
 
-    async fn memory_session(&self, request: &SearchRequest) -> Result<Session, EngineError> {
+    async fn memory_session(
+        &self,
+        request: &SearchRequest,
+        pipeline: &Pipeline,
+    ) -> Result<Session, EngineError> {
         let Some(name) = &request.session else {
             return Ok(Session::default());
         };
         let store = self.store().await?;
-        let queries = store.queries_of_session(name, LOOK_BACK).await?;
-        let events = store.feedback_of_session(name, LOOK_BACK).await?;
+        let look_back = pipeline.session.look_back;
+        let queries = store.queries_of_session(name, look_back).await?;
+        let events = store.feedback_of_session(name, look_back).await?;
         let used = events.iter().filter(|event| {
             matches!(
                 event.event_type.as_str(),
@@ -484,14 +533,14 @@ impl Engine {
             let at = queries
                 .iter()
                 .position(|(id, ..)| Some(id) == event.query_id.as_ref());
-            u32::try_from(at.unwrap_or(0)).unwrap_or(LOOK_BACK)
+            u32::try_from(at.unwrap_or(0)).unwrap_or(look_back)
         };
         let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, turns(event))));
         let again = queries
             .first()
             .filter(|(_, query, _)| is_research(&request.query, query));
         Ok(Session {
-            attention: session_attention(used, ATTENTION_DECAY),
+            attention: session_attention(used, pipeline.session.decay),
             shown: queries
                 .iter()
                 .flat_map(|(_, _, results)| results.iter().cloned())
@@ -506,6 +555,7 @@ impl Engine {
         seeds: &[Fused],
         hops: usize,
         most: usize,
+        links: LinkSettings,
     ) -> Result<Vec<Hit>, EngineError> {
         let mut reached: BTreeMap<String, f64> = BTreeMap::new();
         let top = seeds
@@ -514,7 +564,7 @@ impl Engine {
             .max(f64::MIN_POSITIVE);
         let mut border: BTreeMap<String, f64> = seeds
             .iter()
-            .take(20)
+            .take(links.seeds)
             .map(|seed| (seed.id.clone(), seed.score / top))
             .collect();
         for _ in 0..hops {
@@ -526,7 +576,7 @@ impl Engine {
             for link in self.store().await?.memory_links(&ids).await? {
                 for (from, to) in [(&link.from_id, &link.to_id), (&link.to_id, &link.from_id)] {
                     let Some(score) = border.get(from) else { continue };
-                    let share = score * LINK_SHARE;
+                    let share = score * links.share;
                     if reached.get(to).is_none_or(|known| *known < share) {
                         reached.insert(to.clone(), share);
                         next.insert(to.clone(), share);

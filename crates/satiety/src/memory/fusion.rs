@@ -60,7 +60,7 @@ impl Weights {
 
 /// How lists become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fusion {
     /// The weighted mean of scores: words as a share of the best, everything else as it is, from 0 to 1.
     Score,
@@ -141,7 +141,8 @@ pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Ve
                 Channel::Vector | Channel::Trigger | Channel::Graph => 1.0,
             };
             let share = if scale > 0.0 { found.score / scale } else { 0.0 };
-            weights.of(channel) * share.clamp(0.0, 1.0) / all
+            // Weights that are all zero make no order, and still no score that is not a number.
+            weights.of(channel) * share.clamp(0.0, 1.0) / all.max(f64::MIN_POSITIVE)
         }
     };
     let mut fused: Vec<Fused> = found

@@ -22,6 +22,7 @@ mod intent;
 mod markdown;
 mod mode;
 mod model;
+mod pipeline;
 mod query;
 mod rank;
 mod telemetry;
@@ -36,10 +37,17 @@ pub use feedback::{
 pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
 pub use intent::{Classified, Intent, classify, general_weights, wants_depth, weights};
 pub use markdown::{MarkdownError, read_markdown};
-pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, choose_mode, estimate_tokens};
+pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choose_mode, estimate_tokens};
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};
+pub use pipeline::{
+    ChannelSwitches, IntentWeights, LinkSettings, ModeTable, Pipeline, PipelineError, RerankSettings,
+    SessionSettings,
+};
 pub use query::{QueryTerms, query_terms};
-pub use rank::{Candidate, Chosen, Diversity, RankSettings, Ranked, rank, session_attention};
+pub use rank::{
+    Candidate, Chosen, ConfidenceFactors, Diversity, RankSettings, Ranked, TierFactors, rank,
+    session_attention,
+};
 pub use telemetry::{Stage, StageTrace, quality_proxy};
 pub use trigger::match_triggers;
 pub use vectors::{VectorIndex, decode_vector, encode_vector};

@@ -19,7 +19,9 @@ pub enum Mode {
 }
 
 /// What a mode means.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = super::pipeline::optional)]
 pub struct ModeSettings {
     /// Results at most.
     pub limit: usize,
@@ -45,36 +47,6 @@ impl Mode {
             Self::Quick => "quick",
             Self::Focused => "focused",
             Self::Deep => "deep",
-        }
-    }
-
-    /// What it means.
-    pub fn settings(self) -> ModeSettings {
-        match self {
-            Self::Quick => ModeSettings {
-                limit: 5,
-                candidates: 30,
-                token_budget: 800,
-                vectors: false,
-                expand: false,
-                hops: 0,
-            },
-            Self::Focused => ModeSettings {
-                limit: 10,
-                candidates: 100,
-                token_budget: 2000,
-                vectors: true,
-                expand: false,
-                hops: 1,
-            },
-            Self::Deep => ModeSettings {
-                limit: 20,
-                candidates: 300,
-                token_budget: 6000,
-                vectors: true,
-                expand: true,
-                hops: 2,
-            },
         }
     }
 }
@@ -113,21 +85,37 @@ pub enum Pressure {
     Unknown,
     /// Room enough.
     None,
-    /// From 60 %: nothing deeper than focused.
+    /// Nothing deeper than focused.
     Warning,
-    /// From 80 %: nothing deeper than quick.
+    /// Nothing deeper than quick.
     Critical,
+}
+
+/// Used shares of the asker's context from which on searches are shallower.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = super::pipeline::optional)]
+pub struct PressureSettings {
+    /// From here on nothing is deeper than focused.
+    pub focused_from: f64,
+    /// From here on nothing is deeper than quick.
+    pub quick_from: f64,
 }
 
 /// Chooses a mode: the one that was asked for, or with none (auto) deep for questions that need it and focused for
 /// others; but never deeper than the room that is left allows.
 ///
 /// `usage` is the used share of the asker's context, from 0 to 1, where it is known.
-pub fn choose_mode(asked: Option<Mode>, usage: Option<f64>, wants_depth: bool) -> ModeChoice {
+pub fn choose_mode(
+    asked: Option<Mode>,
+    usage: Option<f64>,
+    wants_depth: bool,
+    pressure: PressureSettings,
+) -> ModeChoice {
     let pressure_level = match usage {
         None => Pressure::Unknown,
-        Some(usage) if usage >= 0.8 => Pressure::Critical,
-        Some(usage) if usage >= 0.6 => Pressure::Warning,
+        Some(usage) if usage >= pressure.quick_from => Pressure::Critical,
+        Some(usage) if usage >= pressure.focused_from => Pressure::Warning,
         Some(_) => Pressure::None,
     };
     // Depth costs three times the tokens: only where there is room for certain.
@@ -160,6 +148,7 @@ mod tests {
     #[test]
     fn pressure_makes_searches_shallower_and_never_deeper() {
         use Mode::{Deep, Focused, Quick};
+        let pressure = crate::memory::Pipeline::default().pressure;
         for (asked, usage, depth, expected, overridden) in [
             (None, None, true, Focused, false),
             (None, Some(0.1), true, Deep, false),
@@ -172,7 +161,7 @@ mod tests {
             (Some(Focused), Some(0.95), false, Quick, true),
             (Some(Quick), Some(0.1), true, Quick, false),
         ] {
-            let choice = choose_mode(asked, usage, depth);
+            let choice = choose_mode(asked, usage, depth, pressure);
             assert_eq!(choice.selected_mode, expected, "{asked:?} {usage:?} {depth}");
             assert_eq!(
                 choice.mode_override_applied, overridden,

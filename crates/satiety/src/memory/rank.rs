@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::retrieval::Tier;
 
 /// How much a result's likeness to better ones counts against it (maximal marginal relevance, Carbonell and Goldstein
 /// 1998). Likeness below the floor counts as none, so that only near-repeats give way.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = super::pipeline::optional)]
 pub struct Diversity {
     /// How much relevance counts; likeness counts the rest. 1 turns it off.
     pub lambda: f64,
@@ -31,20 +33,65 @@ pub struct RankSettings {
     pub session_boost: f64,
     /// Diversity.
     pub diversity: Diversity,
+    /// How much a tier moves a score.
+    pub tiers: TierFactors,
+    /// How much confidence moves a score.
+    pub confidence: ConfidenceFactors,
 }
 
 impl Default for RankSettings {
+    /// As the default pipeline has it in focused mode.
     fn default() -> Self {
-        Self {
-            limit: 10,
-            token_budget: 2000,
-            constitutional_within: 5,
-            session_boost: 0.2,
-            diversity: Diversity {
-                lambda: 0.7,
-                floor: 0.85,
-            },
+        let pipeline = super::Pipeline::default();
+        pipeline.rank_settings(pipeline.modes.focused.limit, pipeline.modes.focused.token_budget)
+    }
+}
+
+/// How much a tier moves a score: important things first among equals, not instead of what fits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = super::pipeline::optional)]
+pub struct TierFactors {
+    /// For the moment.
+    pub temporary: f64,
+    /// As most are.
+    pub normal: f64,
+    /// More than most.
+    pub important: f64,
+    /// Not to be missed.
+    pub critical: f64,
+    /// Always to be shown.
+    pub constitutional: f64,
+}
+
+impl TierFactors {
+    /// The factor of a tier.
+    pub fn of(self, tier: Tier) -> f64 {
+        match tier {
+            Tier::Temporary => self.temporary,
+            Tier::Normal => self.normal,
+            Tier::Important => self.important,
+            Tier::Critical => self.critical,
+            Tier::Constitutional => self.constitutional,
         }
+    }
+}
+
+/// How much confidence moves a score: a line between two factors.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = super::pipeline::optional)]
+pub struct ConfidenceFactors {
+    /// At confidence 0.
+    pub lowest: f64,
+    /// At confidence 1.
+    pub highest: f64,
+}
+
+impl ConfidenceFactors {
+    /// The factor at a confidence.
+    pub fn of(self, confidence: f64) -> f64 {
+        self.lowest + (self.highest - self.lowest) * confidence.clamp(0.0, 1.0)
     }
 }
 
@@ -91,16 +138,6 @@ pub struct Ranked {
     pub boost_delta: f64,
 }
 
-/// How much a tier moves a score: important things first among equals, not instead of what fits.
-fn importance(tier: Tier) -> f64 {
-    match tier {
-        Tier::Temporary => 0.95,
-        Tier::Normal => 1.0,
-        Tier::Important => 1.05,
-        Tier::Critical | Tier::Constitutional => 1.1,
-    }
-}
-
 /// Makes the list. `likeness` compares two candidates, by position, from 0 to 1.
 ///
 /// Constitutional memories are always among the first `constitutional_within`, as far as they are not more: those that
@@ -111,7 +148,7 @@ pub fn rank(
     likeness: impl Fn(usize, usize) -> f64,
 ) -> Ranked {
     let plain = |candidate: &Candidate| {
-        candidate.score * importance(candidate.tier) * (0.9 + 0.2 * candidate.confidence.clamp(0.0, 1.0))
+        candidate.score * settings.tiers.of(candidate.tier) * settings.confidence.of(candidate.confidence)
     };
     let scores: Vec<f64> = candidates
         .iter()

@@ -3,8 +3,9 @@
 mod show;
 
 use std::io::Read;
+use std::sync::Arc;
 
-use satiety::memory::{Draft, Fusion, Mode, tier_named};
+use satiety::memory::{Draft, Fusion, Mode, Pipeline, tier_named};
 use satiety_engine::memory::{
     IndexRequest, LinkRequest, ListRequest, MemoryError, SaveRequest, SearchRequest, UpdateRequest,
     ValidateRequest,
@@ -105,10 +106,13 @@ async fn search(
             folder: arguments.folder,
             session: arguments.session,
             skip_shown: tool == "memory_context",
-            fusion: match arguments.fusion {
-                MemoryFusion::Score => Fusion::Score,
-                MemoryFusion::Rrf => Fusion::ReciprocalRank { k: arguments.rrf_k },
-            },
+            pipeline: Arc::new(Pipeline {
+                fusion: match arguments.fusion {
+                    MemoryFusion::Score => Fusion::Score,
+                    MemoryFusion::Rrf => Fusion::ReciprocalRank { k: arguments.rrf_k },
+                },
+                ..Pipeline::default()
+            }),
             tool,
         })
         .await?;
