@@ -6,6 +6,7 @@ mod harness;
 mod memory;
 mod research;
 mod retrieval;
+mod retrieval_golden;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ pub(crate) use harness::*;
 pub(crate) use memory::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
+pub(crate) use retrieval_golden::*;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())

@@ -149,14 +149,21 @@ impl Engine {
         check(request)?;
         let mut sheet = self.annotation_sheet(request).await?;
         let me = &request.settings.annotator;
-        let last = sheet.annotations.iter().rev().find(|row| row.annotator == *me).cloned();
+        let last = sheet
+            .annotations
+            .iter()
+            .rev()
+            .find(|row| row.annotator == *me)
+            .cloned();
         let Some(row) = last else {
             return self.annotation_step(request, &sheet, None).await;
         };
         let pair = (row.query_id.clone(), row.memory_id.clone());
         sheet.forget(&pair, me);
         let store = self.store().await?;
-        store.remove_annotation(&row, sheet.judgment(&pair).as_ref()).await?;
+        store
+            .remove_annotation(&row, sheet.judgment(&pair).as_ref())
+            .await?;
         self.annotation_step(request, &sheet, Some(pair)).await
     }
 
@@ -202,7 +209,11 @@ impl Engine {
                 of: item.of,
             });
         }
-        Ok(AnnotationStep { next, progress, undone })
+        Ok(AnnotationStep {
+            next,
+            progress,
+            undone,
+        })
     }
 
     async fn words_of(
@@ -237,7 +248,10 @@ impl Engine {
         for (run, _, _, _) in store.runs_with_answers(request.runs).await? {
             for answer in store.answers_of_run(&run).await? {
                 let ids = ids_of(&answer.results).take(request.depth);
-                pooled.entry(answer.query_id).or_default().extend(ids.map(Into::into));
+                pooled
+                    .entry(answer.query_id)
+                    .or_default()
+                    .extend(ids.map(Into::into));
             }
         }
         let annotations = store.annotations().await?;

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use satiety::retrieval::{EvalQuery, Harvest, HarvestSettings, HarvestedQuery, LoggedQuery, SessionContext, harvest};
+use satiety::retrieval::{
+    EvalQuery, Harvest, HarvestSettings, HarvestedQuery, LoggedQuery, SessionContext, harvest,
+};
 use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow};
 use satiety_store::golden::CorpusMark;
 use satiety_store::journal::Event;
@@ -72,7 +74,9 @@ impl Engine {
         if !request.dry_run && !found.taken.is_empty() {
             store.mark_corpus(&marks(&rows, &found.taken)?).await?;
             let body = json!({"taken": found.taken.len(), "settings": settings});
-            store.append(Event::now("retrieval.harvested", "corpus", body)).await?;
+            store
+                .append(Event::now("retrieval.harvested", "corpus", body))
+                .await?;
         }
         Ok(Harvested {
             dry_run: request.dry_run,
@@ -125,7 +129,9 @@ impl Engine {
     }
 
     /// The whole corpus with its judgments, in the order of ids.
-    pub(super) async fn whole_corpus(&self) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, EngineError> {
+    pub(super) async fn whole_corpus(
+        &self,
+    ) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, EngineError> {
         let store = self.store().await?;
         let mut corpus = Vec::new();
         let mut after: Option<String> = None;
@@ -167,7 +173,9 @@ fn marks(rows: &[(EvalQueryRow, i64)], taken: &[HarvestedQuery]) -> Result<Vec<C
                 working_memory_ids: Vec::new(),
                 turn_number: turn,
             }),
-            harvested_at: jiff::Timestamp::from_microsecond(*at).ok().map(|at| at.to_string()),
+            harvested_at: jiff::Timestamp::from_microsecond(*at)
+                .ok()
+                .map(|at| at.to_string()),
             other: other.as_object().cloned().unwrap_or_default(),
             ..EvalQuery::default()
         };
@@ -182,6 +190,11 @@ fn marks(rows: &[(EvalQueryRow, i64)], taken: &[HarvestedQuery]) -> Result<Vec<C
 
 /// The queries in whose place one stands, as harvesting wrote them down.
 pub(super) fn stands_for(row: &EvalQueryRow) -> Vec<String> {
-    let listed = row.detail.get("standsFor").and_then(Value::as_array).into_iter().flatten();
+    let listed = row
+        .detail
+        .get("standsFor")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     listed.filter_map(|id| id.as_str().map(Into::into)).collect()
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use satiety::memory::FeedbackKind;
-use satiety::retrieval::{FeedbackSignal, JudgedFromFeedback, JudgmentSource, judge_from_feedback, signal_rules, weighted_kappa};
+use satiety::retrieval::{
+    FeedbackSignal, JudgedFromFeedback, JudgmentSource, judge_from_feedback, signal_rules, weighted_kappa,
+};
 use satiety_store::evaluation::EvalJudgmentRow;
 use satiety_store::journal::Event;
 use schemars::JsonSchema;
@@ -92,7 +94,10 @@ pub struct BesidePeople {
 
 impl Engine {
     /// Judges results of the corpus by what agents did with them. What people judged is never touched.
-    pub async fn judge_from_feedback(&self, request: JudgeFeedbackRequest) -> Result<JudgedCorpus, EngineError> {
+    pub async fn judge_from_feedback(
+        &self,
+        request: JudgeFeedbackRequest,
+    ) -> Result<JudgedCorpus, EngineError> {
         share("the least confidence", request.min_confidence)?;
         let corpus = self.whole_corpus().await?;
         let store = self.store().await?;
@@ -115,7 +120,11 @@ impl Engine {
                     memory_id: event.memory_id,
                     kind,
                     // Two queries of one session are two occasions.
-                    session: format!("{}/{}", event.session_id, event.query_id.as_deref().unwrap_or_default()),
+                    session: format!(
+                        "{}/{}",
+                        event.session_id,
+                        event.query_id.as_deref().unwrap_or_default()
+                    ),
                     at: event.created_at,
                 });
             }
@@ -127,9 +136,9 @@ impl Engine {
                 continue;
             };
             for (memory_id, judged) in judge_from_feedback(signals, signal_rules()) {
-                let person = known
-                    .iter()
-                    .find(|judgment| judgment.source == JudgmentSource::Manual.name() && judgment.memory_id == memory_id);
+                let person = known.iter().find(|judgment| {
+                    judgment.source == JudgmentSource::Manual.name() && judgment.memory_id == memory_id
+                });
                 let outcome = match person {
                     Some(person) => {
                         both.push((i32::try_from(person.relevance).unwrap_or(0), judged.grade));
@@ -159,7 +168,12 @@ impl Engine {
             beside_people: beside(&both),
             judgments,
         };
-        let written = || answer.judgments.iter().filter(|one| one.outcome == FeedbackOutcome::Written);
+        let written = || {
+            answer
+                .judgments
+                .iter()
+                .filter(|one| one.outcome == FeedbackOutcome::Written)
+        };
         let rows: Vec<EvalJudgmentRow> = written().map(row_of).collect();
         let mut grades = BTreeMap::new();
         for one in written() {
@@ -169,7 +183,9 @@ impl Engine {
         if !request.dry_run && !rows.is_empty() {
             store.put_evaluation_corpus(&[], &rows).await?;
             let body = json!({"written": rows.len(), "min_confidence": request.min_confidence});
-            store.append(Event::now("retrieval.judged", "feedback", body)).await?;
+            store
+                .append(Event::now("retrieval.judged", "feedback", body))
+                .await?;
         }
         Ok(answer)
     }

@@ -137,13 +137,15 @@ impl System {
             }
             SystemSpec::McpCommand { command, env, call } => {
                 let mut words = words(command)?.into_iter();
-                let program = words.next().ok_or_else(|| template("--mcp", "there is no command"))?;
+                let program = words
+                    .next()
+                    .ok_or_else(|| template("--mcp", "there is no command"))?;
                 let call = Call::of(call, depth)?;
                 // Its memories are most likely below its user's home.
                 let env = [&["HOME".to_owned()], &env[..]].concat();
                 let spec = McpSpec {
                     command: Some(program),
-                    args: words.collect(),
+                    args: words.map(|word| absolute(&word)).collect(),
                     env,
                     set_env: BTreeMap::new(),
                     url: None,
@@ -190,7 +192,10 @@ impl System {
                 // The whole answer: where ids are is looked up later.
                 spec.output_pointer = Some(String::new());
                 let name = format!("http: {}", without_secrets(url));
-                (name, target(&TargetSpec::Http(spec), paths.clone(), surroundings)?)
+                (
+                    name,
+                    target(&TargetSpec::Http(spec), paths.clone(), surroundings)?,
+                )
             }
         };
         Ok(Self {
@@ -202,7 +207,12 @@ impl System {
     }
 
     /// Asks once. A failure is part of the answer; only the store's own are errors.
-    pub(super) async fn ask(&self, engine: &Engine, query: &str, known: &KnownTexts) -> Result<SystemAnswer, EngineError> {
+    pub(super) async fn ask(
+        &self,
+        engine: &Engine,
+        query: &str,
+        known: &KnownTexts,
+    ) -> Result<SystemAnswer, EngineError> {
         match &self.way {
             Way::Memory {
                 mode,
@@ -217,7 +227,8 @@ impl System {
                     ..SearchRequest::default()
                 };
                 let began = Instant::now();
-                let asked = tokio::time::timeout(self.timeout, engine.memory_search_with(pipeline, &request)).await;
+                let asked =
+                    tokio::time::timeout(self.timeout, engine.memory_search_with(pipeline, &request)).await;
                 let latency = began.elapsed();
                 let results = match asked {
                     Err(_) => Err(format!("no answer within {:?}", self.timeout)),
@@ -226,9 +237,15 @@ impl System {
                     Ok(Ok(found)) => {
                         let channels = |result: &crate::memory::MemoryResult| {
                             let ranks = result.channels.iter();
-                            ranks.map(|(channel, found)| (channel.name().to_owned(), found.rank)).collect()
+                            ranks
+                                .map(|(channel, found)| (channel.name().to_owned(), found.rank))
+                                .collect()
                         };
-                        Ok(found.results.iter().map(|result| (result.id.clone(), channels(result))).collect())
+                        Ok(found
+                            .results
+                            .iter()
+                            .map(|result| (result.id.clone(), channels(result)))
+                            .collect())
                     }
                 };
                 Ok(SystemAnswer {
@@ -245,7 +262,13 @@ impl System {
                 request.input.goal = query.to_owned();
                 let attempt = target.call(&request).await;
                 let said = attempt.stderr.trim();
-                let failed = |error: String| if said.is_empty() { error } else { format!("{error} ({said})") };
+                let failed = |error: String| {
+                    if said.is_empty() {
+                        error
+                    } else {
+                        format!("{error} ({said})")
+                    }
+                };
                 let answered = attempt
                     .outcome
                     .map_err(|error| failed(error.to_string()))
@@ -288,15 +311,23 @@ impl Call {
     fn of(call: &ToolCall, depth: usize) -> Result<Self, EngineError> {
         let preset = match &call.preset {
             None => None,
-            Some(name) => Some(PRESETS.iter().find(|preset| preset.name == *name).ok_or_else(|| {
-                let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name.as_str()).collect();
-                GoldenError::NoPreset {
-                    name: name.clone(),
-                    known: known.join(", "),
-                }
-            })?),
+            Some(name) => Some(
+                PRESETS
+                    .iter()
+                    .find(|preset| preset.name == *name)
+                    .ok_or_else(|| {
+                        let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name.as_str()).collect();
+                        GoldenError::NoPreset {
+                            name: name.clone(),
+                            known: known.join(", "),
+                        }
+                    })?,
+            ),
         };
-        let tool = call.tool.clone().or_else(|| preset.map(|preset| preset.tool.clone()));
+        let tool = call
+            .tool
+            .clone()
+            .or_else(|| preset.map(|preset| preset.tool.clone()));
         let tool = tool.ok_or_else(|| template("--tool", "name the tool that searches, or a --preset"))?;
         let arguments = match (&call.arguments, preset) {
             (Some(text), _) => object("--args", text)?,
@@ -329,10 +360,21 @@ impl Call {
     }
 }
 
-fn target(spec: &TargetSpec, paths: AnswerPaths, surroundings: &SystemSurroundings) -> Result<Way, EngineError> {
+fn target(
+    spec: &TargetSpec,
+    paths: AnswerPaths,
+    surroundings: &SystemSurroundings,
+) -> Result<Way, EngineError> {
     for (what, path) in [("--id-path", &paths.id_path), ("--text-path", &paths.text_path)] {
-        if path.as_ref().is_some_and(|path| !path.starts_with('/') || !path.contains("/*")) {
-            return Err(template(what, "a path is a JSON Pointer with `*` for each result, such as /results/*/id").into());
+        if path
+            .as_ref()
+            .is_some_and(|path| !path.starts_with('/') || !path.contains("/*"))
+        {
+            return Err(template(
+                what,
+                "a path is a JSON Pointer with `*` for each result, such as /results/*/id",
+            )
+            .into());
         }
     }
     let surroundings = Surroundings {
@@ -371,10 +413,16 @@ fn filled(template: &Value, depth: usize) -> Value {
 fn object(what: &'static str, text: &str) -> Result<Map<String, Value>, GoldenError> {
     let value: Value = serde_json::from_str(text).map_err(|error| template(what, &error.to_string()))?;
     let Value::Object(map) = value else {
-        return Err(template(what, "expected a JSON object such as {\"query\": \"{{query}}\"}"));
+        return Err(template(
+            what,
+            "expected a JSON object such as {\"query\": \"{{query}}\"}",
+        ));
     };
     if !text.contains("{{query}}") {
-        return Err(template(what, "nothing in it says {{query}}: every query would be asked the same"));
+        return Err(template(
+            what,
+            "nothing in it says {{query}}: every query would be asked the same",
+        ));
     }
     Ok(map)
 }
@@ -402,6 +450,15 @@ fn words(command: &str) -> Result<Vec<String>, GoldenError> {
     }
     words.extend(word);
     Ok(words)
+}
+
+/// A server runs in a folder of its own, and whoever names a file means the one that is here.
+fn absolute(word: &str) -> String {
+    let path = std::path::Path::new(word);
+    match std::path::absolute(path) {
+        Ok(whole) if path.exists() => whole.to_string_lossy().into_owned(),
+        _ => word.to_owned(),
+    }
 }
 
 /// An address without credentials and parameters, which may hold keys.
@@ -432,7 +489,10 @@ mod tests {
     fn commands_are_read_as_a_shell_would() {
         for (command, expected) in [
             ("npx -y server", vec!["npx", "-y", "server"]),
-            ("python3 'my server.py' --name \"a \\\"b\\\"\"", vec!["python3", "my server.py", "--name", "a \"b\""]),
+            (
+                "python3 'my server.py' --name \"a \\\"b\\\"\"",
+                vec!["python3", "my server.py", "--name", "a \"b\""],
+            ),
             ("a ''  b\\ c", vec!["a", "", "b c"]),
             ("", vec![]),
         ] {
@@ -443,8 +503,14 @@ mod tests {
 
     #[test]
     fn templates_speak_of_query_and_limit() {
-        let found = filled(&json!({"q": "{{query}}", "n": "{{limit}}", "deep": [{"t": "top {{limit}}: {{query}}"}]}), 7);
-        assert_eq!(found, json!({"q": "{{goal}}", "n": 7, "deep": [{"t": "top 7: {{goal}}"}]}));
+        let found = filled(
+            &json!({"q": "{{query}}", "n": "{{limit}}", "deep": [{"t": "top {{limit}}: {{query}}"}]}),
+            7,
+        );
+        assert_eq!(
+            found,
+            json!({"q": "{{goal}}", "n": 7, "deep": [{"t": "top 7: {{goal}}"}]})
+        );
         for (text, part) in [
             ("[1]", "expected a JSON object"),
             ("{", "EOF"),
@@ -468,7 +534,10 @@ mod tests {
             ..ToolCall::default()
         };
         let found = Call::of(&call, 10).unwrap();
-        assert_eq!((found.tool.as_str(), &found.arguments["query"]), ("search_nodes", &json!("{{goal}}")));
+        assert_eq!(
+            (found.tool.as_str(), &found.arguments["query"]),
+            ("search_nodes", &json!("{{goal}}"))
+        );
         assert_eq!(found.paths.id_path.as_deref(), Some("/entities/*/name"));
         let typed = ToolCall {
             tool: Some("find".into()),
@@ -485,6 +554,12 @@ mod tests {
             preset: Some("nobody".into()),
             ..ToolCall::default()
         };
-        assert!(Call::of(&nobody, 10).err().unwrap().to_string().contains("server-memory"));
+        assert!(
+            Call::of(&nobody, 10)
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("server-memory")
+        );
     }
 }
