@@ -159,6 +159,8 @@ pub struct MemoryHealth {
     pub vector_bytes: usize,
     /// Whether meaning cannot be searched, wholly or in part, and why.
     pub degraded: Option<String>,
+    /// The figures of the latest measured run; absent before the first.
+    pub latest_metrics: Option<crate::retrieval::MeasuredRun>,
 }
 
 impl Engine {
@@ -310,6 +312,7 @@ impl Engine {
             vectors_of_other_models: index.other_vectors,
             vector_bytes: index.vectors.bytes(),
             degraded,
+            latest_metrics: self.latest_metrics().await?,
         })
     }
 

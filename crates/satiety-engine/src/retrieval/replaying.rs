@@ -11,7 +11,7 @@ use satiety::retrieval::{
     evaluate_with, query_changes,
 };
 use satiety::stats::BootstrapSettings;
-use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow};
+use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow, EvalResultRow};
 use satiety_store::golden::AnswerRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
@@ -190,8 +190,18 @@ impl Engine {
             .as_ref()
             .and_then(|report| report.pipeline.as_ref()?.latency_ms.get("total").copied());
         replayed.comparison = comparison;
-        if let Some(report) = report {
-            self.record_replay(&mut replayed, report).await?;
+        match report {
+            Some(report) => self.record_replay(&mut replayed, report).await?,
+            // It has ended, and may be compared with once something is judged.
+            None => {
+                let row = EvalResultRow {
+                    run_id: replayed.run_id.clone(),
+                    run_type: "full".into(),
+                    report: json!({"system": replayed.system, "failed": replayed.failed.len()}),
+                    ..EvalResultRow::default()
+                };
+                self.store().await?.put_evaluation_result(&row).await?;
+            }
         }
         if let (false, Some(report)) = (per_query, &mut replayed.report) {
             report.per_query = None;

@@ -110,7 +110,7 @@ enum Way {
 /// What a system answered to one query.
 pub(super) struct SystemAnswer {
     /// Ids with the rank in each channel that found them, best first; or why there is no answer.
-    pub(super) results: Result<Vec<(String, BTreeMap<String, usize>)>, String>,
+    pub(super) results: Result<Vec<(String, BTreeMap<String, u32>)>, String>,
     pub(super) latency: Duration,
     pub(super) prose: bool,
 }

@@ -178,7 +178,9 @@ fn judgments_from_feedback_beside_the_hidden_truth() {
             table.add(grade, of(&memory), 0.0);
         }
     }
-    println!("| rule | judged | same grade | within one | same side of relevant | called relevant and is | mean confidence |");
+    println!(
+        "| rule | judged | same grade | within one | same side of relevant | called relevant and is | mean confidence |"
+    );
     println!("|---|---|---|---|---|---|---|");
     println!("{}", table.line("the specification's table to the letter"));
     for (least, tally) in thresholds.iter().zip(&tallies) {
