@@ -183,10 +183,23 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
         "{text}"
     );
     let runs = retrieval(&place, &["runs"]);
-    assert_eq!(runs["runs"].as_array().unwrap().len(), 2);
+    // The first one was before anything was judged.
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(runs["unfinished"], json!([]));
+    let health = memory_health(&place);
+    assert_eq!(health["latest_metrics"]["run_id"], runs["runs"][0]["run_id"]);
     assert_eq!(runs["runs"][0]["run_type"], "regression");
     assert_eq!(runs["runs"][0]["control_run_id"], runs["runs"][1]["run_id"]);
     assert_eq!(runs["runs"][0]["figures"]["mrr_at_10"], 1.0);
+}
+
+/// Without a model it exits with 3, and answers all the same.
+fn memory_health(place: &Place) -> Value {
+    let output = place
+        .command(&["memory", "health", "--format", "json"])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn retrieval_exit_3(place: &Place, arguments: &[&str]) {
@@ -240,7 +253,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
         "{text}"
     );
     let keys: String = (0..total)
-        .map(|number| if number % 2 == 0 { "2\n" } else { "s\n" })
+        .map(|number| if number % 2 == 0 { "0\n" } else { "s\n" })
         .collect();
     let (_, out, _) = typed(&place, &annotate("bo"), &keys);
     let step: Value = serde_json::from_str(&out).unwrap();
@@ -271,10 +284,15 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
         "0.9",
     ]);
     assert!(text.starts_with("exit 0"), "{text}");
-    let lines = fs_err::read_to_string(place.path("qrels.txt")).unwrap();
+    let sure = fs_err::read_to_string(place.path("qrels.txt")).unwrap();
+    assert!(sure.lines().all(|line| line.split(' ').count() == 4), "{sure}");
+    // Where two are apart, half of them is sure.
+    assert_eq!(sure.lines().count() as u64, total / 2);
+    retrieval(&place, &["export", "all.txt"]);
+    let all = fs_err::read_to_string(place.path("all.txt")).unwrap();
     assert!(
-        lines.lines().all(|line| line.split(' ').count() == 4) && lines.contains(&ids[0]),
-        "{lines}"
+        all.contains(&ids[0]) && all.lines().count() as u64 == total,
+        "{all}"
     );
     place.run(&[
         "retrieval",

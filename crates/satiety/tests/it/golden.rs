@@ -140,14 +140,17 @@ impl Tally {
     }
 
     fn line(&self, name: &str) -> String {
+        let confidence = match self.confidence {
+            sum if sum > 0.0 => format!("{:.2}", sum / self.judged.max(1) as f64),
+            _ => "-".into(),
+        };
         format!(
-            "| {name} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            "| {name} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {confidence} |",
             self.judged,
             self.share(self.exact),
             self.share(self.near),
             self.share(self.same_side),
             self.precision(),
-            self.confidence / self.judged.max(1) as f64
         )
     }
 }
