@@ -190,18 +190,17 @@ impl Engine {
             .as_ref()
             .and_then(|report| report.pipeline.as_ref()?.latency_ms.get("total").copied());
         replayed.comparison = comparison;
-        match report {
-            Some(report) => self.record_replay(&mut replayed, report).await?,
+        if let Some(report) = report {
+            self.record_replay(&mut replayed, report).await?;
+        } else {
             // It has ended, and may be compared with once something is judged.
-            None => {
-                let row = EvalResultRow {
-                    run_id: replayed.run_id.clone(),
-                    run_type: "full".into(),
-                    report: json!({"system": replayed.system, "failed": replayed.failed.len()}),
-                    ..EvalResultRow::default()
-                };
-                self.store().await?.put_evaluation_result(&row).await?;
-            }
+            let row = EvalResultRow {
+                run_id: replayed.run_id.clone(),
+                run_type: "full".into(),
+                report: json!({"system": replayed.system, "failed": replayed.failed.len()}),
+                ..EvalResultRow::default()
+            };
+            self.store().await?.put_evaluation_result(&row).await?;
         }
         if let (false, Some(report)) = (per_query, &mut replayed.report) {
             report.per_query = None;
@@ -452,7 +451,7 @@ fn measured(
         record: false,
     };
     let mut found = report(Path::new(run_id), &qrels, &answers, &known, &evaluate)?;
-    found.run = run_id.to_owned();
+    run_id.clone_into(&mut found.run);
     let comparison = match baseline {
         Some((control, control_rows)) => {
             let both: BTreeSet<&str> = good(control_rows)

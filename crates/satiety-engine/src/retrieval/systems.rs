@@ -107,10 +107,13 @@ enum Way {
     },
 }
 
+/// Ids with the rank in each channel that found them, best first.
+pub(super) type Ranking = Vec<(String, BTreeMap<String, u32>)>;
+
 /// What a system answered to one query.
 pub(super) struct SystemAnswer {
-    /// Ids with the rank in each channel that found them, best first; or why there is no answer.
-    pub(super) results: Result<Vec<(String, BTreeMap<String, u32>)>, String>,
+    /// The ranking, or why there is no answer.
+    pub(super) results: Result<Ranking, String>,
     pub(super) latency: Duration,
     pub(super) prose: bool,
 }

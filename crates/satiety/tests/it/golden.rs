@@ -196,3 +196,27 @@ fn judgments_from_feedback_beside_the_hidden_truth() {
     assert!(all.precision() > table.precision() && all.share(all.same_side) > table.share(table.same_side));
     assert!(sure.judged * 4 > all.judged, "{} of {}", sure.judged, all.judged);
 }
+
+/// A sum over nothing is −0 in floating point, and used to be printed so.
+#[test]
+fn an_empty_answer_is_nought_and_not_minus_nought() {
+    use satiety::retrieval::{
+        EvaluationOptions, FileFormat, OrderOptions, QrelsReader, RunReader, default_measures, evaluate,
+    };
+    let mut qrels = QrelsReader::trec();
+    qrels.push(b"q1 0 a 3\n").unwrap();
+    let qrels = qrels.finish(OrderOptions::default()).unwrap();
+    let mut run = RunReader::new(FileFormat::JsonLines);
+    run.push(b"{\"queryId\": \"q1\", \"results\": []}\n{\"queryId\": \"q2\", \"results\": [\"b\"]}\n")
+        .unwrap();
+    let run = run.finish(OrderOptions::default()).unwrap();
+    let found = evaluate(&qrels, &run, &default_measures(), &EvaluationOptions::default());
+    let values: Vec<f64> = found.row(0).iter().flatten().copied().collect();
+    assert!(
+        values.len() > 5
+            && values
+                .iter()
+                .all(|value| *value == 0.0 && value.is_sign_positive()),
+        "{values:?}"
+    );
+}
