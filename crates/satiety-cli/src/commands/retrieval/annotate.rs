@@ -1,6 +1,7 @@
 //! Judging results at a terminal, one by one. The conversation is on stderr, the answer at the end on stdout; keys are
 //! lines of standard input, so that a script can type them too.
 
+use std::fmt::Write;
 use std::io::BufRead;
 
 use owo_colors::OwoColorize;
@@ -145,7 +146,7 @@ impl Render for Progress {
             progress.waiting
         );
         if progress.double > 0 {
-            text.push_str(&format!("; {} are judged by two", progress.double));
+            let _ = write!(text, "; {} are judged by two", progress.double);
         }
         if progress.results == 0 {
             text.push_str(

@@ -55,12 +55,16 @@ pub(super) async fn run(arguments: RunArgs, engine: &Engine, printer: &Printer) 
         .comparison
         .as_ref()
         .and_then(|compared| compared.comparisons.first()?.gate);
-    Ok(match gate {
-        Some(Gate::Fail) => Exit::GateSaysNo,
-        Some(Gate::Inconclusive) => Exit::Inconclusive,
-        Some(Gate::Pass) => Exit::Done,
-        None if gated || replayed.report.is_none() => Exit::Inconclusive,
-        None => Exit::Done,
+    let fine = match gate {
+        Some(gate) => gate == Gate::Pass,
+        None => !gated && replayed.report.is_some(),
+    };
+    Ok(if gate == Some(Gate::Fail) {
+        Exit::GateSaysNo
+    } else if fine {
+        Exit::Done
+    } else {
+        Exit::Inconclusive
     })
 }
 
