@@ -34,6 +34,9 @@ pub enum EngineError {
     /// The memory.
     #[error(transparent)]
     Memory(#[from] crate::memory::MemoryError),
+    /// Golden data, or a replay of it.
+    #[error(transparent)]
+    Golden(#[from] crate::retrieval::GoldenError),
     /// A sentence model.
     #[error(transparent)]
     Model(#[from] EmbedError),
@@ -309,6 +312,7 @@ impl EngineError {
             Self::Store(error) => error.hint(),
             Self::Harness(error) => error.hint(),
             Self::Memory(error) => error.hint(),
+            Self::Golden(error) => error.hint(),
             Self::Model(error) => Some(match error {
                 EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
                 EmbedError::NotThere { .. } => return None,
@@ -410,6 +414,7 @@ impl EngineError {
             Self::Store(error) if error.is_bad_input() => Fault::Request,
             Self::Harness(error) => error.fault(),
             Self::Memory(error) => error.fault(),
+            Self::Golden(error) => error.fault(),
             Self::File {
                 action: "read",
                 cause,

@@ -1,11 +1,18 @@
 //! Measuring and comparing rankings that are in files: judgments and runs, plain or compressed.
 
+mod annotating;
 mod corpus;
 mod files;
 mod inline;
+mod golden_error;
+mod harvesting;
+mod judging;
 mod known;
+mod measured;
 mod pooling;
+mod replaying;
 mod stored;
+mod systems;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,11 +28,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+pub use annotating::{AnnotateRequest, AnnotationQuestion, AnnotationStep, AnnotationVerdict};
 pub use corpus::{CheckedCorpus, CorpusRequest};
 pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
+pub use golden_error::GoldenError;
+pub use harvesting::{HarvestRequest, Harvested};
+pub use judging::{BesidePeople, FeedbackJudgment, FeedbackOutcome, JudgeFeedbackRequest, JudgedCorpus};
 pub use known::KnownFiles;
+pub use measured::{MeasuredRun, MeasuredRuns, UnfinishedRun};
 pub use pooling::{PoolRequest, Pooled};
+pub use replaying::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, Replayed};
 pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};
+pub use systems::{SystemSpec, SystemSurroundings, ToolCall};
 
 use crate::{Engine, EngineError};
 use files::{Answers, format, name, pieces, read, read_qrels, read_run, wrong};

@@ -188,20 +188,82 @@ impl Store {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, StoreError> {
-        let rows: Vec<QueryColumns> = reading!(&self.pool, |connection| {
-            let found = sqlx::query(
+        let rows = self
+            .query_page(
                 "SELECT query_id, query, intent, mode, session_id, tool_name, result_ids, channel_contributions,
                      total_latency_ms, fusion_weights, quality_proxy_score, trace_id, is_eval_corpus, eval_category,
-                     detail
+                     detail, created_at
                  FROM eval_queries WHERE is_eval_corpus AND query_id > $1 ORDER BY query_id LIMIT $2",
+                after,
+                limit,
             )
-            .bind(storable(after.unwrap_or_default()))
-            .bind(i64::from(limit))
-            .fetch_all(connection)
             .await?;
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+            return Ok(Vec::new());
+        };
+        let (first, last) = (&first.0.query_id, &last.0.query_id);
+        let judgments: Vec<JudgmentColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT query_id, memory_id, source, relevance, annotator, confidence FROM eval_judgments
+                 WHERE query_id >= $1 AND query_id <= $2 ORDER BY query_id, memory_id, source"
+        )
+        .bind(first)
+        .bind(last)
+        .fetch_all(connection)
+        .await?)?;
+        let mut judgments = judgments.into_iter().peekable();
+        let mut corpus = Vec::with_capacity(rows.len());
+        for (row, _) in rows {
+            // Both are in the order of ids; judgments of queries that are not in the corpus lie in between.
+            while judgments.next_if(|judgment| judgment.0 < row.query_id).is_some() {}
+            let mut own = Vec::new();
+            while let Some(judgment) = judgments.next_if(|judgment| judgment.0 == row.query_id) {
+                let (query_id, memory_id, source, relevance, annotator, confidence) = judgment;
+                own.push(EvalJudgmentRow {
+                    query_id,
+                    memory_id,
+                    source,
+                    relevance,
+                    annotator,
+                    confidence,
+                });
+            }
+            corpus.push((row, own));
+        }
+        Ok(corpus)
+    }
+
+    /// All queries after an id, in the order of ids, with when they were asked: those of the log and of the corpus.
+    pub async fn logged_queries(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<(EvalQueryRow, i64)>, StoreError> {
+        self.query_page(
+            "SELECT query_id, query, intent, mode, session_id, tool_name, result_ids, channel_contributions,
+                 total_latency_ms, fusion_weights, quality_proxy_score, trace_id, is_eval_corpus, eval_category,
+                 detail, created_at
+             FROM eval_queries WHERE query_id > $1 ORDER BY query_id LIMIT $2",
+            after,
+            limit,
+        )
+        .await
+    }
+
+    async fn query_page(
+        &self,
+        select: &'static str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<(EvalQueryRow, i64)>, StoreError> {
+        let rows: Vec<(QueryColumns, i64)> = reading!(&self.pool, |connection| {
+            let found = sqlx::query(select)
+                .bind(storable(after.unwrap_or_default()))
+                .bind(i64::from(limit))
+                .fetch_all(connection)
+                .await?;
             let mut rows = Vec::with_capacity(found.len());
             for row in &found {
-                rows.push(QueryColumns {
+                let columns = QueryColumns {
                     row: EvalQueryRow {
                         query_id: row.try_get(0)?,
                         query: row.try_get(1)?,
@@ -223,42 +285,14 @@ impl Store {
                     channels: row.try_get(7)?,
                     weights: row.try_get(9)?,
                     detail: row.try_get(14)?,
-                });
+                };
+                rows.push((columns, row.try_get(15)?));
             }
             rows
         })?;
-        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-            return Ok(Vec::new());
-        };
-        let judgments: Vec<JudgmentColumns> = reading!(&self.pool, |connection| sqlx::query_as(
-            "SELECT query_id, memory_id, source, relevance, annotator, confidence FROM eval_judgments
-                 WHERE query_id >= $1 AND query_id <= $2 ORDER BY query_id, memory_id, source"
-        )
-        .bind(&first.row.query_id)
-        .bind(&last.row.query_id)
-        .fetch_all(connection)
-        .await?)?;
-        let mut judgments = judgments.into_iter().peekable();
-        let mut corpus = Vec::with_capacity(rows.len());
-        for columns in rows {
-            let row = self.query_row(columns)?;
-            // Both are in the order of ids; judgments of queries that are not in the corpus lie in between.
-            while judgments.next_if(|judgment| judgment.0 < row.query_id).is_some() {}
-            let mut own = Vec::new();
-            while let Some(judgment) = judgments.next_if(|judgment| judgment.0 == row.query_id) {
-                let (query_id, memory_id, source, relevance, annotator, confidence) = judgment;
-                own.push(EvalJudgmentRow {
-                    query_id,
-                    memory_id,
-                    source,
-                    relevance,
-                    annotator,
-                    confidence,
-                });
-            }
-            corpus.push((row, own));
-        }
-        Ok(corpus)
+        rows.into_iter()
+            .map(|(columns, at)| Ok((self.query_row(columns)?, at)))
+            .collect()
     }
 
     fn query_row(&self, columns: QueryColumns) -> Result<EvalQueryRow, StoreError> {

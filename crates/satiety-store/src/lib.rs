@@ -10,6 +10,7 @@
 //! | [`records`] | JSON documents under namespaced keys |
 //! | [`conversations`] | conversations, their rounds and verdicts |
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
+//! | [`golden`] | annotations of people, and replays of the evaluation corpus |
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
 //! | [`mod@harness`] | the harness's chained log, versions and audits |
 //! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
@@ -25,6 +26,7 @@ pub mod conversations;
 mod error;
 pub mod evaluation;
 pub mod eviction;
+pub mod golden;
 mod group_commit;
 pub mod harness;
 pub mod idempotency;

@@ -10,7 +10,7 @@ use crate::{StoreError, now_micros};
 /// One step of the schema.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration {
-    /// Its number; versions count up, and a number may be left out.
+    /// Its number; versions count up from 1, and a number may stay unused.
     pub version: i64,
     /// Its name, as in the file name.
     pub name: &'static str,
@@ -62,6 +62,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 9,
         name: "memory_tasks",
         sql: include_str!("migrations/0009_memory_tasks.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "golden",
+        sql: include_str!("migrations/0010_golden.sql"),
     },
     Migration {
         version: 12,
@@ -257,7 +262,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_count_up() {
+    fn versions_count_up_from_one() {
+        assert_eq!(MIGRATIONS[0].version, 1);
         for pair in MIGRATIONS.windows(2) {
             assert!(pair[0].version < pair[1].version, "{}", pair[1].name);
         }
@@ -295,6 +301,7 @@ mod tests {
                 "d4ce0c1432dcef68",
                 "61404885d3cbb324",
                 "f1c928939be5016f",
+                "0376913880827dd2",
                 "a7e445d4d532dde9"
             ]
         );

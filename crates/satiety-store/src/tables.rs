@@ -685,6 +685,38 @@ pub const TABLES: &[Table] = &[
         children: &[],
         since: 12,
     },
+    Table {
+        name: "eval_annotations",
+        columns: &[
+            text("query_id"),
+            text("memory_id"),
+            text("annotator"),
+            optional(integer("relevance")),
+            integer("created_at"),
+        ],
+        key: &["query_id", "memory_id", "annotator"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: 10,
+    },
+    Table {
+        name: "eval_answers",
+        columns: &[
+            text("run_id"),
+            text("query_id"),
+            text("system"),
+            text("results"),
+            optional(float("latency_ms")),
+            optional(text("error")),
+            integer("created_at"),
+        ],
+        key: &["run_id", "query_id"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: 10,
+    },
 ];
 
 impl Table {

@@ -8,6 +8,7 @@ mod memory;
 mod research;
 mod retrieval;
 mod serve;
+mod retrieval_golden;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub(crate) use memory::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
 pub(crate) use serve::*;
+pub(crate) use retrieval_golden::*;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use satiety::retrieval::Measure;
 
+use super::retrieval_golden::{AgreementArgs, AnnotateArgs, HarvestArgs, JudgeArgs, RunArgs, RunsArgs};
+
 /// Commands about search results.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Retrieval {
@@ -17,6 +19,18 @@ pub(crate) enum Retrieval {
     Corpus(Corpus),
     /// Gather what several runs put first, for annotation
     Pool(PoolArgs),
+    /// Take queries of the log into the evaluation corpus
+    Harvest(HarvestArgs),
+    /// Judge results of the corpus by what agents did with them
+    Judge(JudgeArgs),
+    /// Judge results of the corpus yourself, one by one
+    Annotate(AnnotateArgs),
+    /// How far annotators agree
+    Agreement(AgreementArgs),
+    /// Replay the corpus against a memory, any MCP server or any address, and measure the answers
+    Run(Box<RunArgs>),
+    /// List measured runs, newest first
+    Runs(RunsArgs),
     /// Put queries and judgments into the store
     Import(ImportCorpusArgs),
     /// Write queries and judgments from the store to a file
@@ -266,12 +280,20 @@ pub(crate) struct ImportCorpusArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety retrieval export corpus.jsonl
-  satiety retrieval export qrels.txt
+  satiety retrieval export qrels.txt --source manual,validated
+  satiety retrieval export qrels.txt --min-confidence 0.8
 
-A .jsonl file has everything; any other is judgments as trec_eval reads them.")]
+A .jsonl file has everything; any other is judgments as trec_eval reads them, one a result: a person's before an
+agent's word, that before what agents did, and that before what rules made of it.")]
 pub(crate) struct ExportCorpusArgs {
     /// The file to write
     pub(crate) output: PathBuf,
+    /// Only judgments from there; separated by commas
+    #[arg(long, value_name = "SOURCES", value_delimiter = ',')]
+    pub(crate) source: Vec<Source>,
+    /// Only judgments that are at least so sure
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(crate) min_confidence: f64,
 }
 
 /// Where judgments come from.

@@ -22,6 +22,7 @@ mod memory;
 mod research;
 mod retrieval;
 mod retrieval_corpus;
+mod retrieval_golden;
 mod retrieval_peer;
 #[cfg(target_os = "linux")]
 mod sandbox;

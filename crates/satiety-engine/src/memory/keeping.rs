@@ -161,6 +161,8 @@ pub struct MemoryHealth {
     pub degraded: Option<String>,
     /// Tasks that agents began and closed.
     pub tasks: super::TaskFigures,
+    /// The figures of the latest measured run; absent before the first.
+    pub latest_metrics: Option<crate::retrieval::MeasuredRun>,
 }
 
 impl Engine {
@@ -313,6 +315,7 @@ impl Engine {
             vector_bytes: index.vectors.bytes(),
             degraded,
             tasks: self.task_figures().await?,
+            latest_metrics: self.latest_metrics().await?,
         })
     }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt;
 
 use super::corpus::queries_with_judgments;
+use super::replaying::JudgmentFilter;
 use super::{RunReport, blocking, format, name};
 use crate::{Engine, EngineError};
 
@@ -37,6 +38,8 @@ pub struct ImportCorpusRequest {
 pub struct ExportCorpusRequest {
     /// The file: `.jsonl` with everything, anything else as lines of `trec_eval`.
     pub output: PathBuf,
+    /// Which judgments to write.
+    pub judgments: JudgmentFilter,
 }
 
 /// A corpus that was moved.
@@ -104,7 +107,8 @@ impl Engine {
             let page = store.evaluation_corpus(after.as_deref(), PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.query_id.clone());
-            for (row, judgments) in page {
+            for (row, mut judgments) in page {
+                judgments.retain(|judgment| request.judgments.takes(judgment));
                 moved.queries += 1;
                 moved.judgments += judgments.len();
                 let text = if as_json {
@@ -172,7 +176,10 @@ fn query_row(mut query: EvalQuery) -> Result<EvalQueryRow, EngineError> {
     Ok(row)
 }
 
-fn query_line(row: EvalQueryRow, judgments: Vec<EvalJudgmentRow>) -> Result<EvalQuery, EngineError> {
+pub(super) fn query_line(
+    row: EvalQueryRow,
+    judgments: Vec<EvalJudgmentRow>,
+) -> Result<EvalQuery, EngineError> {
     // A query that was logged and then taken into the corpus has a detail of another kind.
     let known: EvalQuery = serde_json::from_value(row.detail).unwrap_or_default();
     let judgments = judgments
@@ -199,7 +206,7 @@ fn query_line(row: EvalQueryRow, judgments: Vec<EvalJudgmentRow>) -> Result<Eval
 }
 
 /// One grade a document: a person's before any other's.
-fn trec_lines(judgments: &[EvalJudgmentRow]) -> String {
+pub(super) fn trusted(judgments: &[EvalJudgmentRow]) -> impl Iterator<Item = &EvalJudgmentRow> {
     const BY_TRUST: [&str; 4] = ["manual", "validated", "implicit", "bootstrapped"];
     let trust = |source: &str| BY_TRUST.iter().position(|known| *known == source);
     let mut best: BTreeMap<&str, &EvalJudgmentRow> = BTreeMap::new();
@@ -209,7 +216,11 @@ fn trec_lines(judgments: &[EvalJudgmentRow]) -> String {
             *known = judgment;
         }
     }
-    let lines = best.values().map(|judgment| {
+    best.into_values()
+}
+
+fn trec_lines(judgments: &[EvalJudgmentRow]) -> String {
+    let lines = trusted(judgments).map(|judgment| {
         format!(
             "{} 0 {} {}\n",
             judgment.query_id, judgment.memory_id, judgment.relevance
@@ -218,7 +229,7 @@ fn trec_lines(judgments: &[EvalJudgmentRow]) -> String {
     lines.collect::<Vec<_>>().concat()
 }
 
-fn result_row(run_id: String, report: &RunReport) -> Result<EvalResultRow, EngineError> {
+pub(super) fn result_row(run_id: String, report: &RunReport) -> Result<EvalResultRow, EngineError> {
     let mean = |name: &str| {
         let found = report.metrics.0.iter().find(|(known, _)| known == name);
         found.and_then(|(_, aggregate)| aggregate.mean)

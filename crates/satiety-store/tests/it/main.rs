@@ -11,6 +11,7 @@ mod conformance;
 mod durability;
 mod eviction;
 mod faults;
+mod golden;
 mod harness;
 mod memory;
 mod migrations;

@@ -229,15 +229,18 @@ fn measure(
             Default::default()
         };
         found.values.extend(measures.iter().map(|measure| {
-            if measure.kind.needs_facts() {
-                return facts.value(*measure, name, &listed, &wanted);
-            }
-            let value = query.value(*measure, &mut discounts);
-            // How much of nothing was judged is not a question of relevance.
-            match options.no_relevant {
-                NoRelevant::Zero if measure.kind != Kind::Judged => value.or(Some(0.0)),
-                _ => value,
-            }
+            let value = if measure.kind.needs_facts() {
+                facts.value(*measure, name, &listed, &wanted)
+            } else {
+                let value = query.value(*measure, &mut discounts);
+                // How much of nothing was judged is not a question of relevance.
+                match options.no_relevant {
+                    NoRelevant::Zero if measure.kind != Kind::Judged => value.or(Some(0.0)),
+                    _ => value,
+                }
+            };
+            // The sum of nothing is −0, which would be printed.
+            value.map(|value| value + 0.0)
         }));
     }
     found.unknown = run.queries() - known;

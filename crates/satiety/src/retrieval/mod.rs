@@ -26,6 +26,7 @@ mod difference;
 mod error;
 mod evaluation;
 mod facts;
+mod golden;
 mod index;
 mod lists;
 mod measure;
@@ -55,6 +56,13 @@ pub use evaluation::{
     Aggregate, Evaluation, EvaluationOptions, MissingQueries, NoRelevant, Unjudged, evaluate, evaluate_with,
 };
 pub use facts::Facts;
+pub use golden::{
+    Agreement, AnnotationItem, AnnotationProgress, AnnotationSettings, AnnotatorPair, AnswerPaths,
+    AnswerPreset, Answered, Consensus, Disagreement, FeedbackSignal, FoundResult, Harvest, HarvestSettings,
+    HarvestedQuery, JudgedFromFeedback, KnownTexts, LeftOut, LeftOutBecause, LoggedQuery, PRESETS, PoolEntry,
+    Rating, Said, SignalRules, Stratum, agreement, annotation_progress, categories_of, consensus, harvest,
+    judge_from_feedback, krippendorff_ordinal, next_annotation, read_answer, signal_rules, weighted_kappa,
+};
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, default_measures};
 pub use memory::{

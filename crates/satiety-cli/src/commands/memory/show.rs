@@ -227,6 +227,24 @@ impl Render for MemoryHealth {
             );
         }
         text.push_str(&tasks(&self.tasks));
+        if let Some(run) = &self.latest_metrics {
+            let figures: Vec<String> = ["ndcg_at_10", "mrr_at_10", "recall_at_10"]
+                .iter()
+                .filter_map(|name| {
+                    Some(format!(
+                        "{} {:.4}",
+                        name.replace("_at_", "@"),
+                        run.figures.get(*name)?
+                    ))
+                })
+                .collect();
+            let (queries, system, at) = (run.queries, &run.system, &run.measured_at);
+            let _ = write!(
+                text,
+                "\nmeasured {at} ({system}, {queries} queries): {}",
+                figures.join(", ")
+            );
+        }
         if let Some(reason) = &self.degraded {
             let _ = write!(text, "\n{} {reason}", "degraded:".yellow());
         }

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::retrieval::{CategoryReport, CorpusSettings, JudgmentSource};
+use satiety::retrieval::{CategoryReport, CorpusSettings};
 use satiety_engine::Engine;
 use satiety_engine::retrieval::{
     CheckedCorpus, CorpusRequest, ExportCorpusRequest, ImportCorpusRequest, MovedCorpus, PoolRequest, Pooled,
 };
 
 use super::words::{figure, queries};
-use crate::args::{CorpusCheckArgs, ExportCorpusArgs, ImportCorpusArgs, PoolArgs, Source};
+use crate::args::{CorpusCheckArgs, ExportCorpusArgs, ImportCorpusArgs, PoolArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
@@ -74,12 +74,7 @@ pub(super) async fn import(
     let request = ImportCorpusRequest {
         corpus: arguments.corpus,
         queries: arguments.queries,
-        source: match arguments.source {
-            Source::Manual => JudgmentSource::Manual,
-            Source::Implicit => JudgmentSource::Implicit,
-            Source::Bootstrapped => JudgmentSource::Bootstrapped,
-            Source::Validated => JudgmentSource::Validated,
-        },
+        source: super::replay::named(arguments.source),
     };
     printer.answer(&engine.import_corpus(request).await?)?;
     Ok(Exit::Done)
@@ -91,6 +86,7 @@ pub(super) async fn export(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let request = ExportCorpusRequest {
+        judgments: super::replay::filter(&arguments.source, arguments.min_confidence),
         output: arguments.output,
     };
     printer.answer(&engine.export_corpus(request).await?)?;

@@ -1,9 +1,12 @@
 //! `satiety retrieval`: how good search results are, whether one system is better than another, and whether queries and
 //! judgments are fit to tell.
 
+mod annotate;
 mod compared;
 mod corpus;
 mod evaluated;
+mod golden;
+mod replay;
 pub(super) mod words;
 
 use satiety::retrieval::{
@@ -29,6 +32,12 @@ pub(super) async fn run(command: Retrieval, engine: &Engine, printer: &Printer) 
         Retrieval::Compare(arguments) => compare(arguments, engine, printer).await,
         Retrieval::Corpus(Corpus::Check(arguments)) => corpus::check(arguments, engine, printer).await,
         Retrieval::Pool(arguments) => corpus::pool(arguments, engine, printer).await,
+        Retrieval::Harvest(arguments) => golden::harvest(arguments, engine, printer).await,
+        Retrieval::Judge(arguments) => golden::judge(arguments, engine, printer).await,
+        Retrieval::Annotate(arguments) => annotate::run(arguments, engine, printer).await,
+        Retrieval::Agreement(arguments) => golden::agreement(arguments, engine, printer).await,
+        Retrieval::Run(arguments) => replay::run(*arguments, engine, printer).await,
+        Retrieval::Runs(arguments) => golden::runs(arguments, engine, printer).await,
         Retrieval::Import(arguments) => corpus::import(arguments, engine, printer).await,
         Retrieval::Export(arguments) => corpus::export(arguments, engine, printer).await,
     }

@@ -1,0 +1,306 @@
+//! Replaying the corpus: from what was typed to a request, and how the answer is shown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use owo_colors::OwoColorize;
+use satiety::memory::{Mode, Pipeline};
+use satiety::retrieval::{AnswerPaths, ComparisonSettings, EvaluationOptions, Gate, JudgmentSource};
+use satiety::stats::BootstrapSettings;
+use satiety_engine::Engine;
+use satiety_engine::retrieval::{
+    Evaluated, JudgmentFilter, ReplayRequest, Replayed, SystemSpec, SystemSurroundings, ToolCall,
+};
+
+use super::super::bench::stop_on_interrupt;
+use super::decisive_measures;
+use super::words::queries;
+use crate::args::{MemoryMode, RunArgs, Source};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::settings::Format;
+
+/// Failed queries that are shown.
+const SHOWN: usize = 5;
+
+pub(super) async fn run(arguments: RunArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let gated = arguments.fail_if_worse.is_some();
+    let request = request(arguments, printer)?;
+    let stop = stop_on_interrupt();
+    let bar = bar(printer);
+    let replayed = engine
+        .replay_corpus(request, &stop, |seen| {
+            bar.set_length(seen.planned as u64);
+            bar.set_position(seen.done as u64);
+            bar.set_message(format!("{} failed", seen.failed));
+        })
+        .await;
+    bar.finish_and_clear();
+    let replayed = replayed?;
+    printer.answer(&replayed)?;
+    if replayed.interrupted {
+        printer.note(&format!(
+            "interrupted; the same command with --resume {} goes on where it was",
+            replayed.run_id
+        ));
+        return Ok(Exit::Interrupted);
+    }
+    let gate = replayed
+        .comparison
+        .as_ref()
+        .and_then(|compared| compared.comparisons.first()?.gate);
+    let fine = match gate {
+        Some(gate) => gate == Gate::Pass,
+        None => !gated && replayed.report.is_some(),
+    };
+    Ok(if gate == Some(Gate::Fail) {
+        Exit::GateSaysNo
+    } else if fine {
+        Exit::Done
+    } else {
+        Exit::Inconclusive
+    })
+}
+
+/// A bar on stderr, where somebody looks at it.
+fn bar(printer: &Printer) -> ProgressBar {
+    if printer.is_quiet() || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {per_sec}  {eta} left  {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+fn request(arguments: RunArgs, printer: &Printer) -> Result<ReplayRequest, Failure> {
+    if arguments
+        .fail_if_worse
+        .is_some_and(|margin| margin.is_nan() || margin < 0.0)
+    {
+        return Err(Failure::bad_input(
+            "--fail-if-worse needs a margin from 0 up",
+            "0.01 lets the first metric fall by a hundredth",
+        ));
+    }
+    let timeout = Duration::try_from_secs_f64(arguments.timeout)
+        .ok()
+        .filter(|timeout| !timeout.is_zero())
+        .ok_or_else(|| Failure::bad_input("--timeout needs seconds above 0", "30 is the default"))?;
+    let standard = ComparisonSettings::default();
+    let bootstrap = BootstrapSettings {
+        resamples: arguments.resamples,
+        seed: arguments.seed,
+        ..BootstrapSettings::default()
+    };
+    Ok(ReplayRequest {
+        surroundings: SystemSurroundings {
+            environment: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+            scratch: std::env::temp_dir(),
+            timeout,
+        },
+        depth: arguments.depth as usize,
+        judgments: filter(&arguments.source, arguments.min_confidence),
+        documents: arguments.documents.clone(),
+        measures: arguments.metrics.clone(),
+        options: EvaluationOptions {
+            relevance_threshold: arguments.relevance_threshold,
+            ..EvaluationOptions::default()
+        },
+        bootstrap,
+        by: arguments.by.clone(),
+        per_query: arguments.per_query || matches!(printer.format(), Format::Csv | Format::Html),
+        baseline: arguments.baseline.clone(),
+        comparison: ComparisonSettings {
+            bootstrap: BootstrapSettings {
+                resamples: arguments.resamples.max(1),
+                ..bootstrap
+            },
+            ..standard
+        },
+        decisive: decisive_measures(),
+        fail_if_worse: arguments.fail_if_worse,
+        resume: arguments.resume.clone(),
+        system: system(arguments)?,
+    })
+}
+
+/// Which judgments count.
+pub(super) fn filter(sources: &[Source], min_confidence: f64) -> JudgmentFilter {
+    JudgmentFilter {
+        sources: sources.iter().map(|source| named(*source)).collect(),
+        min_confidence,
+    }
+}
+
+pub(super) fn named(source: Source) -> JudgmentSource {
+    match source {
+        Source::Manual => JudgmentSource::Manual,
+        Source::Implicit => JudgmentSource::Implicit,
+        Source::Bootstrapped => JudgmentSource::Bootstrapped,
+        Source::Validated => JudgmentSource::Validated,
+    }
+}
+
+fn system(arguments: RunArgs) -> Result<SystemSpec, Failure> {
+    let paths = AnswerPaths {
+        id_path: arguments.id_path,
+        text_path: arguments.text_path,
+    };
+    let call = ToolCall {
+        preset: arguments.preset,
+        tool: arguments.tool,
+        arguments: arguments.args,
+        paths: paths.clone(),
+    };
+    // The group of arguments says that exactly one is there.
+    Ok(match (arguments.mcp, arguments.mcp_url, arguments.http) {
+        (Some(command), _, _) => SystemSpec::McpCommand {
+            command,
+            env: arguments.env,
+            call,
+        },
+        (None, Some(url), _) => SystemSpec::McpUrl {
+            url,
+            token_env: arguments.token_env,
+            call,
+        },
+        (None, None, Some(url)) => SystemSpec::Http {
+            url,
+            body: arguments.body,
+            headers: pairs(&arguments.header, ':', "--header")?,
+            secret_headers: pairs(&arguments.secret_header, '=', "--secret-header")?,
+            paths,
+        },
+        (None, None, None) => SystemSpec::Memory {
+            mode: match arguments.mode {
+                MemoryMode::Auto => None,
+                MemoryMode::Quick => Some(Mode::Quick),
+                MemoryMode::Focused => Some(Mode::Focused),
+                MemoryMode::Deep => Some(Mode::Deep),
+            },
+            token_budget: arguments.budget,
+            pipeline: match &arguments.pipeline {
+                Some(path) => Arc::new(pipeline(path)?),
+                None => Arc::default(),
+            },
+        },
+    })
+}
+
+fn pairs(texts: &[String], between: char, what: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once(between)?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    texts
+        .iter()
+        .map(|text| {
+            pair(text).ok_or_else(|| {
+                Failure::bad_input(
+                    format!("{what} `{text}` has no `{between}`"),
+                    "--header 'x-team: evals', --secret-header authorization=TOKEN",
+                )
+            })
+        })
+        .collect()
+}
+
+/// Some settings of a search, over the usual ones.
+fn pipeline(path: &Path) -> Result<Pipeline, Failure> {
+    let bad = |reason: String| {
+        Failure::bad_input(
+            format!("{}: {reason}", path.display()),
+            "docs/memory.md has every setting of a search",
+        )
+    };
+    let text = fs_err::read_to_string(path).map_err(|error| bad(error.kind().to_string()))?;
+    let value: serde_json::Value = if path.extension().is_some_and(|extension| extension == "json") {
+        serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?
+    } else {
+        toml::from_str(&text).map_err(|error| bad(error.to_string()))?
+    };
+    Pipeline::with(&value).map_err(|error| bad(error.to_string()))
+}
+
+impl Render for Replayed {
+    fn human(&self) -> String {
+        let mut text = summary(self);
+        if let Some(report) = &self.report {
+            let _ = write!(text, "\n\n{}", Evaluated::One(Box::new(report.clone())).human());
+        }
+        if let Some(compared) = &self.comparison {
+            let _ = write!(text, "\n\n{}", compared.human());
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = anstream::adapter::strip_str(&summary(self)).to_string();
+        if let Some(report) = &self.report {
+            let _ = write!(
+                text,
+                "\n\n{}",
+                Evaluated::One(Box::new(report.clone())).markdown()
+            );
+        }
+        if let Some(compared) = &self.comparison {
+            let _ = write!(text, "\n\n{}", compared.markdown());
+        }
+        text
+    }
+
+    fn csv(&self) -> Option<String> {
+        let report = self.report.clone()?;
+        Evaluated::One(Box::new(report)).csv()
+    }
+
+    fn html(&self) -> Option<String> {
+        match (&self.comparison, &self.report) {
+            (Some(compared), _) => compared.html(),
+            (None, Some(report)) => Evaluated::One(Box::new(report.clone())).html(),
+            (None, None) => None,
+        }
+    }
+}
+
+/// What came of asking, before any figure.
+fn summary(replayed: &Replayed) -> String {
+    let mut text = format!(
+        "{}\n{} answered, {} without an answer and left out",
+        replayed.system.bold(),
+        queries(replayed.answered),
+        replayed.failed.len()
+    );
+    if let Some(latency) = &replayed.latency_ms {
+        let _ = write!(
+            text,
+            "; {:.1} ms at p50, {:.1} ms at p95",
+            latency.p50, latency.p95
+        );
+    }
+    if replayed.prose > 0 {
+        let _ = write!(
+            text,
+            "\n{} answers were prose, told by what they say",
+            replayed.prose
+        );
+    }
+    for failed in replayed.failed.iter().take(SHOWN) {
+        let _ = write!(text, "\n  {}: {}", failed.query_id, failed.error);
+    }
+    if replayed.report.is_none() && !replayed.interrupted {
+        text.push_str(
+            "\nnothing is judged yet: `satiety retrieval annotate` shows what was found, one by one",
+        );
+    }
+    text
+}

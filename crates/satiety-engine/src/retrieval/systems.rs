@@ -1,0 +1,568 @@
+//! The systems that a corpus can be replayed against: this program's own memory, a tool of any MCP server, any address that
+//! answers a question with results. Knows how to ask and how to read; knows nothing of judgments.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use satiety::bench::contract::spec::{HttpSpec, McpSpec};
+use satiety::bench::contract::{Request, TargetSpec};
+use satiety::memory::{Mode, Pipeline};
+use satiety::retrieval::{AnswerPaths, KnownTexts, PRESETS, read_answer};
+use serde_json::{Map, Value, json};
+
+use super::golden_error::GoldenError;
+use crate::bench::target::{Environment, Surroundings, Target};
+use crate::memory::SearchRequest;
+use crate::{Engine, EngineError};
+
+/// How the tool of a server is asked, and where its answers have what.
+#[derive(Debug, Clone, Default)]
+pub struct ToolCall {
+    /// A server that is known by name; everything else is optional then.
+    pub preset: Option<String>,
+    /// The tool.
+    pub tool: Option<String>,
+    /// The arguments as JSON, with `{{query}}` and `{{limit}}`.
+    pub arguments: Option<String>,
+    /// Where ids and texts are.
+    pub paths: AnswerPaths,
+}
+
+/// A system.
+#[derive(Debug, Clone)]
+pub enum SystemSpec {
+    /// The memory of this store. Its log does not notice.
+    Memory {
+        /// How deep; absent for a choice by question.
+        mode: Option<Mode>,
+        /// Tokens of all results; absent for no limit, since it is the ranking that is measured.
+        token_budget: Option<usize>,
+        /// How the search goes.
+        pipeline: Arc<Pipeline>,
+    },
+    /// A tool of an MCP server that is started here.
+    McpCommand {
+        /// The command with its arguments, as a shell would read it.
+        command: String,
+        /// Names of environment variables that it sees, besides `PATH`, `LANG` and `HOME`.
+        env: Vec<String>,
+        /// How it is asked.
+        call: ToolCall,
+    },
+    /// A tool of an MCP server that is there.
+    McpUrl {
+        /// Its address.
+        url: String,
+        /// The environment variable with the bearer token.
+        token_env: Option<String>,
+        /// How it is asked.
+        call: ToolCall,
+    },
+    /// An address that takes a question as JSON.
+    Http {
+        /// Where to post.
+        url: String,
+        /// The body as JSON, with `{{query}}` and `{{limit}}`.
+        body: Option<String>,
+        /// Headers with their values.
+        headers: BTreeMap<String, String>,
+        /// Headers whose values are in environment variables.
+        secret_headers: BTreeMap<String, String>,
+        /// Where ids and texts are.
+        paths: AnswerPaths,
+    },
+}
+
+/// What a system needs to know of the world.
+#[derive(Debug, Clone)]
+pub struct SystemSurroundings {
+    /// The variables that may be named.
+    pub environment: Environment,
+    /// Where working folders are made.
+    pub scratch: PathBuf,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+/// A system that can be asked.
+pub(super) struct System {
+    /// What it is called in reports.
+    pub(super) name: String,
+    way: Way,
+    depth: usize,
+    timeout: Duration,
+}
+
+enum Way {
+    Memory {
+        mode: Option<Mode>,
+        token_budget: Option<usize>,
+        pipeline: Arc<Pipeline>,
+    },
+    Target {
+        target: Box<Target>,
+        paths: AnswerPaths,
+    },
+}
+
+/// Ids with the rank in each channel that found them, best first.
+pub(super) type Ranking = Vec<(String, BTreeMap<String, u32>)>;
+
+/// What a system answered to one query.
+pub(super) struct SystemAnswer {
+    /// The ranking, or why there is no answer.
+    pub(super) results: Result<Ranking, String>,
+    pub(super) latency: Duration,
+    pub(super) prose: bool,
+}
+
+impl System {
+    pub(super) fn open(
+        spec: &SystemSpec,
+        depth: usize,
+        surroundings: &SystemSurroundings,
+    ) -> Result<Self, EngineError> {
+        let (name, way) = match spec {
+            SystemSpec::Memory {
+                mode,
+                token_budget,
+                pipeline,
+            } => {
+                let way = Way::Memory {
+                    mode: *mode,
+                    token_budget: *token_budget,
+                    pipeline: Arc::clone(pipeline),
+                };
+                let mode = mode.map_or("auto", Mode::name);
+                (format!("memory, mode {mode}"), way)
+            }
+            SystemSpec::McpCommand { command, env, call } => {
+                let mut words = words(command)?.into_iter();
+                let program = words
+                    .next()
+                    .ok_or_else(|| template("--mcp", "there is no command"))?;
+                let call = Call::of(call, depth)?;
+                // Its memories are most likely below its user's home.
+                let env = [&["HOME".to_owned()], &env[..]].concat();
+                let spec = McpSpec {
+                    command: Some(program),
+                    args: words.map(|word| absolute(&word)).collect(),
+                    env,
+                    set_env: BTreeMap::new(),
+                    url: None,
+                    token_env: None,
+                    tool: call.tool.clone(),
+                    arguments: call.arguments,
+                };
+                let name = format!("mcp: {command} # {}", call.tool);
+                (name, target(&TargetSpec::Mcp(spec), call.paths, surroundings)?)
+            }
+            SystemSpec::McpUrl { url, token_env, call } => {
+                let call = Call::of(call, depth)?;
+                let spec = McpSpec {
+                    command: None,
+                    args: Vec::new(),
+                    env: Vec::new(),
+                    set_env: BTreeMap::new(),
+                    url: Some(url.clone()),
+                    token_env: token_env.clone(),
+                    tool: call.tool.clone(),
+                    arguments: call.arguments,
+                };
+                let name = format!("mcp: {} # {}", without_secrets(url), call.tool);
+                (name, target(&TargetSpec::Mcp(spec), call.paths, surroundings)?)
+            }
+            SystemSpec::Http {
+                url,
+                body,
+                headers,
+                secret_headers,
+                paths,
+            } => {
+                let body = match body {
+                    Some(text) => object("--body", text)?,
+                    None => Map::from_iter([
+                        ("query".to_owned(), json!("{{query}}")),
+                        ("limit".to_owned(), json!("{{limit}}")),
+                    ]),
+                };
+                let mut spec: HttpSpec = serde_json::from_value(json!({"url": url}))?;
+                spec.body = Some(filled(&Value::Object(body), depth));
+                spec.headers = headers.clone();
+                spec.secret_headers = secret_headers.clone();
+                // The whole answer: where ids are is looked up later.
+                spec.output_pointer = Some(String::new());
+                let name = format!("http: {}", without_secrets(url));
+                (
+                    name,
+                    target(&TargetSpec::Http(spec), paths.clone(), surroundings)?,
+                )
+            }
+        };
+        Ok(Self {
+            name,
+            way,
+            depth,
+            timeout: surroundings.timeout,
+        })
+    }
+
+    /// Asks once. A failure is part of the answer; only the store's own are errors.
+    pub(super) async fn ask(
+        &self,
+        engine: &Engine,
+        query: &str,
+        known: &KnownTexts,
+    ) -> Result<SystemAnswer, EngineError> {
+        match &self.way {
+            Way::Memory {
+                mode,
+                token_budget,
+                pipeline,
+            } => {
+                let request = SearchRequest {
+                    query: query.to_owned(),
+                    mode: *mode,
+                    limit: Some(self.depth.min(200)),
+                    token_budget: Some(token_budget.unwrap_or(usize::MAX / 2)),
+                    ..SearchRequest::default()
+                };
+                let began = Instant::now();
+                let asked =
+                    tokio::time::timeout(self.timeout, engine.memory_search_with(pipeline, &request)).await;
+                let latency = began.elapsed();
+                let results = match asked {
+                    Err(_) => Err(format!("no answer within {:?}", self.timeout)),
+                    Ok(Err(EngineError::Store(error))) => return Err(EngineError::Store(error)),
+                    Ok(Err(error)) => Err(error.to_string()),
+                    Ok(Ok(found)) => {
+                        let channels = |result: &crate::memory::MemoryResult| {
+                            let ranks = result.channels.iter();
+                            ranks
+                                .map(|(channel, found)| (channel.name().to_owned(), found.rank))
+                                .collect()
+                        };
+                        Ok(found
+                            .results
+                            .iter()
+                            .map(|result| (result.id.clone(), channels(result)))
+                            .collect())
+                    }
+                };
+                Ok(SystemAnswer {
+                    results,
+                    latency,
+                    prose: false,
+                })
+            }
+            Way::Target { target, paths } => {
+                let mut request = Request {
+                    deadline_ms: u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX),
+                    ..Request::default()
+                };
+                request.input.goal = query.to_owned();
+                let attempt = target.call(&request).await;
+                let said = attempt.stderr.trim();
+                let failed = |error: String| {
+                    if said.is_empty() {
+                        error
+                    } else {
+                        format!("{error} ({said})")
+                    }
+                };
+                let answered = attempt
+                    .outcome
+                    .map_err(|error| failed(error.to_string()))
+                    .and_then(|response| read_answer(&response.output, paths));
+                let prose = answered.as_ref().is_ok_and(|answered| answered.prose);
+                let results = answered.map(|answered| {
+                    let ranking = known.ranking(&answered.results).into_iter().take(self.depth);
+                    ranking.map(|id| (id, BTreeMap::new())).collect()
+                });
+                Ok(SystemAnswer {
+                    results,
+                    latency: attempt.latency,
+                    prose,
+                })
+            }
+        }
+    }
+
+    /// Whether it is the memory of this store.
+    pub(super) fn is_memory(&self) -> bool {
+        matches!(self.way, Way::Memory { .. })
+    }
+
+    /// Ends what was started for it.
+    pub(super) async fn close(&self) {
+        if let Way::Target { target, .. } = &self.way {
+            target.close().await;
+        }
+    }
+}
+
+/// A tool call with everything in its place.
+struct Call {
+    tool: String,
+    arguments: Map<String, Value>,
+    paths: AnswerPaths,
+}
+
+impl Call {
+    fn of(call: &ToolCall, depth: usize) -> Result<Self, EngineError> {
+        let preset = match &call.preset {
+            None => None,
+            Some(name) => Some(
+                PRESETS
+                    .iter()
+                    .find(|preset| preset.name == *name)
+                    .ok_or_else(|| {
+                        let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name.as_str()).collect();
+                        GoldenError::NoPreset {
+                            name: name.clone(),
+                            known: known.join(", "),
+                        }
+                    })?,
+            ),
+        };
+        let tool = call
+            .tool
+            .clone()
+            .or_else(|| preset.map(|preset| preset.tool.clone()));
+        let tool = tool.ok_or_else(|| template("--tool", "name the tool that searches, or a --preset"))?;
+        let arguments = match (&call.arguments, preset) {
+            (Some(text), _) => object("--args", text)?,
+            (None, Some(preset)) => {
+                let mut arguments = Map::from_iter([(preset.query_arg.clone(), json!("{{query}}"))]);
+                if let Some(name) = &preset.limit_arg {
+                    arguments.insert(name.clone(), json!("{{limit}}"));
+                }
+                arguments
+            }
+            (None, None) => Map::from_iter([("query".to_owned(), json!("{{query}}"))]),
+        };
+        let or = |typed: &Option<String>, known: Option<&Option<String>>| {
+            typed.clone().or_else(|| known.and_then(Clone::clone))
+        };
+        // Paths of a preset belong together: one that is typed puts both out of force.
+        let typed = call.paths != AnswerPaths::default();
+        let known = preset.filter(|_| !typed);
+        Ok(Self {
+            tool,
+            arguments: match filled(&Value::Object(arguments), depth) {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            },
+            paths: AnswerPaths {
+                id_path: or(&call.paths.id_path, known.map(|preset| &preset.id_path)),
+                text_path: or(&call.paths.text_path, known.map(|preset| &preset.text_path)),
+            },
+        })
+    }
+}
+
+fn target(
+    spec: &TargetSpec,
+    paths: AnswerPaths,
+    surroundings: &SystemSurroundings,
+) -> Result<Way, EngineError> {
+    for (what, path) in [("--id-path", &paths.id_path), ("--text-path", &paths.text_path)] {
+        if path
+            .as_ref()
+            .is_some_and(|path| !path.starts_with('/') || !path.contains("/*"))
+        {
+            return Err(template(
+                what,
+                "a path is a JSON Pointer with `*` for each result, such as /results/*/id",
+            )
+            .into());
+        }
+    }
+    let surroundings = Surroundings {
+        base: PathBuf::from("."),
+        suite: PathBuf::from("."),
+        scratch: surroundings.scratch.clone(),
+        keep_workdirs: false,
+        helper: None,
+        environment: surroundings.environment.clone(),
+        api_key: None,
+        anthropic_key: None,
+    };
+    Ok(Way::Target {
+        target: Box::new(Target::open(spec, &surroundings)?),
+        paths,
+    })
+}
+
+/// Templates speak of the query and the limit; targets know the one as the goal and not the other.
+fn filled(template: &Value, depth: usize) -> Value {
+    match template {
+        Value::String(text) if text.trim() == "{{limit}}" => json!(depth),
+        Value::String(text) => {
+            let text = text.replace("{{query}}", "{{goal}}");
+            Value::String(text.replace("{{limit}}", &depth.to_string()))
+        }
+        Value::Array(items) => items.iter().map(|item| filled(item, depth)).collect(),
+        Value::Object(map) => {
+            let pairs = map.iter().map(|(key, value)| (key.clone(), filled(value, depth)));
+            Value::Object(pairs.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn object(what: &'static str, text: &str) -> Result<Map<String, Value>, GoldenError> {
+    let value: Value = serde_json::from_str(text).map_err(|error| template(what, &error.to_string()))?;
+    let Value::Object(map) = value else {
+        return Err(template(
+            what,
+            "expected a JSON object such as {\"query\": \"{{query}}\"}",
+        ));
+    };
+    if !text.contains("{{query}}") {
+        return Err(template(
+            what,
+            "nothing in it says {{query}}: every query would be asked the same",
+        ));
+    }
+    Ok(map)
+}
+
+/// Words as a shell would see them: quotation marks keep spaces, a backslash keeps the next character.
+fn words(command: &str) -> Result<Vec<String>, GoldenError> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut characters = command.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), character) if character == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(characters.next()),
+            (None, character) if character.is_whitespace() => words.extend(word.take()),
+            (_, character) => word.get_or_insert_default().push(character),
+        }
+    }
+    if quote.is_some() {
+        return Err(template("--mcp", "a quotation mark is never closed"));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// A server runs in a folder of its own, and whoever names a file means the one that is here.
+fn absolute(word: &str) -> String {
+    let path = std::path::Path::new(word);
+    match std::path::absolute(path) {
+        Ok(whole) if path.exists() => whole.to_string_lossy().into_owned(),
+        _ => word.to_owned(),
+    }
+}
+
+/// An address without credentials and parameters, which may hold keys.
+fn without_secrets(url: &str) -> String {
+    let bare = url.split(['?', '#']).next().unwrap_or_default();
+    match bare.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+            format!("{scheme}://{host}/{path}")
+        }
+        None => bare.to_owned(),
+    }
+}
+
+fn template(what: &'static str, reason: &str) -> GoldenError {
+    GoldenError::Template {
+        what,
+        reason: reason.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_as_a_shell_would() {
+        for (command, expected) in [
+            ("npx -y server", vec!["npx", "-y", "server"]),
+            (
+                "python3 'my server.py' --name \"a \\\"b\\\"\"",
+                vec!["python3", "my server.py", "--name", "a \"b\""],
+            ),
+            ("a ''  b\\ c", vec!["a", "", "b c"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(words(command).unwrap(), expected, "{command}");
+        }
+        assert!(words("a 'b").is_err());
+    }
+
+    #[test]
+    fn templates_speak_of_query_and_limit() {
+        let found = filled(
+            &json!({"q": "{{query}}", "n": "{{limit}}", "deep": [{"t": "top {{limit}}: {{query}}"}]}),
+            7,
+        );
+        assert_eq!(
+            found,
+            json!({"q": "{{goal}}", "n": 7, "deep": [{"t": "top 7: {{goal}}"}]})
+        );
+        for (text, part) in [
+            ("[1]", "expected a JSON object"),
+            ("{", "EOF"),
+            ("{\"q\": \"x\"}", "{{query}}"),
+        ] {
+            let error = object("--args", text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_of_addresses_are_not_shown() {
+        assert_eq!(without_secrets("https://u:p@h:8/a/b?key=k#x"), "https://h:8/a/b");
+        assert_eq!(without_secrets("http://h"), "http://h/");
+    }
+
+    #[test]
+    fn a_preset_says_everything_and_what_is_typed_goes_before_it() {
+        let call = ToolCall {
+            preset: Some("server-memory".into()),
+            ..ToolCall::default()
+        };
+        let found = Call::of(&call, 10).unwrap();
+        assert_eq!(
+            (found.tool.as_str(), &found.arguments["query"]),
+            ("search_nodes", &json!("{{goal}}"))
+        );
+        assert_eq!(found.paths.id_path.as_deref(), Some("/entities/*/name"));
+        let typed = ToolCall {
+            tool: Some("find".into()),
+            paths: AnswerPaths {
+                id_path: Some("/x/*/id".into()),
+                text_path: None,
+            },
+            ..call
+        };
+        let found = Call::of(&typed, 10).unwrap();
+        assert_eq!((found.tool.as_str(), found.paths.text_path), ("find", None));
+        assert!(Call::of(&ToolCall::default(), 10).is_err());
+        let nobody = ToolCall {
+            preset: Some("nobody".into()),
+            ..ToolCall::default()
+        };
+        assert!(
+            Call::of(&nobody, 10)
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("server-memory")
+        );
+    }
+}

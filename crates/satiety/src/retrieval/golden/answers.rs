@@ -1,0 +1,464 @@
+//! How the answer of any search tool becomes a ranking: structured, JSON inside text, lines of JSON or prose; ids where they
+//! are known, otherwise the document whose words come back. Nothing here knows how a tool is called.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::text::Tokenization;
+
+/// Share of a document's words, or of the words that came back, that must be the other's.
+const SAME_TEXT: f64 = 0.8;
+/// Fewer words in common are a coincidence, unless that is all there is.
+const FEWEST_WORDS: usize = 3;
+/// Where lists of results usually are.
+const LISTS: [&str; 9] = [
+    "results",
+    "items",
+    "hits",
+    "data",
+    "memories",
+    "nodes",
+    "facts",
+    "entities",
+    "documents",
+];
+/// What ids are usually called.
+const IDS: [&str; 8] = [
+    "id",
+    "memory_id",
+    "memoryId",
+    "uuid",
+    "permalink",
+    "doc_id",
+    "key",
+    "name",
+];
+/// What texts are usually called.
+const TEXTS: [&str; 9] = [
+    "content",
+    "text",
+    "memory",
+    "excerpt",
+    "snippet",
+    "summary",
+    "fact",
+    "observations",
+    "title",
+];
+
+/// Where ids and texts are in an answer: JSON Pointers in which `*` stands for every element of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswerPaths {
+    /// Ids: `/results/*/id`.
+    pub id_path: Option<String>,
+    /// Texts: `/results/*/content`.
+    pub text_path: Option<String>,
+}
+
+/// How a well-known server is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerPreset {
+    /// What it is called here.
+    pub name: String,
+    /// Which one it is.
+    pub about: String,
+    /// The tool.
+    pub tool: String,
+    /// The argument that takes the question.
+    pub query_arg: String,
+    /// The argument that takes the number of results.
+    pub limit_arg: Option<String>,
+    /// Where ids are.
+    pub id_path: Option<String>,
+    /// Where texts are.
+    pub text_path: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Presets {
+    preset: Vec<AnswerPreset>,
+}
+
+/// The servers that are known by name.
+#[expect(
+    clippy::expect_used,
+    reason = "a file of the program, read by the tests below"
+)]
+pub static PRESETS: LazyLock<Vec<AnswerPreset>> = LazyLock::new(|| {
+    toml::from_str::<Presets>(include_str!("data/presets.toml"))
+        .expect("presets.toml can be read")
+        .preset
+});
+
+/// One result of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundResult {
+    /// Its id there.
+    pub id: Option<String>,
+    /// What it says.
+    pub text: Option<String>,
+}
+
+/// What an answer holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Best first.
+    pub results: Vec<FoundResult>,
+    /// Whether it was prose, cut into paragraphs.
+    pub prose: bool,
+}
+
+/// Reads an answer: a value, JSON inside text, lines of JSON, or prose. Nothing at all is no results.
+pub fn read_answer(output: &Value, paths: &AnswerPaths) -> Result<Answered, String> {
+    let found = |results| Answered {
+        results,
+        prose: false,
+    };
+    match output {
+        Value::Null => Ok(found(Vec::new())),
+        Value::String(text) => {
+            let text = text.trim();
+            if let Ok(inside @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(text) {
+                return read_answer(&inside, paths);
+            }
+            let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+            let values: Result<Vec<Value>, _> = lines
+                .iter()
+                .map(|line| serde_json::from_str::<Value>(line))
+                .collect();
+            match values {
+                Ok(values) if !values.is_empty() && values.iter().all(Value::is_object) => {
+                    read_answer(&Value::Array(values), &AnswerPaths::default())
+                }
+                _ => Ok(Answered {
+                    results: paragraphs(text),
+                    prose: true,
+                }),
+            }
+        }
+        Value::Array(_) | Value::Object(_) if *paths != AnswerPaths::default() => {
+            by_paths(output, paths).map(found)
+        }
+        Value::Array(items) => Ok(found(items.iter().map(guessed).collect())),
+        Value::Object(object) => {
+            let list = LISTS.iter().find_map(|name| object.get(*name));
+            match list {
+                Some(list @ (Value::Array(_) | Value::Object(_) | Value::String(_))) => {
+                    read_answer(list, paths)
+                }
+                Some(_) => Ok(found(Vec::new())),
+                // A tool may wrap what it says in `result`.
+                None => match object.get("result").or_else(|| object.get("output")) {
+                    Some(inside) => read_answer(inside, paths),
+                    None if object.is_empty() => Ok(found(Vec::new())),
+                    None => Ok(found(vec![guessed(output)])),
+                },
+            }
+        }
+        other => Err(format!("results are a list, not `{other}`")),
+    }
+}
+
+fn by_paths(output: &Value, paths: &AnswerPaths) -> Result<Vec<FoundResult>, String> {
+    let column = |path: &Option<String>| -> Result<Option<Vec<Option<String>>>, String> {
+        let Some(path) = path else { return Ok(None) };
+        let (list, rest) = path.split_once("/*").unwrap_or((path, ""));
+        let at = output.pointer(list);
+        // Some servers wrap the same answer once more.
+        let at = at.or_else(|| output.get("result")?.pointer(list));
+        match at {
+            Some(Value::Array(items)) => Ok(Some(
+                items
+                    .iter()
+                    .map(|item| item.pointer(rest).and_then(plain))
+                    .collect(),
+            )),
+            Some(Value::Null) => Ok(Some(Vec::new())),
+            Some(_) => Err(format!("there is no list at `{list}`")),
+            None => Err(format!("the answer has nothing at `{list}`")),
+        }
+    };
+    let (ids, texts) = (column(&paths.id_path)?, column(&paths.text_path)?);
+    let count = ids.as_ref().or(texts.as_ref()).map_or(0, Vec::len);
+    let cell = |column: &Option<Vec<Option<String>>>, at: usize| column.as_ref()?.get(at)?.clone();
+    Ok((0..count)
+        .map(|at| FoundResult {
+            id: cell(&ids, at),
+            text: cell(&texts, at),
+        })
+        .collect())
+}
+
+fn guessed(item: &Value) -> FoundResult {
+    let named = |names: &[&str]| names.iter().find_map(|name| plain(item.get(*name)?));
+    match item {
+        Value::String(text) => FoundResult {
+            id: None,
+            text: Some(text.clone()),
+        },
+        _ => FoundResult {
+            id: named(&IDS),
+            text: named(&TEXTS),
+        },
+    }
+}
+
+/// A value as text; a list of texts as one.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(items) => {
+            let parts: Vec<String> = items.iter().filter_map(plain).collect();
+            (!parts.is_empty()).then(|| parts.join("\n"))
+        }
+        _ => None,
+    }
+}
+
+/// Prose, cut where a list item or a paragraph begins.
+fn paragraphs(text: &str) -> Vec<FoundResult> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut fresh = true;
+    for line in text.lines() {
+        let bare = line.trim();
+        if bare.is_empty() {
+            fresh = true;
+            continue;
+        }
+        match parts.last_mut() {
+            Some(part) if !fresh && !begins_item(bare) => {
+                part.push('\n');
+                part.push_str(bare);
+            }
+            _ => parts.push(bare.to_owned()),
+        }
+        fresh = false;
+    }
+    let result = |text| FoundResult {
+        id: None,
+        text: Some(text),
+    };
+    parts.into_iter().map(result).collect()
+}
+
+fn begins_item(line: &str) -> bool {
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    let after = line.get(digits..).unwrap_or_default();
+    line.starts_with("- ")
+        || line.starts_with("* ")
+        || line.starts_with("• ")
+        || (digits > 0 && after.starts_with(['.', ')']))
+}
+
+/// Documents that results can be told by: by their ids, or by what they say.
+#[derive(Debug, Clone, Default)]
+pub struct KnownTexts {
+    ids: Vec<String>,
+    positions: BTreeMap<String, usize>,
+    sizes: Vec<usize>,
+    words: BTreeMap<String, Vec<usize>>,
+}
+
+impl KnownTexts {
+    /// Adds a document; one without words is known by its id alone.
+    pub fn add(&mut self, id: &str, text: &str) {
+        if self.positions.contains_key(id) {
+            return;
+        }
+        let at = self.ids.len();
+        let words = Tokenization::Words.set(text);
+        self.positions.insert(id.into(), at);
+        self.ids.push(id.into());
+        self.sizes.push(words.len());
+        for word in words {
+            self.words.entry(word).or_default().push(at);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The ranking that results are: known ids as they are, other results as the document whose words they have, and what
+    /// is neither under its own name, so that it keeps its place. Each once.
+    pub fn ranking(&self, results: &[FoundResult]) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let names = results
+            .iter()
+            .enumerate()
+            .map(|(at, result)| self.name(result, at));
+        names.filter(|name| seen.insert(name.clone())).collect()
+    }
+
+    fn name(&self, result: &FoundResult, at: usize) -> String {
+        let known = result.id.as_ref().filter(|id| self.positions.contains_key(*id));
+        let by_text = || result.text.as_deref().and_then(|text| self.like(text));
+        known
+            .cloned()
+            .or_else(|| by_text().map(ToOwned::to_owned))
+            .or_else(|| result.id.clone())
+            .unwrap_or_else(|| format!("unknown-{}", at + 1))
+    }
+
+    /// The document that a text is, or has inside, or is a part of.
+    fn like(&self, text: &str) -> Option<&str> {
+        let words = Tokenization::Words.set(text);
+        let mut common: BTreeMap<usize, usize> = BTreeMap::new();
+        for word in &words {
+            for at in self.words.get(word).into_iter().flatten() {
+                *common.entry(*at).or_default() += 1;
+            }
+        }
+        let mut best: Option<(f64, usize)> = None;
+        for (at, overlap) in common {
+            let size = self.sizes.get(at).copied().unwrap_or(0);
+            let smaller = size.min(words.len());
+            let coincidence = overlap < FEWEST_WORDS && overlap < size;
+            if coincidence || (overlap as f64) < SAME_TEXT * smaller as f64 {
+                continue;
+            }
+            let alike = overlap as f64 / (size + words.len() - overlap) as f64;
+            if best.is_none_or(|(so_far, _)| alike > so_far) {
+                best = Some((alike, at));
+            }
+        }
+        self.ids.get(best?.1).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn ids(output: &Value, paths: &AnswerPaths) -> Vec<String> {
+        let found = read_answer(output, paths).unwrap();
+        found
+            .results
+            .into_iter()
+            .map(|result| result.id.unwrap_or_default())
+            .collect()
+    }
+
+    fn preset(name: &str) -> AnswerPaths {
+        let preset = PRESETS.iter().find(|preset| preset.name == name).unwrap();
+        AnswerPaths {
+            id_path: preset.id_path.clone(),
+            text_path: preset.text_path.clone(),
+        }
+    }
+
+    #[test]
+    fn answers_come_in_many_shapes() {
+        let list = json!([{"id": "a", "content": "x"}, {"id": 7, "content": "y"}]);
+        for output in [
+            list.clone(),
+            json!({"results": list}),
+            json!({"query": "q", "memories": list}),
+            json!({"result": {"items": list}}),
+            json!(list.to_string()),
+            json!({"result": list.to_string()}),
+            json!("{\"id\": \"a\"}\n{\"id\": 7}\n"),
+        ] {
+            assert_eq!(ids(&output, &AnswerPaths::default()), ["a", "7"], "{output}");
+        }
+        for nothing in [
+            json!(null),
+            json!(""),
+            json!([]),
+            json!({}),
+            json!({"results": []}),
+            json!({"results": null}),
+        ] {
+            assert!(
+                read_answer(&nothing, &AnswerPaths::default())
+                    .unwrap()
+                    .results
+                    .is_empty(),
+                "{nothing}"
+            );
+        }
+        assert!(read_answer(&json!(7), &AnswerPaths::default()).is_err());
+    }
+
+    #[test]
+    fn paths_of_servers_that_are_known() {
+        let graph = json!({"entities": [{"name": "wal", "entityType": "note", "observations": ["one", "two"]}], "relations": []});
+        for output in [graph.clone(), json!(graph.to_string())] {
+            let found = read_answer(&output, &preset("server-memory")).unwrap();
+            assert_eq!(
+                found.results,
+                [FoundResult {
+                    id: Some("wal".into()),
+                    text: Some("one\ntwo".into())
+                }]
+            );
+        }
+        assert_eq!(
+            ids(
+                &json!({"entities": [], "relations": []}),
+                &preset("server-memory")
+            ),
+            [] as [&str; 0]
+        );
+        let wrapped = json!({"result": {"results": [{"id": "x", "memory": "m"}]}});
+        assert_eq!(ids(&wrapped, &preset("mem0")), ["x"]);
+        // An answer of another shape is an error of that query, not an empty ranking.
+        let error = read_answer(&json!({"error": "quota"}), &preset("mem0")).unwrap_err();
+        assert_eq!(error, "the answer has nothing at `/results`");
+        let mut names: Vec<&str> = PRESETS.iter().map(|preset| preset.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PRESETS.len());
+        for path in PRESETS
+            .iter()
+            .flat_map(|preset| preset.id_path.iter().chain(&preset.text_path))
+        {
+            assert!(path.starts_with('/') && path.matches("/*").count() == 1, "{path}");
+        }
+    }
+
+    #[test]
+    fn prose_is_told_by_what_it_says() {
+        let mut known = KnownTexts::default();
+        known.add(
+            "m1",
+            "Readers never wait for the writer because the log is separate.",
+        );
+        known.add("m2", "Rotate signing keys every ninety days, at night.");
+        known.add("m3", "Pool size is twice the number of cores.");
+        known.add("bare", "");
+        let text = "I found two memories:\n\n1. Rotate signing keys every ninety days, at night. (score 0.91)\n2. READERS never wait \
+                    for the writer, because the log\n   is separate.\n\nNothing else fits the question.";
+        let found = read_answer(&json!(text), &AnswerPaths::default()).unwrap();
+        assert!(found.prose);
+        let ranking = known.ranking(&found.results);
+        assert_eq!(ranking, ["unknown-1", "m2", "m1", "unknown-4"]);
+        // Ids that are known count as they are; a part of a document is that document; each comes once.
+        let result = |id: Option<&str>, text: &str| FoundResult {
+            id: id.map(Into::into),
+            text: Some(text.into()),
+        };
+        let results = [
+            result(Some("m3"), "readers never wait for the writer"),
+            result(Some("x9"), "readers never wait for the writer"),
+            result(None, "the log is separate"),
+            result(Some("y"), "of the"),
+            result(Some("bare"), ""),
+        ];
+        assert_eq!(known.ranking(&results), ["m3", "m1", "y", "bare"]);
+    }
+}

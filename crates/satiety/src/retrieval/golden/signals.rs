@@ -1,0 +1,316 @@
+//! Graded judgments from what agents did with results: events in, grade, confidence and reasons out. How much each event
+//! says is data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::memory::FeedbackKind;
+
+/// Grades go from 0 to 3.
+const GRADES: usize = 4;
+/// The grade from which on a result is relevant.
+const RELEVANT: usize = 2;
+
+/// Something that was done with the results of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedbackSignal {
+    /// The result; absent when it is about all of them.
+    pub memory_id: Option<String>,
+    /// What was done.
+    pub kind: FeedbackKind,
+    /// In which session.
+    pub session: String,
+    /// When; only the order counts.
+    pub at: i64,
+}
+
+/// What was done says this about a result.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct JudgedFromFeedback {
+    /// The likeliest grade, from 0 to 3.
+    pub grade: i32,
+    /// How probable it is that the result is on this side of relevant (grade 2).
+    pub confidence: f64,
+    /// How probable each grade is.
+    pub probabilities: [f64; 4],
+    /// What it follows from.
+    pub reasons: Vec<String>,
+    /// Whether some of it speaks for and some against the result.
+    pub conflict: bool,
+}
+
+/// How much each event says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignalRules {
+    prior: [f64; GRADES],
+    sessions: usize,
+    signals: BTreeMap<FeedbackKind, [f64; GRADES]>,
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "a file of the program, read by the tests below"
+)]
+static RULES: LazyLock<SignalRules> =
+    LazyLock::new(|| toml::from_str(include_str!("data/signals.toml")).expect("signals.toml can be read"));
+
+/// The rules of this version.
+pub fn signal_rules() -> &'static SignalRules {
+    &RULES
+}
+
+/// Judges the results of a query by what was done with them. A result with which nothing was done has no judgment: it was
+/// perhaps never looked at.
+///
+/// ```
+/// use satiety::memory::FeedbackKind;
+/// use satiety::retrieval::{FeedbackSignal, judge_from_feedback, signal_rules};
+/// let useful = FeedbackSignal {
+///     memory_id: Some("m1".into()), kind: FeedbackKind::ValidateUseful, session: "s".into(), at: 1,
+/// };
+/// let judged = judge_from_feedback(&[useful], signal_rules());
+/// assert_eq!(judged["m1"].grade, 3);
+/// ```
+pub fn judge_from_feedback(
+    signals: &[FeedbackSignal],
+    rules: &SignalRules,
+) -> BTreeMap<String, JudgedFromFeedback> {
+    // What is said again in a session says nothing new; who changes their mind about a result is heard the last time.
+    let mut heard: BTreeMap<(&str, &str), BTreeMap<FeedbackKind, i64>> = BTreeMap::new();
+    let mut asked_again: BTreeMap<&str, i64> = BTreeMap::new();
+    for signal in signals {
+        match &signal.memory_id {
+            Some(memory) => {
+                let kinds = heard.entry((memory, &signal.session)).or_default();
+                let at = kinds.entry(signal.kind).or_insert(signal.at);
+                *at = (*at).max(signal.at);
+            }
+            None if signal.kind == FeedbackKind::ReSearch => {
+                asked_again.insert(&signal.session, signal.at);
+            }
+            None => {}
+        }
+    }
+    let mut counts: BTreeMap<&str, BTreeMap<FeedbackKind, usize>> = BTreeMap::new();
+    for ((memory, session), kinds) in &heard {
+        let counted = counts.entry(memory).or_default();
+        for kind in in_session(kinds, asked_again.get(session).copied()) {
+            *counted.entry(kind).or_default() += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .filter(|(_, kinds)| !kinds.is_empty())
+        .map(|(memory, kinds)| (memory.to_owned(), judge(&kinds, rules)))
+        .collect()
+}
+
+/// What one session says about a result.
+fn in_session(kinds: &BTreeMap<FeedbackKind, i64>, asked_again: Option<i64>) -> BTreeSet<FeedbackKind> {
+    use FeedbackKind::{ReSearch, ReadAfterSearch, Reference, ScrollPast, ValidateNotUseful, ValidateUseful};
+    let mut said: BTreeSet<FeedbackKind> = kinds.keys().copied().collect();
+    match (kinds.get(&ValidateUseful), kinds.get(&ValidateNotUseful)) {
+        (Some(yes), Some(no)) if yes >= no => said.remove(&ValidateNotUseful),
+        (Some(_), Some(_)) => said.remove(&ValidateUseful),
+        _ => false,
+    };
+    let used = [ReadAfterSearch, Reference, ValidateUseful, ValidateNotUseful];
+    // It was passed over at first and then used after all.
+    if used.iter().any(|kind| said.contains(kind)) {
+        said.remove(&ScrollPast);
+    }
+    // Asking again after reading says that what was read did not do, unless somebody said whether it did.
+    let read = kinds.get(&ReadAfterSearch);
+    let told =
+        said.contains(&ValidateUseful) || said.contains(&ValidateNotUseful) || said.contains(&Reference);
+    if !told && read.zip(asked_again).is_some_and(|(read, again)| *read <= again) {
+        said.insert(ReSearch);
+    } else {
+        said.remove(&ReSearch);
+    }
+    said
+}
+
+fn judge(kinds: &BTreeMap<FeedbackKind, usize>, rules: &SignalRules) -> JudgedFromFeedback {
+    let mut probabilities = rules.prior;
+    let mut reasons = Vec::new();
+    let (mut pro, mut contra) = (false, false);
+    for (kind, sessions) in kinds {
+        let Some(likelihood) = rules.signals.get(kind) else {
+            continue;
+        };
+        for _ in 0..(*sessions).min(rules.sessions) {
+            for (probability, likely) in probabilities.iter_mut().zip(likelihood) {
+                *probability *= likely;
+            }
+        }
+        let [low, .., high] = likelihood;
+        pro |= high > low;
+        contra |= high < low;
+        let times = if *sessions == 1 {
+            String::new()
+        } else {
+            format!(" in {sessions} sessions")
+        };
+        reasons.push(format!("{}{times}", words(*kind)));
+    }
+    let total: f64 = probabilities.iter().sum();
+    for probability in &mut probabilities {
+        *probability /= total.max(f64::MIN_POSITIVE);
+    }
+    let mut grade = 0;
+    for (at, probability) in probabilities.iter().enumerate() {
+        if *probability > probabilities[grade] {
+            grade = at;
+        }
+    }
+    let relevant: f64 = probabilities[RELEVANT..].iter().sum();
+    let confidence = if grade >= RELEVANT {
+        relevant
+    } else {
+        1.0 - relevant
+    };
+    if pro && contra {
+        reasons.push(format!("for and against it; grade {grade} is the likeliest"));
+    }
+    JudgedFromFeedback {
+        grade: i32::try_from(grade).unwrap_or(0),
+        confidence,
+        probabilities,
+        reasons,
+        conflict: pro && contra,
+    }
+}
+
+fn words(kind: FeedbackKind) -> &'static str {
+    match kind {
+        FeedbackKind::ValidateUseful => "called useful",
+        FeedbackKind::ValidateNotUseful => "called not useful",
+        FeedbackKind::ReadAfterSearch => "read",
+        FeedbackKind::Reference => "used word for word",
+        FeedbackKind::ScrollPast => "passed over",
+        FeedbackKind::ReSearch => "asked again after it was read",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FeedbackKind::{ReSearch, ReadAfterSearch, Reference, ScrollPast, ValidateNotUseful, ValidateUseful};
+    use proptest::prelude::*;
+
+    fn signal(kind: FeedbackKind, session: &str, at: i64) -> FeedbackSignal {
+        FeedbackSignal {
+            memory_id: (kind != ReSearch).then(|| "m".into()),
+            kind,
+            session: session.into(),
+            at,
+        }
+    }
+
+    fn judged(signals: &[(FeedbackKind, &str)]) -> Option<JudgedFromFeedback> {
+        let signals: Vec<FeedbackSignal> = signals
+            .iter()
+            .enumerate()
+            .map(|(at, (kind, session))| signal(*kind, session, i64::try_from(at).unwrap()))
+            .collect();
+        judge_from_feedback(&signals, signal_rules()).remove("m")
+    }
+
+    /// The first four rows are the specification's table (§2.1, phase B).
+    #[test]
+    fn what_was_done_becomes_a_grade() {
+        for (signals, grade, conflict) in [
+            (vec![(ReadAfterSearch, "s")], 2, false),
+            (vec![(ValidateUseful, "s")], 3, false),
+            (vec![(ValidateNotUseful, "s")], 0, false),
+            (vec![(ReadAfterSearch, "s"), (ValidateUseful, "s")], 3, false),
+            (vec![(Reference, "s")], 2, false),
+            (vec![(ReadAfterSearch, "s"), (Reference, "s")], 3, false),
+            (vec![(ScrollPast, "s")], 0, false),
+            // Read, and then asked again: it did not do.
+            (vec![(ReadAfterSearch, "s"), (ReSearch, "s")], 1, true),
+            // Asked again in another session says nothing about this one.
+            (vec![(ReadAfterSearch, "s"), (ReSearch, "t")], 2, false),
+            // They changed their mind.
+            (vec![(ValidateNotUseful, "s"), (ValidateUseful, "s")], 3, false),
+            (vec![(ValidateUseful, "s"), (ValidateNotUseful, "s")], 0, false),
+            // Passed over and then read after all.
+            (vec![(ScrollPast, "s"), (ReadAfterSearch, "s")], 2, false),
+            // Two sessions disagree.
+            (vec![(ValidateUseful, "s"), (ScrollPast, "t")], 3, true),
+            // What was said weighs more than what was done.
+            (vec![(ReadAfterSearch, "s"), (ValidateNotUseful, "t")], 0, true),
+        ] {
+            let found = judged(&signals).unwrap();
+            assert_eq!(
+                (found.grade, found.conflict),
+                (grade, conflict),
+                "{signals:?}: {found:?}"
+            );
+        }
+        assert_eq!(judged(&[(ReSearch, "s")]), None);
+        assert_eq!(judged(&[]), None);
+    }
+
+    // prior × likelihood: .0025 .006 .018 .054, so P(relevant) = .072/.0805.
+    #[test]
+    fn confidence_is_the_probability_of_the_side() {
+        let found = judged(&[(ValidateUseful, "s")]).unwrap();
+        assert!((found.confidence - 0.072 / 0.0805).abs() < 1e-12, "{found:?}");
+        assert!((found.probabilities[3] - 0.054 / 0.0805).abs() < 1e-12);
+        let twice = judged(&[(ValidateUseful, "s"), (ValidateUseful, "t")]).unwrap();
+        assert!(twice.confidence > found.confidence);
+        assert_eq!(twice.reasons, ["called useful in 2 sessions"]);
+        // The same again in one session is no further evidence.
+        assert_eq!(
+            judged(&[(ValidateUseful, "s"), (ValidateUseful, "s")])
+                .unwrap()
+                .reasons,
+            found.reasons
+        );
+    }
+
+    #[test]
+    fn the_table_is_complete_and_makes_sense() {
+        let rules = signal_rules();
+        assert!((rules.prior.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert_eq!(rules.signals.len(), 6);
+        for (kind, likelihood) in &rules.signals {
+            assert!(
+                likelihood.iter().all(|likely| *likely > 0.0 && *likely < 1.0),
+                "{kind:?}"
+            );
+            let up = likelihood.is_sorted();
+            let down = likelihood.iter().rev().is_sorted();
+            assert!(up || down, "{kind:?} speaks neither for nor against");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn more_praise_never_lowers_a_grade_and_order_does_not_matter(
+            events in proptest::collection::vec((0..5_usize, 0..4_u8), 1..12), seed in 0..24_usize,
+        ) {
+            let kinds = [ValidateUseful, ValidateNotUseful, ReadAfterSearch, Reference, ScrollPast];
+            // Each at a time of its own: who changes their mind is heard the last time.
+            let signals: Vec<FeedbackSignal> = events.iter().enumerate()
+                .map(|(at, (kind, session))| signal(kinds[*kind], &session.to_string(), i64::try_from(at).unwrap()))
+                .collect();
+            let found = judge_from_feedback(&signals, signal_rules()).remove("m").unwrap();
+            let sum: f64 = found.probabilities.iter().sum();
+            prop_assert!((sum - 1.0).abs() < 1e-9 && (0.5 - 1e-9..=1.0).contains(&found.confidence.max(0.5)));
+            let mut turned = signals.clone();
+            turned.rotate_left(seed % signals.len());
+            prop_assert_eq!(judge_from_feedback(&turned, signal_rules()).remove("m").unwrap(), found.clone());
+            let mut praised = signals;
+            praised.push(signal(ValidateUseful, "another", 99));
+            let better = judge_from_feedback(&praised, signal_rules()).remove("m").unwrap();
+            prop_assert!(better.grade >= found.grade);
+        }
+    }
+}

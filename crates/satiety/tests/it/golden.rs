@@ -1,0 +1,222 @@
+//! How good are judgments from feedback? An agent is simulated whose truth is known: it scans results from the top, reads
+//! what looks good, says sometimes whether it was useful, and asks again when nothing did.
+//!
+//! `cargo test -p satiety --test it golden -- --nocapture` prints the table of docs/retrieval.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use satiety::memory::{FeedbackKind, scroll_past};
+use satiety::retrieval::{FeedbackSignal, judge_from_feedback, signal_rules};
+
+const QUERIES: usize = 500;
+const RESULTS: usize = 20;
+
+struct World(ChaCha8Rng);
+
+impl World {
+    fn chance(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn happens(&mut self, probability: f64) -> bool {
+        self.chance() < probability
+    }
+
+    /// The results of a query with their true grades, ranked by a search that is right more often than not.
+    fn results(&mut self) -> Vec<i32> {
+        let mut ranked: Vec<(f64, i32)> = (0..RESULTS)
+            .map(|_| {
+                let grade = match self.chance() {
+                    x if x < 0.62 => 0,
+                    x if x < 0.80 => 1,
+                    x if x < 0.93 => 2,
+                    _ => 3,
+                };
+                (f64::from(grade) + 4.0 * self.chance(), grade)
+            })
+            .collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        ranked.into_iter().map(|(_, grade)| grade).collect()
+    }
+
+    /// One session of the agent with a query.
+    fn session(&mut self, truth: &[i32], name: &str, signals: &mut Vec<FeedbackSignal>) {
+        let ids: Vec<String> = (0..truth.len()).map(|at| format!("m{at}")).collect();
+        let mut at = 0;
+        let mut tell = |memory: Option<&String>, kind| {
+            at += 1;
+            signals.push(FeedbackSignal {
+                memory_id: memory.cloned(),
+                kind,
+                session: name.into(),
+                at,
+            });
+        };
+        let mut used = BTreeSet::new();
+        let mut done = 0;
+        for (id, grade) in ids.iter().zip(truth).take(10) {
+            // What a title promises is not what the text holds.
+            let looks = f64::from(*grade) + 2.4 * (self.chance() - 0.5);
+            if looks < 1.3 || done > 1 {
+                continue;
+            }
+            tell(Some(id), FeedbackKind::ReadAfterSearch);
+            if *grade >= 2 && self.happens(0.3 + 0.15 * f64::from(*grade - 2)) {
+                tell(Some(id), FeedbackKind::Reference);
+            }
+            if self.happens(0.35) {
+                let mistaken = self.happens(0.05);
+                let praise = match grade {
+                    0 => false,
+                    1 => self.happens(0.2),
+                    2 => self.happens(0.7),
+                    _ => true,
+                };
+                if praise != mistaken {
+                    tell(Some(id), FeedbackKind::ValidateUseful);
+                    used.insert(id.clone());
+                } else {
+                    tell(Some(id), FeedbackKind::ValidateNotUseful);
+                }
+            }
+            done += i32::from(*grade >= 2);
+        }
+        if !used.is_empty() {
+            for id in scroll_past(&ids, &used) {
+                tell(Some(id), FeedbackKind::ScrollPast);
+            }
+        }
+        if done == 0 && self.happens(0.7) {
+            tell(None, FeedbackKind::ReSearch);
+        }
+    }
+}
+
+/// The specification's table to the letter: the strongest thing that was done decides.
+fn by_the_table(signals: &[FeedbackSignal]) -> BTreeMap<String, i32> {
+    let mut grades: BTreeMap<String, i32> = BTreeMap::new();
+    for (kind, grade) in [
+        (FeedbackKind::ReadAfterSearch, 2),
+        (FeedbackKind::ValidateUseful, 3),
+        (FeedbackKind::ValidateNotUseful, 0),
+    ] {
+        for signal in signals.iter().filter(|signal| signal.kind == kind) {
+            grades.extend(signal.memory_id.clone().map(|memory| (memory, grade)));
+        }
+    }
+    grades
+}
+
+#[derive(Default)]
+struct Tally {
+    judged: usize,
+    exact: usize,
+    near: usize,
+    same_side: usize,
+    called_relevant: usize,
+    truly: usize,
+    confidence: f64,
+}
+
+impl Tally {
+    fn add(&mut self, grade: i32, truth: i32, confidence: f64) {
+        self.judged += 1;
+        self.exact += usize::from(grade == truth);
+        self.near += usize::from((grade - truth).abs() <= 1);
+        self.same_side += usize::from((grade >= 2) == (truth >= 2));
+        self.called_relevant += usize::from(grade >= 2);
+        self.truly += usize::from(grade >= 2 && truth >= 2);
+        self.confidence += confidence;
+    }
+
+    fn share(&self, count: usize) -> f64 {
+        count as f64 / self.judged.max(1) as f64
+    }
+
+    fn precision(&self) -> f64 {
+        self.truly as f64 / self.called_relevant.max(1) as f64
+    }
+
+    fn line(&self, name: &str) -> String {
+        let confidence = match self.confidence {
+            sum if sum > 0.0 => format!("{:.2}", sum / self.judged.max(1) as f64),
+            _ => "-".into(),
+        };
+        format!(
+            "| {name} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {confidence} |",
+            self.judged,
+            self.share(self.exact),
+            self.share(self.near),
+            self.share(self.same_side),
+            self.precision(),
+        )
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the table of the documentation")]
+fn judgments_from_feedback_beside_the_hidden_truth() {
+    let mut world = World(ChaCha8Rng::seed_from_u64(20_261_116));
+    let thresholds = [0.0, 0.6, 0.8, 0.9];
+    let mut tallies: Vec<Tally> = thresholds.iter().map(|_| Tally::default()).collect();
+    let mut table = Tally::default();
+    for _ in 0..QUERIES {
+        let truth = world.results();
+        let mut signals = Vec::new();
+        let sessions = 1 + (world.chance() * 3.0) as usize;
+        for session in 0..sessions {
+            world.session(&truth, &format!("s{session}"), &mut signals);
+        }
+        let of = |memory: &str| truth[memory[1..].parse::<usize>().unwrap()];
+        for (memory, judged) in judge_from_feedback(&signals, signal_rules()) {
+            for (least, tally) in thresholds.iter().zip(&mut tallies) {
+                if judged.confidence >= *least {
+                    tally.add(judged.grade, of(&memory), judged.confidence);
+                }
+            }
+        }
+        for (memory, grade) in by_the_table(&signals) {
+            table.add(grade, of(&memory), 0.0);
+        }
+    }
+    println!(
+        "| rule | judged | same grade | within one | same side of relevant | called relevant and is | mean confidence |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    println!("{}", table.line("the specification's table to the letter"));
+    for (least, tally) in thresholds.iter().zip(&tallies) {
+        println!("{}", tally.line(&format!("ours, confidence from {least}")));
+    }
+    let [all, .., sure] = &tallies[..] else { panic!() };
+    // Confidence means what it says, within a few hundredths, and asking for more of it gives better judgments.
+    assert!((all.confidence / all.judged as f64 - all.share(all.same_side)).abs() < 0.08);
+    assert!(sure.share(sure.same_side) > 0.9 && sure.share(sure.same_side) > all.share(all.same_side));
+    assert!(all.precision() > table.precision() && all.share(all.same_side) > table.share(table.same_side));
+    assert!(sure.judged * 4 > all.judged, "{} of {}", sure.judged, all.judged);
+}
+
+/// A sum over nothing is −0 in floating point, and used to be printed so.
+#[test]
+fn an_empty_answer_is_nought_and_not_minus_nought() {
+    use satiety::retrieval::{
+        EvaluationOptions, FileFormat, OrderOptions, QrelsReader, RunReader, default_measures, evaluate,
+    };
+    let mut qrels = QrelsReader::trec();
+    qrels.push(b"q1 0 a 3\n").unwrap();
+    let qrels = qrels.finish(OrderOptions::default()).unwrap();
+    let mut run = RunReader::new(FileFormat::JsonLines);
+    run.push(b"{\"queryId\": \"q1\", \"results\": []}\n{\"queryId\": \"q2\", \"results\": [\"b\"]}\n")
+        .unwrap();
+    let run = run.finish(OrderOptions::default()).unwrap();
+    let found = evaluate(&qrels, &run, &default_measures(), &EvaluationOptions::default());
+    let values: Vec<f64> = found.row(0).iter().flatten().copied().collect();
+    assert!(
+        values.len() > 5
+            && values
+                .iter()
+                .all(|value| *value == 0.0 && value.is_sign_positive()),
+        "{values:?}"
+    );
+}
