@@ -24,5 +24,6 @@ mod retrieval_corpus;
 mod retrieval_peer;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod serve;
 mod store;
 mod support;
