@@ -1,7 +1,9 @@
 //! What a server needs of the store beside the use cases: whether it is there, and writes that may be sent again.
 
+use std::time::Duration;
+
 use satiety_store::idempotency::{Claim, KeyClaim};
-use satiety_store::now_micros;
+use satiety_store::{Operation, now_micros};
 
 use crate::{Engine, EngineError};
 
@@ -68,6 +70,20 @@ impl Repeatable {
 }
 
 impl Engine {
+    /// Opens the store and has everything that is done with it measured: `read` or `write`, and how long it took.
+    pub async fn observe_store(
+        &self,
+        observe: impl Fn(&'static str, Duration) + Send + Sync + 'static,
+    ) -> Result<(), EngineError> {
+        self.store()
+            .await?
+            .observe(move |operation, took| match operation {
+                Operation::Read => observe("read", took),
+                Operation::Write => observe("write", took),
+            });
+        Ok(())
+    }
+
     /// Whether the store answers.
     pub async fn ping(&self) -> Result<(), EngineError> {
         Ok(self.store().await?.ping().await?)

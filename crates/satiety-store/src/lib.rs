@@ -46,6 +46,7 @@ mod url;
 
 pub use error::StoreError;
 pub use migrate::{Migration, SCHEMA_VERSION, migrations};
+pub use pool::Operation;
 pub use status::{Status, TableStatus};
 pub use tables::{Column, Kind, TABLES, Table};
 pub use url::StoreUrl;
@@ -95,6 +96,11 @@ impl Store {
     /// Where this store is, with any password masked: what messages and logs may show.
     pub fn place(&self) -> &str {
         self.pool.place()
+    }
+
+    /// Has everything that is done with this store measured, with waiting and repeating; the first observer stays.
+    pub fn observe(&self, observe: impl Fn(Operation, std::time::Duration) + Send + Sync + 'static) {
+        self.pool.observer().set(Box::new(observe));
     }
 
     /// Closes all connections, after what was under way has finished.

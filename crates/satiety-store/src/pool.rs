@@ -4,8 +4,8 @@
 //! a pool of readers beside it. Readers never wait for the writer (WAL), other processes wait for the lock.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -31,11 +31,47 @@ pub(crate) enum Pool {
         read: SqlitePool,
         write: SqlitePool,
         place: Arc<str>,
+        observer: Observer,
     },
     Postgres {
         pool: PgPool,
         place: Arc<str>,
+        observer: Observer,
     },
+}
+
+/// What is done with the store, for who measures it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Reading.
+    Read,
+    /// A write transaction.
+    Write,
+}
+
+type Observe = Box<dyn Fn(Operation, Duration) + Send + Sync>;
+
+/// Who measures the store, if anybody does. Clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct Observer(Arc<OnceLock<Observe>>);
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+impl Observer {
+    pub(crate) fn set(&self, observe: Observe) {
+        // The first one stays: measuring twice would count twice.
+        let _ = self.0.set(observe);
+    }
+
+    pub(crate) fn tell(&self, operation: Operation, started: Instant) {
+        if let Some(observe) = self.0.get() {
+            observe(operation, started.elapsed());
+        }
+    }
 }
 
 /// Repeats `$attempt`, an async block, while it fails for a passing reason. A macro and not a function because a
@@ -59,18 +95,22 @@ macro_rules! patiently {
 /// Runs `$body` with `$executor` bound to a connection that can read, on whichever engine this is.
 macro_rules! reading {
     ($pool:expr, |$executor:ident| $body:expr) => {
-        match $pool {
-            $crate::pool::Pool::Sqlite { read, place, .. } => $crate::pool::patiently!(place, async {
-                let mut connection = read.acquire().await?;
-                let $executor = &mut *connection;
-                Ok($body)
-            }),
-            $crate::pool::Pool::Postgres { pool, place } => $crate::pool::patiently!(place, async {
-                let mut connection = pool.acquire().await?;
-                let $executor = &mut *connection;
-                Ok($body)
-            }),
-        }
+        $crate::pool::measured!(
+            $pool,
+            Read,
+            match $pool {
+                $crate::pool::Pool::Sqlite { read, place, .. } => $crate::pool::patiently!(place, async {
+                    let mut connection = read.acquire().await?;
+                    let $executor = &mut *connection;
+                    Ok($body)
+                }),
+                $crate::pool::Pool::Postgres { pool, place, .. } => $crate::pool::patiently!(place, async {
+                    let mut connection = pool.acquire().await?;
+                    let $executor = &mut *connection;
+                    Ok($body)
+                }),
+            }
+        )
     };
 }
 
@@ -78,29 +118,45 @@ macro_rules! reading {
 /// must be safe to repeat: a connection that is lost during the commit leaves open whether it took place.
 macro_rules! in_transaction {
     ($pool:expr, |$executor:ident| $body:expr) => {
-        match $pool {
-            $crate::pool::Pool::Sqlite { write, place, .. } => $crate::pool::patiently!(place, async {
-                let mut transaction = write.begin_with("BEGIN IMMEDIATE").await?;
-                let answer = {
-                    let $executor = &mut *transaction;
-                    $body
-                };
-                transaction.commit().await?;
-                Ok(answer)
-            }),
-            $crate::pool::Pool::Postgres { pool, place } => $crate::pool::patiently!(place, async {
-                let mut transaction = pool.begin().await?;
-                let answer = {
-                    let $executor = &mut *transaction;
-                    $body
-                };
-                transaction.commit().await?;
-                Ok(answer)
-            }),
-        }
+        $crate::pool::measured!(
+            $pool,
+            Write,
+            match $pool {
+                $crate::pool::Pool::Sqlite { write, place, .. } => $crate::pool::patiently!(place, async {
+                    let mut transaction = write.begin_with("BEGIN IMMEDIATE").await?;
+                    let answer = {
+                        let $executor = &mut *transaction;
+                        $body
+                    };
+                    transaction.commit().await?;
+                    Ok(answer)
+                }),
+                $crate::pool::Pool::Postgres { pool, place, .. } => $crate::pool::patiently!(place, async {
+                    let mut transaction = pool.begin().await?;
+                    let answer = {
+                        let $executor = &mut *transaction;
+                        $body
+                    };
+                    transaction.commit().await?;
+                    Ok(answer)
+                }),
+            }
+        )
     };
 }
-pub(crate) use {in_transaction, patiently, reading};
+
+/// Tells who measures how long this took, with waiting and repeating.
+macro_rules! measured {
+    ($pool:expr, $operation:ident, $work:expr) => {{
+        let started = std::time::Instant::now();
+        let outcome = $work;
+        $pool
+            .observer()
+            .tell($crate::pool::Operation::$operation, started);
+        outcome
+    }};
+}
+pub(crate) use {in_transaction, measured, patiently, reading};
 
 impl Pool {
     /// Connects, and for SQLite creates the file when `create` says so.
@@ -145,7 +201,12 @@ impl Pool {
             .max_connections(SQLITE_READERS)
             .acquire_timeout(BUSY_TIMEOUT)
             .connect_lazy_with(options.create_if_missing(false));
-        Ok(Self::Sqlite { read, write, place })
+        Ok(Self::Sqlite {
+            read,
+            write,
+            place,
+            observer: Observer::default(),
+        })
     }
 
     async fn connect_postgres(options: PgConnectOptions, place: Arc<str>) -> Result<Self, StoreError> {
@@ -168,7 +229,17 @@ impl Pool {
             .max_connections(POSTGRES_CONNECTIONS)
             .acquire_timeout(CONNECT_TIMEOUT)
             .connect_lazy_with(options);
-        Ok(Self::Postgres { pool, place })
+        Ok(Self::Postgres {
+            pool,
+            place,
+            observer: Observer::default(),
+        })
+    }
+
+    pub(crate) fn observer(&self) -> &Observer {
+        match self {
+            Self::Sqlite { observer, .. } | Self::Postgres { observer, .. } => observer,
+        }
     }
 
     pub(crate) fn place(&self) -> &str {

@@ -132,7 +132,7 @@ impl Store {
                     transaction.rollback().await
                 })
             }
-            Pool::Postgres { pool, place } => {
+            Pool::Postgres { pool, place, .. } => {
                 patiently!(place, async {
                     let mut transaction = pool.begin().await?;
                     sqlx::query("UPDATE retention_rules SET updated_at = updated_at")

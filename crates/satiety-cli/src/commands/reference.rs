@@ -19,9 +19,19 @@ pub(super) fn run(folder: &Path) -> Result<Exit, Failure> {
     write("commands.md", &commands())?;
     write("settings.md", &settings())?;
     write("exit-codes.md", &exit_codes())?;
+    write("openapi.json", &openapi()?)?;
     clap_mangen::generate_to(Cli::command().disable_help_flag(false), &pages)
         .map_err(|error| Failure::environment(format!("cannot write man pages: {error}"), None))?;
     Ok(Exit::Done)
+}
+
+/// The document of the HTTP API, so that a change of it is a difference that somebody sees.
+fn openapi() -> Result<String, Failure> {
+    let document = satiety_server::openapi::document();
+    let mut text = serde_json::to_string_pretty(&document)
+        .map_err(|error| Failure::environment(format!("cannot write the document: {error}"), None))?;
+    text.push('\n');
+    Ok(text)
 }
 
 const GENERATED: &str = "<!-- Written by `cargo xtask gen`; do not edit. -->\n\n";

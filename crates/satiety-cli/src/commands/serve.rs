@@ -75,6 +75,7 @@ async fn serve(
         driver: settings.harness.driver,
     };
     let app = Arc::new(App::new(engine, auth, limits(&arguments), folders, tls.is_some()));
+    app.open().await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let listening = bind(address, tls).await.map_err(|error| {
         Failure::environment(

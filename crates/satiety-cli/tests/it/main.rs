@@ -26,5 +26,6 @@ mod retrieval_golden;
 mod retrieval_peer;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod serve;
 mod store;
 mod support;

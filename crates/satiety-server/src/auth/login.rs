@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use axum::Form;
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::{Extension, Form};
 use serde::Deserialize;
 
 use crate::html::escape;
-use crate::http::{App, Problem};
+use crate::http::{App, Peer, Problem};
 
 /// The cookie's name.
 pub(crate) const COOKIE: &str = "satiety_token";
@@ -36,7 +36,11 @@ pub(crate) async fn login_page(Query(Next { next }): Query<Next>) -> Html<String
 }
 
 /// Checks the token and keeps it in a cookie.
-pub(crate) async fn login(State(app): State<Arc<App>>, Form(form_sent): Form<Login>) -> Response {
+pub(crate) async fn login(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    Form(form_sent): Form<Login>,
+) -> Response {
     let next = local(form_sent.next.as_deref()).to_owned();
     match app.engine.token_check(form_sent.token.trim()).await {
         Ok(Some(_)) => {
@@ -45,6 +49,9 @@ pub(crate) async fn login(State(app): State<Arc<App>>, Form(form_sent): Form<Log
             response
         }
         Ok(None) => {
+            if let Err(problem) = app.auth.rates.failed(peer.0.ip()) {
+                return problem.into_response();
+            }
             let page = form(
                 Some("This token is unknown, has expired or was revoked."),
                 Some(&next),

@@ -87,12 +87,7 @@ impl Auth {
             (Some(token), _) => (token, false),
             (None, Some(token)) => (token, true),
             (None, None) => {
-                return Ok((self.access == Access::Open).then(|| Caller {
-                    who: "loopback".into(),
-                    scope: Scope::Admin,
-                    address,
-                    ambient: true,
-                }));
+                return Ok(self.anybody(address));
             }
         };
         let refused = || {
@@ -104,9 +99,9 @@ impl Auth {
         };
         let Some(token) = self.token(engine, presented).await? else {
             self.rates.failed(address)?;
-            // A cookie that is no longer valid must not keep anybody from logging in again.
+            // A cookie that is no longer valid, or of another server on this host, must not shut anybody out.
             if ambient {
-                return Ok(None);
+                return Ok(self.anybody(address));
             }
             return Err(refused());
         };
@@ -116,6 +111,16 @@ impl Auth {
             address,
             ambient,
         }))
+    }
+
+    /// Who comes without saying who they are.
+    fn anybody(&self, address: IpAddr) -> Option<Caller> {
+        (self.access == Access::Open).then(|| Caller {
+            who: "loopback".into(),
+            scope: Scope::Admin,
+            address,
+            ambient: true,
+        })
     }
 
     async fn token(&self, engine: &Engine, presented: &str) -> Result<Option<Token>, Problem> {

@@ -61,7 +61,7 @@ impl Rates {
     }
 
     /// Counts a wrong token; too many of them from one address are told so.
-    pub(super) fn failed(&self, address: IpAddr) -> Result<(), Problem> {
+    pub(crate) fn failed(&self, address: IpAddr) -> Result<(), Problem> {
         if self.failures.len() > CROWD {
             self.failures.retain_recent();
         }

@@ -109,6 +109,11 @@ impl App {
         }
     }
 
+    /// Opens the store, so that a server that cannot work does not start, and has it measured.
+    pub async fn open(&self) -> Result<(), satiety_engine::EngineError> {
+        self.engine.observe_store(self.metrics.store_observer()).await
+    }
+
     /// Whether connections are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.encrypted

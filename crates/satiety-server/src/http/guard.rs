@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -117,13 +118,12 @@ async fn pass(app: &App, request: Request, next: Next) -> Response {
 fn finish(app: &App, mut response: Response, id: &str) -> Response {
     // The problem was written before the id was known to it.
     if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
-        problem.request_id = Some(id.to_owned());
-        let inside = problem.inside.take();
-        let rewritten = problem.into_response();
-        if let Some(inside) = inside {
-            tracing::error!(request_id = id, "{inside}");
+        if let Some(inside) = &problem.inside {
+            tracing::error!(request_id = id, status = problem.status, "{inside}");
         }
-        response = rewritten;
+        problem.request_id = Some(id.to_owned());
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        *response.body_mut() = Body::from(problem.to_json());
     }
     let headers = response.headers_mut();
     for (name, value) in CAREFUL {

@@ -38,7 +38,7 @@ pub use problem::Problem;
 #[derive(Debug, Default)]
 pub struct Beside {
     /// Pages: the dashboard, from `/` on. Looking needs scope `read`, every other method `write`.
-    pub pages: Router<Arc<App>>,
+    pub pages: Option<Router<Arc<App>>>,
     /// MCP, at `/mcp`; needs scope `write`.
     pub mcp: Option<Router<Arc<App>>>,
 }
@@ -52,12 +52,10 @@ pub fn router(app: Arc<App>, beside: Beside) -> Router {
     let login = routing::get(crate::auth::login_page).post(crate::auth::login);
     router = router
         .route("/login", login)
-        .route("/logout", routing::post(crate::auth::logout))
-        .merge(
-            beside
-                .pages
-                .route_layer(from_fn_with_state(app.clone(), guard::pages)),
-        );
+        .route("/logout", routing::post(crate::auth::logout));
+    if let Some(pages) = beside.pages {
+        router = router.merge(pages.route_layer(from_fn_with_state(app.clone(), guard::pages)));
+    }
     if let Some(mcp) = beside.mcp {
         router = router.merge(mcp.route_layer(from_fn(guard::mcp)));
     }

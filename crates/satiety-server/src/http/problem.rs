@@ -101,6 +101,12 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
+    /// As it is sent.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        // A few texts and numbers can always be written.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
     /// Its status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -179,7 +185,7 @@ impl IntoResponse for Problem {
                 HeaderValue::from_static("Bearer realm=\"satiety\""),
             );
         }
-        // Whoever adds the request's id must find the problem again.
+        // The guard, which knows the request's id, finds it here, writes it again and tells the log.
         response.extensions_mut().insert(self);
         response
     }

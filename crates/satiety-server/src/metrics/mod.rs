@@ -156,7 +156,7 @@ impl Metrics {
         );
         registry.register(
             "store_duration_seconds",
-            "Time of operations of the store: a probe, writing to the journal",
+            "Time of operations of the store: reads, write transactions, probes",
             self.store.clone(),
         );
         registry.register(
@@ -234,6 +234,16 @@ impl Metrics {
             signal: signal.to_string(),
         };
         self.verdicts.get_or_create(&labels).inc();
+    }
+
+    /// What the store tells about itself.
+    pub(crate) fn store_observer(&self) -> impl Fn(&'static str, Duration) + Send + Sync + 'static {
+        let store = self.store.clone();
+        move |operation, took| {
+            store
+                .get_or_create(&ByOperation { operation })
+                .observe(took.as_secs_f64());
+        }
     }
 
     /// Measures an operation of the store.

@@ -16,6 +16,7 @@ mod harness;
 mod memory;
 mod migrations;
 mod retention;
+mod server;
 mod sharing;
 mod support;
 mod transfer;

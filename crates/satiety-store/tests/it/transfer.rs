@@ -62,6 +62,7 @@ async fn populate(store: &Store) {
     fill_research(store).await;
     crate::memory::fill(store).await;
     crate::golden::fill(store).await;
+    crate::server::fill(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {

@@ -1,0 +1,127 @@
+//! Health, figures, encryption, the end.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use satiety_server::http::Tls;
+use serde_json::json;
+
+use crate::support::{Answer, Options, round, start, start_with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_figures_are_told() {
+    let server = start().await;
+    assert_eq!(server.get("/healthz").await.ok(200)["status"], json!("ok"));
+    assert_eq!(server.get("/readyz").await.ok(200)["status"], json!("ok"));
+    let health = server.get("/v1/health").await.ok(200);
+    assert_eq!(
+        (&health["store"], &health["embedder"]),
+        (&json!("sqlite"), &json!("none"))
+    );
+    let figures = server.get("/metrics").await;
+    assert!(
+        figures
+            .header("content-type")
+            .starts_with("application/openmetrics-text")
+    );
+    for line in [
+        "satiety_http_requests_total{method=\"GET\",route=\"/v1/health\",status=\"200\"} 1",
+        "satiety_store_up 1",
+        "satiety_store_duration_seconds_count{operation=\"read\"}",
+        "satiety_queue_depth{queue=\"jobs_running\"} 0",
+    ] {
+        assert!(
+            figures.text.contains(line),
+            "{line} is missing in\n{}",
+            figures.text
+        );
+    }
+    // A path that does not exist is no label of its own.
+    server.get("/secret-path-of-somebody").await;
+    assert!(!server.get("/metrics").await.text.contains("secret-path"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_waits_for_what_is_under_way() {
+    let mut server = start().await;
+    let url = server.url("");
+    // A request that takes its time: many rounds to be compared with each other.
+    let rounds: Vec<_> = (0..150)
+        .map(|number| {
+            let claims: Vec<String> = (0..12)
+                .map(|claim| format!("Claim {claim} of round {number} about part {}", claim * number))
+                .collect();
+            let claims: Vec<&str> = claims.iter().map(String::as_str).collect();
+            round(number, &claims)
+        })
+        .collect();
+    let request = server
+        .request(Method::POST, "/v1/conversations")
+        .json(&json!({"conversation_id": "long", "rounds": rounds}));
+    let writing = tokio::spawn(async move { Answer::of(request.send().await.unwrap()).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let client = server.client.clone();
+    let engine = server.engine.clone();
+    let ended = server.end();
+    let answer = writing.await.unwrap();
+    answer.ok(201);
+    assert!(ended.await.unwrap(), "not everything was finished");
+    let refused = client.get(format!("{url}/healthz")).send().await;
+    assert!(refused.is_err(), "the port is still open");
+    assert_eq!(engine.conversation("long").await.unwrap().rounds.len(), 150);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_does_not_hold_up_the_end() {
+    let mut server = start().await;
+    server
+        .post("/v1/conversations", &json!({"conversation_id": "c"}))
+        .await
+        .ok(201);
+    let stream = server
+        .request(Method::GET, "/v1/conversations/c/events")
+        .send()
+        .await
+        .unwrap();
+    let started = Instant::now();
+    assert!(server.end().await.unwrap());
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        started.elapsed()
+    );
+    // The client sees an end and not an error, and comes back elsewhere.
+    assert!(stream.text().await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_certificate_everything_is_encrypted() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    assert!(Tls::read(&key, &cert).is_err(), "swapped files");
+    assert!(Tls::read(&folder.path().join("none.pem"), &key).is_err());
+    let server = start_with(Options {
+        tls: Some(Tls::read(&cert, &key).unwrap()),
+        ..Options::default()
+    })
+    .await;
+    let trusting = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([reqwest::Certificate::from_pem(made.cert.pem().as_bytes()).unwrap()])
+        .build()
+        .unwrap();
+    let url = format!("https://localhost:{}/v1/health", server.address.port());
+    let answer = trusting.get(&url).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.version(), reqwest::Version::HTTP_2);
+    assert!(answer.headers().contains_key("strict-transport-security"));
+    assert!(
+        trusting.get(url.replace("https", "http")).send().await.is_err(),
+        "plain text is answered"
+    );
+    // Who does not know the certificate does not go in.
+    assert!(server.request(Method::GET, "/healthz").send().await.is_err());
+}

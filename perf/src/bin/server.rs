@@ -1,0 +1,309 @@
+//! How many scored conversations and memory searches a server answers a second, and how long the slowest wait.
+//!
+//! `cargo build --release && cargo run --release -p perf --bin server -- --python PYTHON [--db postgres://…] [--duration 60]`
+//!
+//! wrk (a Debian package) drives 64 connections on loopback. The peer is a FastAPI endpoint that does the specification's
+//! scoring (`perf/peers/server_peer.py`), with as many workers as there are cores, in the same run. The interpreter needs
+//! fastapi and uvicorn. Memory is the server's resident set before and after: a leak shows as growth.
+
+#![expect(clippy::print_stdout, reason = "a measurement's answer")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Parser;
+use serde_json::{Value, json};
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The program; `target/release/satiety` beside this one where absent.
+    #[arg(long)]
+    satiety: Option<PathBuf>,
+    /// An interpreter with fastapi and uvicorn; no peer without it.
+    #[arg(long)]
+    python: Option<PathBuf>,
+    /// A PostgreSQL database to measure on as well; it must be empty.
+    #[arg(long)]
+    db: Option<String>,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 10)]
+    duration: u64,
+    /// Connections.
+    #[arg(long, default_value_t = 64)]
+    connections: u32,
+    /// Memories to search in.
+    #[arg(long, default_value_t = 1000)]
+    memories: usize,
+    /// Port of the peer.
+    #[arg(long, default_value_t = 18787)]
+    peer_port: u16,
+}
+
+/// What wrk found.
+struct Load {
+    per_second: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    errors: u64,
+}
+
+/// A process that is killed when it is dropped.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    ensure!(
+        Command::new("wrk")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok(),
+        "wrk is not here\nhint: apt-get install wrk"
+    );
+    let folder = tempfile::tempdir()?;
+    let score = folder.path().join("score.lua");
+    fs_err::write(&score, script("/v1/score", &conversation()))?;
+    let search = folder.path().join("search.lua");
+    fs_err::write(&search, searches())?;
+    println!(
+        "{} connections, {} s each\n",
+        arguments.connections, arguments.duration
+    );
+    println!("| server | what | a second | p50 ms | p99 ms | errors | MB before | MB after |");
+    println!("|---|---|---|---|---|---|---|---|");
+    let peer = match &arguments.python {
+        Some(python) => {
+            let server = peer(python, arguments.peer_port)?;
+            Some(measure(&arguments, &server, "FastAPI", "score (words)", &score)?)
+        }
+        None => None,
+    };
+    let mut ours = None;
+    let sqlite = format!("sqlite:{}", folder.path().join("perf.db").display());
+    let stores = [
+        Some(("SQLite", sqlite)),
+        arguments.db.clone().map(|url| ("PostgreSQL", url)),
+    ];
+    for (name, url) in stores.into_iter().flatten() {
+        let server = satiety(&arguments, &url, "none")?;
+        let load = measure(&arguments, &server, name, "score (words)", &score)?;
+        ours = ours.or(Some(load));
+        fill(&server, arguments.memories)?;
+        measure(&arguments, &server, name, "memory search (words)", &search)?;
+        drop(server);
+        let server = satiety(&arguments, &url, "builtin")?;
+        measure(&arguments, &server, name, "score (words and meaning)", &score)?;
+    }
+    if let (Some(peer), Some(ours)) = (peer, ours) {
+        println!("\nscored conversations, ours to the peer's: {:.1}", ours / peer);
+    }
+    Ok(())
+}
+
+/// Starts our server on a free port.
+fn satiety(arguments: &Arguments, store: &str, embedder: &str) -> Result<Server> {
+    let program = match &arguments.satiety {
+        Some(path) => path.clone(),
+        None => std::env::current_exe()?.with_file_name("satiety"),
+    };
+    let mut child = Command::new(&program)
+        .args([
+            "--db",
+            store,
+            "--format",
+            "json",
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--embedder",
+            embedder,
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| {
+            format!(
+                "cannot start {}; build it with `cargo build --release`",
+                program.display()
+            )
+        })?;
+    let stdout = child.stdout.take().context("no stdout")?;
+    let mut text = String::new();
+    for line in BufReader::new(stdout).lines() {
+        text.push_str(&line?);
+        if let Ok(started) = serde_json::from_str::<Value>(&text) {
+            let url = started["url"].as_str().context("no url")?.to_owned();
+            return Ok(Server { child, url });
+        }
+    }
+    bail!("the server said nothing")
+}
+
+fn peer(python: &Path, port: u16) -> Result<Server> {
+    let cores = std::thread::available_parallelism()?.to_string();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
+    let child = Command::new(python)
+        .args(["-m", "uvicorn", "--app-dir", folder, "server_peer:app", "--port"])
+        .args([&port.to_string(), "--workers", &cores, "--log-level", "warning"])
+        .spawn()
+        .context("cannot start the peer")?;
+    let server = Server {
+        child,
+        url: format!("http://127.0.0.1:{port}"),
+    };
+    let started = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        ensure!(
+            started.elapsed() < Duration::from_secs(30),
+            "the peer does not listen"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(server)
+}
+
+/// Measures once after a second of warming up, prints a line, returns requests a second.
+fn measure(arguments: &Arguments, server: &Server, name: &str, what: &str, script: &Path) -> Result<f64> {
+    wrk(arguments, &server.url, script, 1)?;
+    let before = megabytes(server.child.id());
+    let load = wrk(arguments, &server.url, script, arguments.duration)?;
+    let after = megabytes(server.child.id());
+    println!(
+        "| {name} | {what} | {:.0} | {:.1} | {:.1} | {} | {before:.0} | {after:.0} |",
+        load.per_second, load.p50_ms, load.p99_ms, load.errors
+    );
+    Ok(load.per_second)
+}
+
+fn wrk(arguments: &Arguments, url: &str, script: &Path, seconds: u64) -> Result<Load> {
+    let output = Command::new("wrk")
+        .args([
+            "--threads",
+            "1",
+            "--latency",
+            "--connections",
+            &arguments.connections.to_string(),
+        ])
+        .args(["--duration", &format!("{seconds}s"), "--script"])
+        .arg(script)
+        .arg(url)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "wrk failed: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("JSON "))
+        .with_context(|| format!("wrk said nothing: {text}"))?;
+    let found: Value = serde_json::from_str(line)?;
+    let figure = |name: &str| {
+        found[name]
+            .as_f64()
+            .with_context(|| format!("wrk has no {name}: {line}"))
+    };
+    Ok(Load {
+        per_second: figure("per_second")?,
+        p50_ms: figure("p50_ms")?,
+        p99_ms: figure("p99_ms")?,
+        errors: found["errors"].as_u64().unwrap_or_default(),
+    })
+}
+
+/// What wrk prints at its end: our figures, as a line of JSON.
+const DONE: &str = r#"
+done = function(summary, latency, requests)
+  local errors = summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.status + summary.errors.timeout
+  print(string.format('JSON {"per_second": %f, "p50_ms": %f, "p99_ms": %f, "errors": %d}',
+    summary.requests / (summary.duration / 1e6), latency:percentile(50) / 1000, latency:percentile(99) / 1000, errors))
+end
+"#;
+
+fn script(path: &str, body: &Value) -> String {
+    format!(
+        "wrk.method = 'POST'\nwrk.path = '{path}'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = [==[{body}]==]\n{DONE}"
+    )
+}
+
+/// Questions that differ, so that nothing is answered from memory of the last one.
+fn searches() -> String {
+    format!(
+        "wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nlocal number = 0\n\
+         request = function()\n  number = number + 1\n  \
+         local body = string.format('{{\"query\": \"why was part %d of the queue moved\", \"mode\": \"quick\"}}', number % 500)\n  \
+         return wrk.format(nil, '/v1/memory/search', nil, body)\nend\n{DONE}"
+    )
+}
+
+/// Eight rounds of six claims, half of which say again what was said.
+fn conversation() -> Value {
+    let rounds: Vec<Value> = (1..=8)
+        .map(|round| {
+            let claims: Vec<String> = (0..6)
+                .map(|claim| {
+                    let part = if claim % 2 == 0 { claim } else { claim + round * 7 };
+                    format!("Part {part} of the queue should be moved to another table because it grows by {part} rows a minute.")
+                })
+                .collect();
+            json!({"round": round, "agent": "a", "outputs": {"claims": claims,
+                "next_actions": ["Write db/0007_jobs.sql", "Run the load test again"],
+                "open_questions": if round < 6 { vec!["Who owns the table?"] } else { vec![] }}})
+        })
+        .collect();
+    json!({"conversation": {"rounds": rounds}})
+}
+
+fn fill(server: &Server, count: usize) -> Result<()> {
+    use std::io::{Read as _, Write as _};
+    let address = server.url.trim_start_matches("http://");
+    for number in 0..count {
+        let body = json!({"title": format!("Part {number}"), "content":
+            format!("Part {number} of the queue was moved to another table because it grew by {number} rows a minute.")});
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(address)?;
+        write!(
+            stream,
+            "POST /v1/memories HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(
+            answer.starts_with("HTTP/1.1 201") || answer.starts_with("HTTP/1.1 409"),
+            "{answer}"
+        );
+    }
+    Ok(())
+}
+
+/// The resident set of a process and its children.
+fn megabytes(id: u32) -> f64 {
+    let own = fs_err::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let kilobytes = own.lines().find_map(|line| {
+        line.strip_prefix("VmRSS:")?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    });
+    let children = fs_err::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+    kilobytes.unwrap_or(0.0) / 1000.0 + children.map(megabytes).sum::<f64>()
+}
