@@ -187,6 +187,7 @@ impl Store {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, StoreError> {
+        self.settle_log().await;
         let rows: Vec<QueryColumns> = reading!(&self.pool, |connection| {
             let found = sqlx::query(
                 "SELECT query_id, query, intent, mode, session_id, tool_name, result_ids, channel_contributions,
