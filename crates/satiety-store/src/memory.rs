@@ -1,6 +1,7 @@
 //! Memories: what an agent was told to remember, the pieces that are searched, their vectors, causal links, and what was
 //! done with results. Searching by words is the engine's own full text; ranking is not decided here.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
@@ -12,7 +13,7 @@ use crate::{Store, StoreError, now_micros, storable};
 pub(crate) const BATCH: usize = 500;
 
 /// A memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryRow {
     /// `mem-` and a time-ordered UUID.
     pub memory_id: String,
@@ -117,7 +118,7 @@ pub struct WordHit {
 }
 
 /// A causal link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkRow {
     /// From which memory.
     pub from_id: String,
@@ -128,7 +129,7 @@ pub struct LinkRow {
 }
 
 /// What was done with a result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedbackRow {
     /// `fb-` and a time-ordered UUID.
     pub feedback_id: String,
@@ -149,7 +150,7 @@ pub struct FeedbackRow {
 }
 
 /// How far a reader has read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryState {
     /// The last piece.
     pub doc: i64,

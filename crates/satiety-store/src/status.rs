@@ -1,5 +1,6 @@
 //! What is in a store: for `db status` and `doctor`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::AssertSqlSafe;
 
@@ -7,7 +8,7 @@ use crate::pool::{Pool, patiently, reading};
 use crate::{SCHEMA_VERSION, Store, StoreError, TABLES, migrate};
 
 /// The state of a store.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// `sqlite` or `postgres`.
     pub engine: String,
@@ -26,7 +27,7 @@ pub struct Status {
 }
 
 /// The state of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableStatus {
     /// Its name.
     pub name: String,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use futures_util::TryStreamExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::{AssertSqlSafe, QueryBuilder, Row};
@@ -24,7 +25,7 @@ const MAX_LINE: usize = 256 * 1024 * 1024;
 const ROWS_PER_STATEMENT: usize = 500;
 
 /// What was moved.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     /// Rows by table.
     pub tables: BTreeMap<String, u64>,
@@ -40,7 +41,7 @@ impl Moved {
 }
 
 /// How a backup was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackupKind {
     /// A copy of the SQLite file, ready to be opened.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use satiety::memory::{content_hash, read_markdown};
 use satiety_store::memory::MemoryRow;
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::MemoryError;
@@ -27,7 +28,7 @@ pub struct IndexRequest {
 }
 
 /// What became of the files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Indexed {
     /// Files that are new.
     pub added: usize,
@@ -42,7 +43,7 @@ pub struct Indexed {
 }
 
 /// A file that is no memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RefusedFile {
     /// The file.
     pub file: String,

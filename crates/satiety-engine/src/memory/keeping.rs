@@ -4,6 +4,7 @@ use satiety::memory::{ChunkSettings, Draft, chunk, content_hash, encode_vector, 
 use satiety::retrieval::Tier;
 use satiety_store::memory::{ChunkRow, MemoryRow};
 use satiety_store::{LogState, now_micros};
+use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -60,7 +61,7 @@ pub struct ListRequest {
 }
 
 /// A memory as it is shown.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Memory {
     /// Its id.
     pub id: String,
@@ -95,7 +96,7 @@ pub struct Memory {
 }
 
 /// A memory that was kept.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Saved {
     /// The memory.
     pub memory: Memory,
@@ -106,7 +107,7 @@ pub struct Saved {
 }
 
 /// Memories.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Memories {
     /// Which, in the order of their last change.
     pub memories: Vec<Listed>,
@@ -115,7 +116,7 @@ pub struct Memories {
 }
 
 /// A memory in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Listed {
     /// Its id.
     pub id: String,
@@ -132,14 +133,14 @@ pub struct Listed {
 }
 
 /// What was deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Deleted {
     /// Which.
     pub deleted: Vec<String>,
 }
 
 /// How the memory is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryHealth {
     /// Where it is.
     pub store: String,

@@ -12,6 +12,7 @@ use satiety::retrieval::Tier;
 use satiety::text::{Tokenization, jaccard};
 use satiety_models::Embedder;
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -64,7 +65,7 @@ impl Default for SearchRequest {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemorySearch {
     /// The query in the log.
     pub query_id: String,
@@ -91,7 +92,7 @@ pub struct MemorySearch {
 }
 
 /// A result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryResult {
     /// From 1.
     pub rank: usize,
@@ -120,7 +121,7 @@ pub struct MemoryResult {
 }
 
 /// A result that was held back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
     /// Its id.
     pub id: String,
@@ -131,7 +132,7 @@ pub struct Held {
 }
 
 /// How a search went, by the names of the specification.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SearchTelemetry {
     /// What tells this trace from others.
     pub trace_id: String,
@@ -158,14 +159,14 @@ pub struct SearchTelemetry {
 }
 
 /// What is said in a text that memories wait for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MatchedTriggers {
     /// Best first.
     pub matches: Vec<TriggerMatch>,
 }
 
 /// A memory whose phrase was said.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TriggerMatch {
     /// Its id.
     pub id: String,

@@ -133,7 +133,7 @@ pub struct Candidate {
 }
 
 /// A result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Chosen {
     /// Which candidate, by its position in the input.
     pub candidate: usize,
@@ -144,7 +144,7 @@ pub struct Chosen {
 }
 
 /// The list, and what is not in it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Ranked {
     /// Best first.
     pub chosen: Vec<Chosen>,

@@ -18,21 +18,21 @@ const CENTRES: usize = 200;
 const FOLDERS: u64 = 20;
 
 /// Memories, questions, and the vectors of both.
-pub struct Corpus {
-    pub texts: Vec<(String, String)>,
-    pub vectors: Vec<Vec<f32>>,
-    pub questions: Vec<String>,
+pub(crate) struct Corpus {
+    pub(crate) texts: Vec<(String, String)>,
+    pub(crate) vectors: Vec<Vec<f32>>,
+    pub(crate) questions: Vec<String>,
 }
 
 /// Chance, the same in every run.
-pub struct Chance(ChaCha8Rng);
+pub(crate) struct Chance(ChaCha8Rng);
 
 impl Chance {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound.max(1)
     }
 
@@ -70,7 +70,7 @@ fn word(rank: usize) -> String {
 }
 
 impl Corpus {
-    pub fn new(size: usize, questions: usize) -> Result<Self> {
+    pub(crate) fn new(size: usize, questions: usize) -> Result<Self> {
         let mut chance = Chance::new(20_261_116);
         let model = MiniLm::builtin()?;
         let text = |chance: &mut Chance, least: u64, more: u64| {
@@ -123,7 +123,7 @@ fn near(chance: &mut Chance, centres: &[Vec<f32>]) -> Vec<f32> {
 }
 
 /// A memory as the store keeps it.
-pub fn row(number: usize, title: &str, content: &str, chance: &mut Chance) -> MemoryRow {
+pub(crate) fn row(number: usize, title: &str, content: &str, chance: &mut Chance) -> MemoryRow {
     let tier = match number % 100 {
         0 => "critical",
         1..=9 => "important",
@@ -155,7 +155,7 @@ pub fn row(number: usize, title: &str, content: &str, chance: &mut Chance) -> Me
 }
 
 /// A store with the corpus in it; one of an earlier run is used again when it has the right number of memories.
-pub async fn stored(corpus: &Corpus, folder: &Path, embedder: &str) -> Result<PathBuf> {
+pub(crate) async fn stored(corpus: &Corpus, folder: &Path, embedder: &str) -> Result<PathBuf> {
     let path = folder.join(format!("memory-{}.db", corpus.texts.len()));
     let store = Store::open(&StoreUrl::sqlite(&path)).await?;
     let (pieces, _) = store.count_memory_pieces(embedder).await?;

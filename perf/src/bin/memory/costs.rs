@@ -14,7 +14,7 @@ use crate::speed::model_of;
 use crate::{Times, engine};
 
 /// Searches with and without the log take turns, in quick mode, where a search is shortest and the log shows most.
-pub async fn log(size: usize, searches: usize, folder: &Path) -> Result<()> {
+pub(crate) async fn log(size: usize, searches: usize, folder: &Path) -> Result<()> {
     let corpus = Corpus::new(size, searches)?;
     let path = stored(&corpus, folder, &model_of()?).await?;
     let engine = engine(&path, "none");
@@ -57,7 +57,7 @@ pub async fn log(size: usize, searches: usize, folder: &Path) -> Result<()> {
 }
 
 /// Saves without a model: one durable commit each.
-pub async fn save(size: usize, folder: &Path) -> Result<()> {
+pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
     let corpus = Corpus::new(size, 1)?;
     let path = stored(&corpus, folder, &model_of()?).await?;
     let engine = engine(&path, "none");

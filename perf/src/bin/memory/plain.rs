@@ -9,14 +9,14 @@ const STOPWORDS: &str = "a an and are as at be but by for if in into is it no no
      these they this to was will with";
 
 /// BM25 with k1 = 1.2 and b = 0.75 over stemmed words.
-pub struct Bm25 {
+pub(crate) struct Bm25 {
     stemmer: Stemmer,
     postings: HashMap<String, Vec<(usize, f64)>>,
     lengths: Vec<f64>,
 }
 
 impl Bm25 {
-    pub fn new<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn new<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let mut index = Self {
             stemmer: Stemmer::create(Algorithm::English),
             postings: HashMap::new(),
@@ -46,7 +46,7 @@ impl Bm25 {
             .collect()
     }
 
-    pub fn search(&self, query: &str, most: usize) -> Vec<usize> {
+    pub(crate) fn search(&self, query: &str, most: usize) -> Vec<usize> {
         let all = self.lengths.len() as f64;
         let mean = self.lengths.iter().sum::<f64>() / all;
         let mut scores: HashMap<usize, f64> = HashMap::new();
@@ -66,7 +66,7 @@ impl Bm25 {
 }
 
 /// The nearest of all vectors, each compared in full.
-pub fn nearest(vectors: &[Vec<f32>], query: &[f32], most: usize) -> Vec<(usize, f32)> {
+pub(crate) fn nearest(vectors: &[Vec<f32>], query: &[f32], most: usize) -> Vec<(usize, f32)> {
     let cosine = |vector: &Vec<f32>| vector.iter().zip(query).map(|(a, b)| a * b).sum::<f32>();
     let mut found: Vec<(usize, f32)> = vectors.iter().map(cosine).enumerate().collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

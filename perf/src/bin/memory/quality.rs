@@ -25,7 +25,7 @@ type Judgments = BTreeMap<String, HashMap<String, f64>>;
 /// By query, documents best first.
 type Run = BTreeMap<String, Vec<String>>;
 
-pub async fn measure(data: &Path, stores: &Path) -> Result<()> {
+pub(crate) async fn measure(data: &Path, stores: &Path) -> Result<()> {
     let mut collections: Vec<_> = fs_err::read_dir(data)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.join("corpus.jsonl").exists())

@@ -21,11 +21,16 @@ use crate::{Times, engine, plain, resident};
 const FEWER: usize = 30;
 
 /// The id of the built-in model, which stored vectors carry.
-pub fn model_of() -> Result<String> {
+pub(crate) fn model_of() -> Result<String> {
     Ok(MiniLm::builtin_id()?.to_string())
 }
 
-pub async fn measure(size: usize, searches: usize, folder: &Path, python: Option<&Path>) -> Result<()> {
+pub(crate) async fn measure(
+    size: usize,
+    searches: usize,
+    folder: &Path,
+    python: Option<&Path>,
+) -> Result<()> {
     let corpus = Corpus::new(size, searches)?;
     let path = stored(&corpus, folder, &model_of()?).await?;
     println!("speed at {size} memories, {searches} searches, ms; without embedding the question");
