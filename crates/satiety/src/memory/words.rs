@@ -50,8 +50,10 @@ pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
 
 /// Puts the word that a text begins with into `word`; gives its length in the text.
 fn strange_word(text: &str, word: &mut String) -> usize {
+    // A mark belongs to the letter before it, and a word does not begin with one.
     let inside = |(at, character): &(usize, char)| {
-        character.is_alphanumeric() || (*at > 0 && is_combining_mark(*character))
+        let mark = is_combining_mark(*character);
+        (character.is_alphanumeric() && !mark) || (mark && *at > 0)
     };
     let last = text.char_indices().take_while(inside).last();
     let length = last.map_or(0, |(at, character)| at + character.len_utf8());
