@@ -109,13 +109,10 @@ impl Found {
         by_words: bool,
     ) -> Option<Piece> {
         let own = index.pieces_of(memory);
-        let place = if own.len() < 2 {
-            None
-        } else if by_words {
-            asked.question.best_piece(asked.settings, memory)
-        } else {
-            None
-        };
+        let several = by_words && own.len() > 1;
+        let place = several
+            .then(|| asked.question.best_piece(asked.settings, memory))
+            .flatten();
         if let Some(place) = place {
             return own.get(place as usize).copied();
         }

@@ -1,6 +1,6 @@
 //! The naive versions: BM25 over whole texts straight from its formula, and cosines of all vectors one by one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rust_stemmers::{Algorithm, Stemmer};
 
@@ -24,7 +24,7 @@ impl Bm25 {
         };
         for (at, text) in texts.enumerate() {
             let words = index.words(text);
-            let mut counts: HashMap<String, f64> = HashMap::new();
+            let mut counts: BTreeMap<String, f64> = BTreeMap::new();
             index.lengths.push(words.len() as f64);
             for word in words {
                 *counts.entry(word).or_default() += 1.0;
