@@ -255,6 +255,7 @@ impl Store {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, i64)>, StoreError> {
+        self.settle_log().await;
         let rows: Vec<(QueryColumns, i64)> = reading!(&self.pool, |connection| {
             let found = sqlx::query(select)
                 .bind(storable(after.unwrap_or_default()))

@@ -35,6 +35,7 @@ pub mod memory;
 pub mod memory_tasks;
 mod migrate;
 mod pool;
+mod query_log;
 pub mod records;
 pub mod research;
 pub mod retention;
@@ -47,18 +48,21 @@ mod url;
 pub use error::StoreError;
 pub use migrate::{Migration, SCHEMA_VERSION, migrations};
 pub use pool::Operation;
+pub use query_log::{LogState, LoggedQuery};
 pub use status::{Status, TableStatus};
 pub use tables::{Column, Kind, TABLES, Table};
 pub use url::StoreUrl;
 
 use group_commit::GroupCommit;
 use pool::Pool;
+use query_log::QueryLog;
 
 /// An open store: cheap to clone, safe to share between tasks.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: Pool,
     journal: GroupCommit,
+    log: std::sync::Arc<QueryLog>,
 }
 
 /// How to open a store.
@@ -90,7 +94,8 @@ impl Store {
             Migrate::Never => migrate::refuse_newer(&pool).await?,
         }
         let journal = GroupCommit::start(pool.clone());
-        Ok(Self { pool, journal })
+        let log = QueryLog::start(pool.clone());
+        Ok(Self { pool, journal, log })
     }
 
     /// Where this store is, with any password masked: what messages and logs may show.
@@ -103,8 +108,9 @@ impl Store {
         self.pool.observer().set(Box::new(observe));
     }
 
-    /// Closes all connections, after what was under way has finished.
+    /// Closes all connections, after what was under way has finished and what was logged is written.
     pub async fn close(&self) {
+        self.settle_log().await;
         self.pool.close().await;
     }
 

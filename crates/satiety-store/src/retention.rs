@@ -181,6 +181,7 @@ impl Store {
         archive_folder: &Path,
         dry_run: bool,
     ) -> Result<Retained, StoreError> {
+        self.settle_log().await;
         let expired_records = self.remove_expired(now, dry_run).await?;
         let mut outcomes = Vec::new();
         for rule in self.retention_rules().await? {

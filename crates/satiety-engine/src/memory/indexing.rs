@@ -88,21 +88,27 @@ impl Engine {
                     } else {
                         &mut indexed.added
                     }) += 1;
-                    let (chunks, _) = self.memory_chunks(&row).await?;
-                    ready.push((row, Some(chunks)));
+                    ready.push(row);
                 }
             }
             if ready.len() >= TOGETHER {
-                store.put_memories(&std::mem::take(&mut ready)).await?;
+                self.keep_together(std::mem::take(&mut ready)).await?;
             }
         }
-        store.put_memories(&ready).await?;
+        self.keep_together(ready).await?;
         if !request.keep_missing {
             let gone = self.missing(&format!("{}::", root.display()), &origins).await?;
             indexed.removed = gone.len();
             store.remove_memories(&gone).await?;
         }
         Ok(indexed)
+    }
+
+    /// Embeds and writes memories, all of them or none.
+    async fn keep_together(&self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
+        let (chunks, _) = self.memory_chunks_of(&rows).await?;
+        let rows: Vec<_> = rows.into_iter().zip(chunks.into_iter().map(Some)).collect();
+        Ok(self.store().await?.put_memories(&rows).await?)
     }
 
     /// What a file's memory becomes; nothing when it is as it was, with vectors of the chosen model.

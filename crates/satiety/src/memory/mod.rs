@@ -16,9 +16,11 @@
 //! ```
 
 mod chunk;
+mod cpu;
 mod feedback;
 mod fusion;
 mod intent;
+mod lexical;
 mod markdown;
 mod mode;
 mod model;
@@ -30,6 +32,7 @@ mod task;
 mod telemetry;
 mod trigger;
 mod vectors;
+mod words;
 
 pub use chunk::{Chunk, ChunkSettings, chunk};
 pub use feedback::{
@@ -38,6 +41,7 @@ pub use feedback::{
 };
 pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
 pub use intent::{Classified, Intent, classify, general_weights, wants_depth, weights};
+pub use lexical::{LexicalIndex, LexicalSettings, Question, Term};
 pub use markdown::{MarkdownError, read_markdown};
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choose_mode, estimate_tokens};
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};
@@ -56,5 +60,5 @@ pub use session::{
 };
 pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub use telemetry::{Stage, StageTrace, quality_proxy};
-pub use trigger::match_triggers;
+pub use trigger::{TriggerIndex, match_triggers};
 pub use vectors::{VectorIndex, decode_vector, encode_vector};
