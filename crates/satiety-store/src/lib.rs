@@ -15,9 +15,11 @@
 //! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
 //! | [`research`] | research runs, their rounds, searches made lately |
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
+//! | [`ab`] | features of the memory's search under test, and their shadow runs |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
+pub mod ab;
 pub mod bench;
 pub mod conversations;
 mod error;

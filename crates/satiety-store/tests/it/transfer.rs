@@ -61,6 +61,7 @@ async fn populate(store: &Store) {
     crate::eviction::fill(store).await;
     fill_research(store).await;
     crate::memory::fill(store).await;
+    crate::ab::fill(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {
