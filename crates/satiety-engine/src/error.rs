@@ -34,6 +34,9 @@ pub enum EngineError {
     /// The memory.
     #[error(transparent)]
     Memory(#[from] crate::memory::MemoryError),
+    /// Features of the memory's search.
+    #[error(transparent)]
+    Ab(#[from] crate::ab::AbError),
     /// A sentence model.
     #[error(transparent)]
     Model(#[from] EmbedError),
@@ -279,6 +282,7 @@ impl EngineError {
             Self::Store(error) => error.hint(),
             Self::Harness(error) => error.hint(),
             Self::Memory(error) => error.hint(),
+            Self::Ab(error) => error.hint(),
             Self::Model(error) => Some(match error {
                 EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
                 EmbedError::NotThere { .. } => return None,
@@ -375,6 +379,7 @@ impl EngineError {
             Self::Store(error) if error.is_bad_input() => Fault::Request,
             Self::Harness(error) => error.fault(),
             Self::Memory(error) => error.fault(),
+            Self::Ab(error) => error.fault(),
             Self::File {
                 action: "read",
                 cause,

@@ -3,6 +3,7 @@
 //! The engine reads what is needed, asks the library what follows from it, records that and returns it. Surfaces
 //! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
 
+pub mod ab;
 pub mod bench;
 pub mod database;
 pub mod dialogue;
@@ -69,6 +70,7 @@ pub struct Engine {
     chat: OnceCell<Box<dyn Chat>>,
     eviction: eviction::Memory,
     memory: memory::Cache,
+    ab: ab::State,
 }
 
 impl Engine {
@@ -81,7 +83,15 @@ impl Engine {
             chat: OnceCell::new(),
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
+            ab: ab::State::default(),
         }
+    }
+
+    /// The same engine with other rules for experiments.
+    #[must_use]
+    pub fn with_ab(mut self, settings: ab::AbSettings) -> Self {
+        self.ab.settings = settings;
+        self
     }
 
     /// What it was told.

@@ -1,5 +1,6 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
+mod ab;
 mod bench;
 mod evict;
 mod harness;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use ab::*;
 pub(crate) use bench::*;
 pub(crate) use evict::*;
 pub(crate) use harness::*;
@@ -119,6 +121,9 @@ pub(crate) enum Command {
     /// An agent's memory: keep, search, learn
     #[command(subcommand)]
     Memory(Memory),
+    /// Try a change of the memory's search before trusting it: shadow runs, sequential test, checklist
+    #[command(subcommand)]
+    Ab(Ab),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),
