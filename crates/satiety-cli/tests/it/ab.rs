@@ -129,7 +129,14 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
     let first =
         |place: &Place| json(place, &["memory", "search", "falcon7"]).1["results"][0]["title"].clone();
     assert_ne!(first(&place), "The answer 7");
-    let (code, better) = json(&place, &["ab", "graduate", "critical-first"]);
+    let graduate = || json(&place, &["ab", "graduate", "critical-first"]);
+    let (mut code, mut better) = graduate();
+    for _ in 0..3 {
+        // On a busy machine times may be too uncertain to tell: then one measures again.
+        if code == 3 {
+            (code, better) = graduate();
+        }
+    }
     assert_eq!(
         (code, &better["graduated"]),
         (0, &true.into()),

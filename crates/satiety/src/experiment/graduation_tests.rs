@@ -44,6 +44,7 @@ fn good() -> GraduationEvidence {
             treatment_surfacing: Some(1.0),
             control_p95_ms: 10.0,
             treatment_p95_ms: 11.9,
+            slower_p_value: 0.001,
         }),
         shadow: ShadowCounts {
             runs: 130,
@@ -63,7 +64,7 @@ fn everything_must_hold() {
         check_graduation(&good(), &GraduationLimits::default()).verdict,
         GraduationVerdict::Graduate
     );
-    let cases: [(&str, Check, Change); 17] = [
+    let cases: [(&str, Check, Change); 18] = [
         ("corpus_improvement", Check::Undecided, |e| e.corpus = None),
         ("corpus_improvement", Check::Undecided, |e| {
             corpus(e).measures.clear()
@@ -102,6 +103,9 @@ fn everything_must_hold() {
             (corpus(e).control_surfacing, corpus(e).treatment_surfacing) = (None, None);
         }),
         ("latency_p95", Check::Fail, |e| corpus(e).treatment_p95_ms = 12.0),
+        ("latency_p95", Check::Undecided, |e| {
+            (corpus(e).treatment_p95_ms, corpus(e).slower_p_value) = (50.0, 0.2);
+        }),
         // A fifth more of next to nothing is nothing.
         ("latency_p95", Check::Pass, |e| {
             (corpus(e).control_p95_ms, corpus(e).treatment_p95_ms) = (1.0, 1.5);
