@@ -121,13 +121,13 @@ pub(crate) enum Command {
     /// An agent's memory: keep, search, learn
     #[command(subcommand)]
     Memory(Memory),
-    /// Try a change of the memory's search before trusting it: shadow runs, sequential test, checklist
+    /// Try a change of the memory's search before trusting it: shadow runs, test, checklist
     #[command(subcommand)]
     Ab(Ab),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),
-    /// Fit the threshold of a sentence model from pairs of texts that do or do not say the same
+    /// Fit a sentence model's threshold from pairs of texts that do or do not say the same
     Calibrate(CalibrateArgs),
     /// Look after the store: status, migrations, retention, export, import, backup
     #[command(subcommand)]

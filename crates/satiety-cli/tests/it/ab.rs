@@ -148,7 +148,7 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
     for part in [
         "graduated",
         "accept-treatment (betting)",
-        "▁",
+        "█",
         "may graduate",
         "corpus_improvement",
         "latency_p95",
