@@ -37,6 +37,9 @@ pub enum EngineError {
     /// Golden data, or a replay of it.
     #[error(transparent)]
     Golden(#[from] crate::retrieval::GoldenError),
+    /// Features of the memory's search.
+    #[error(transparent)]
+    Ab(#[from] crate::ab::AbError),
     /// A sentence model.
     #[error(transparent)]
     Model(#[from] EmbedError),
@@ -313,6 +316,7 @@ impl EngineError {
             Self::Harness(error) => error.hint(),
             Self::Memory(error) => error.hint(),
             Self::Golden(error) => error.hint(),
+            Self::Ab(error) => error.hint(),
             Self::Model(error) => Some(match error {
                 EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
                 EmbedError::NotThere { .. } => return None,
@@ -415,6 +419,7 @@ impl EngineError {
             Self::Harness(error) => error.fault(),
             Self::Memory(error) => error.fault(),
             Self::Golden(error) => error.fault(),
+            Self::Ab(error) => error.fault(),
             Self::File {
                 action: "read",
                 cause,

@@ -3,6 +3,7 @@
 //! The engine reads what is needed, asks the library what follows from it, records that and returns it. Surfaces
 //! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
 
+pub mod ab;
 pub mod bench;
 pub mod conversations;
 pub mod database;
@@ -75,6 +76,7 @@ pub struct Engine {
     conversations: conversations::Held,
     eviction: eviction::Memory,
     memory: memory::Cache,
+    ab: ab::State,
 }
 
 impl Engine {
@@ -88,7 +90,15 @@ impl Engine {
             conversations: conversations::Held::default(),
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
+            ab: ab::State::default(),
         }
+    }
+
+    /// The same engine with other rules for experiments.
+    #[must_use]
+    pub fn with_ab(mut self, settings: ab::AbSettings) -> Self {
+        self.ab.settings = settings;
+        self
     }
 
     /// What it was told.

@@ -18,9 +18,11 @@
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
 //! | [`memory_tasks`] | tasks that an agent began and closed, and its sessions as a whole |
 //! | [`tokens`], [`idempotency`] | who may ask the server, and writes that may be sent again |
+//! | [`ab`] | features of the memory's search under test, and their shadow runs |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
+pub mod ab;
 pub mod bench;
 pub mod conversations;
 mod error;

@@ -69,6 +69,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0010_golden.sql"),
     },
     Migration {
+        version: 11,
+        name: "ab",
+        sql: include_str!("migrations/0011_ab.sql"),
+    },
+    Migration {
         version: 12,
         name: "server",
         sql: include_str!("migrations/0012_server.sql"),
@@ -302,6 +307,7 @@ mod tests {
                 "61404885d3cbb324",
                 "f1c928939be5016f",
                 "0376913880827dd2",
+                "f5a053931b78aa54",
                 "a7e445d4d532dde9"
             ]
         );

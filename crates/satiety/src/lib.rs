@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod dialogue;
 pub mod eviction;
+pub mod experiment;
 pub mod explanation;
 pub mod harness;
 pub mod ids;

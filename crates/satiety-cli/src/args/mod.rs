@@ -1,5 +1,6 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
+mod ab;
 mod bench;
 mod evict;
 mod harness;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use ab::*;
 pub(crate) use bench::*;
 pub(crate) use evict::*;
 pub(crate) use harness::*;
@@ -126,6 +128,9 @@ pub(crate) enum Command {
     /// An agent's memory: keep, search, learn
     #[command(subcommand)]
     Memory(Memory),
+    /// Try a change of the memory's search before trusting it: shadow runs, test, checklist
+    #[command(subcommand)]
+    Ab(Ab),
     /// Serve everything over HTTP: an API for agents in any language, figures, on loopback unless told otherwise
     Serve(Box<ServeArgs>),
     /// Who may ask a server: make, list and revoke tokens, and see who wrote what
@@ -136,7 +141,7 @@ pub(crate) enum Command {
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),
-    /// Fit the threshold of a sentence model from pairs that do or do not say the same
+    /// Fit a sentence model's threshold from pairs of texts that do or do not say the same
     Calibrate(CalibrateArgs),
     /// Look after the store: status, migrations, retention, export, import, backup
     #[command(subcommand)]

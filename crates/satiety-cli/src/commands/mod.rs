@@ -1,5 +1,6 @@
 //! The commands: each reads like a story — ask the engine, print what it says, choose the exit code.
 
+mod ab;
 mod bench;
 mod completions;
 mod config;
@@ -68,6 +69,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             token::run(command, engine, printer).await
         }),
         Command::Mcp(arguments) => mcp::run(&arguments, settings, printer),
+        Command::Ab(command) => with_engine(settings, async |engine| {
+            Box::pin(ab::run(command, engine, printer)).await
+        }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await
         }),
@@ -90,7 +94,7 @@ fn with_engine(
     work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     block_on(async {
-        let engine = Engine::new(settings.for_engine());
+        let engine = Engine::new(settings.for_engine()).with_ab(settings.ab);
         let outcome = work(&engine).await;
         engine.close().await;
         outcome

@@ -174,6 +174,21 @@ pub(crate) const KEYS: &[Key] = &[
         about: "The certificate's key, a PEM file, or `none`.",
     },
     Key {
+        name: "ab.auto_graduate",
+        takes: Takes::Boolean,
+        default: "false",
+        flag: None,
+        about: "Whether a change of the memory's search that passes the whole checklist becomes the default by itself. \
+                Otherwise `satiety ab graduate` does it.",
+    },
+    Key {
+        name: "ab.settle_minutes",
+        takes: Takes::Text,
+        default: "30",
+        flag: None,
+        about: "How long `satiety ab` waits for what the asker does with the results of a search before it counts.",
+    },
+    Key {
         name: "output.format",
         takes: Takes::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",

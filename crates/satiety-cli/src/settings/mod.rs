@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anstream::ColorChoice;
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use satiety::harness::Driver;
+use satiety_engine::ab::AbSettings;
 use satiety_engine::{Alert, StoreUrl};
 use serde::Serialize;
 
@@ -91,6 +93,7 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     pub(crate) research_source: String,
     pub(crate) research_base_url: Option<String>,
+    pub(crate) ab: AbSettings,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -244,6 +247,11 @@ fn understand(
         },
         research_source: text("research.source").into(),
         research_base_url: unless_none("research.base_url"),
+        ab: AbSettings {
+            auto_graduate: text("ab.auto_graduate") == "true",
+            settle: minutes(&values, "ab.settle_minutes")?,
+            ..AbSettings::default()
+        },
         format: match text("output.format") {
             "json" => Format::Json,
             "markdown" => Format::Markdown,
@@ -292,6 +300,29 @@ impl Settings {
             ));
         }
     }
+}
+
+/// A setting that is a number of minutes.
+fn minutes(values: &BTreeMap<&'static str, Value>, name: &str) -> Result<Duration, Failure> {
+    let Some(value) = values.get(name) else {
+        return Ok(Duration::ZERO);
+    };
+    let minutes = value
+        .text
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|count| (0.0..=1e6).contains(count));
+    let minutes = minutes.ok_or_else(|| {
+        Failure::bad_input(
+            format!(
+                "{}: {name}: `{}` is no number of minutes",
+                value.origin, value.text
+            ),
+            "give minutes such as 30; 0 does not wait",
+        )
+    })?;
+    Ok(Duration::from_secs_f64(60.0 * minutes))
 }
 
 /// Checks a value and puts it over the one that is there.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod ab;
 mod architecture;
 mod bench;
 mod bench_examples;

@@ -224,9 +224,11 @@ impl Looked<'_> {
 
 impl Engine {
     /// Searches, logs the query with what was found, and says how it went.
-    pub async fn memory_search(&self, request: SearchRequest) -> Result<MemorySearch, EngineError> {
+    pub async fn memory_search(&self, mut request: SearchRequest) -> Result<MemorySearch, EngineError> {
+        let deal = self.deal(&mut request).await?;
         let answer = self.memory_search_with(&request.pipeline, &request).await?;
         self.log_search(&request, &answer).await?;
+        self.shadow(deal, request, &answer);
         Ok(answer)
     }
 

@@ -1,5 +1,6 @@
 //! One binary for all integration tests of the crate.
 #![expect(clippy::unwrap_used, reason = "inside tests a panic is the message")]
+mod ab;
 mod eviction;
 mod extraction;
 mod harness;

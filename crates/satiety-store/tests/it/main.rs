@@ -7,6 +7,7 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod ab;
 mod conformance;
 mod durability;
 mod eviction;

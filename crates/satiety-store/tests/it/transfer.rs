@@ -63,6 +63,7 @@ async fn populate(store: &Store) {
     crate::memory::fill(store).await;
     crate::golden::fill(store).await;
     crate::server::fill(store).await;
+    crate::ab::fill(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {

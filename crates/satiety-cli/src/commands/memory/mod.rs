@@ -5,6 +5,7 @@ mod tasks;
 
 use std::io::Read;
 use std::sync::Arc;
+use std::time::Duration;
 
 use satiety::memory::{Draft, Fusion, Mode, Pipeline, tier_named};
 use satiety_engine::memory::{
@@ -19,6 +20,9 @@ use crate::args::{
 use crate::exit::Exit;
 use crate::failure::{Failure, warn};
 use crate::printer::Printer;
+
+/// How long shadow runs may keep a command from ending.
+const SHADOWS: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     match command {
@@ -150,7 +154,10 @@ async fn search(
     if let Some(reason) = &found.degraded {
         warn(reason);
     }
-    printer.answer(&found)
+    printer.answer(&found)?;
+    // The asker has the answer; what is compared behind it may take a little more of this process's life.
+    engine.finish_shadows(SHADOWS).await;
+    Ok(())
 }
 
 async fn list(arguments: MemoryListArgs, engine: &Engine, printer: &Printer) -> Result<(), Failure> {

@@ -1,0 +1,182 @@
+//! Before a search: which pipeline answers it. After it: whether it is also run in the shadow. Neither waits for more than
+//! a look at what is in memory; features are read from the store again at most once a second.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use satiety::experiment::{Arm, Feature, arm, identity, is_shadowed, overridden};
+use satiety::memory::Pipeline;
+use satiety_store::ab::AbTestRow;
+use serde_json::{Map, Value};
+
+use super::queue::{Job, Searching};
+use super::{AbError, Known, Live};
+use crate::memory::{MemorySearch, SearchRequest};
+use crate::{Engine, EngineError};
+
+/// How old what is known about features may be: so long a change takes to reach other processes.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What was dealt to a search.
+#[derive(Debug)]
+pub(crate) struct Deal<'a> {
+    live: Option<Arc<Live>>,
+    arms: Vec<Arm>,
+    _searching: Searching<'a>,
+}
+
+impl Engine {
+    /// Gives a search its pipeline: the one in force, with the features that its bucket gets. A search that asks for a
+    /// pipeline of its own takes no part.
+    pub(crate) async fn deal(&self, request: &mut SearchRequest) -> Result<Deal<'_>, EngineError> {
+        let searching = self.ab.queue.searching();
+        let none = Deal {
+            live: None,
+            arms: Vec::new(),
+            _searching: searching,
+        };
+        if *request.pipeline != Pipeline::default() {
+            return Ok(none);
+        }
+        let live = self.live_features().await?;
+        let who = identity(request.session.as_deref(), &request.query);
+        let arms: Vec<Arm> = live
+            .running
+            .iter()
+            .map(|feature| arm(&feature.feature_id, &who, feature.rollout_percent))
+            .collect();
+        request.pipeline = if arms.contains(&Arm::Treatment) {
+            // A combination that does not fit together is nobody's: the pipeline in force answers.
+            live.with(&arms).map_or_else(|_| live.pipeline.clone(), Arc::new)
+        } else {
+            live.pipeline.clone()
+        };
+        Ok(Deal {
+            live: Some(live),
+            arms,
+            ..none
+        })
+    }
+
+    /// Puts a search that was answered into the line for the shadow, once for each feature whose sample it is in.
+    pub(crate) fn shadow(&self, deal: Deal<'_>, request: SearchRequest, answer: &MemorySearch) {
+        let Some(live) = &deal.live else { return };
+        for (position, feature) in live.running.iter().enumerate() {
+            let sampled = feature.shadow_enabled
+                && is_shadowed(&feature.feature_id, &answer.query_id, feature.shadow_percent);
+            if !sampled {
+                continue;
+            }
+            // Everything else as it was dealt: the pair differs in this feature alone.
+            let with = |arm: Arm| {
+                let mut arms = deal.arms.clone();
+                arms.iter_mut()
+                    .skip(position)
+                    .take(1)
+                    .for_each(|place| *place = arm);
+                live.with(&arms)
+            };
+            let (Ok(control), Ok(treatment)) = (with(Arm::Control), with(Arm::Treatment)) else {
+                continue;
+            };
+            let job = Job {
+                query_id: answer.query_id.clone(),
+                // What the session has seen is not the pipeline's doing, and by now it has seen this answer.
+                request: SearchRequest {
+                    skip_shown: false,
+                    ..request.clone()
+                },
+                feature_id: feature.feature_id.clone(),
+                control: Arc::new(control),
+                treatment: Arc::new(treatment),
+                shown: deal.arms.get(position).copied().unwrap_or(Arm::Control),
+            };
+            self.ab.queue.push(job, self.ab.settings.queue);
+        }
+    }
+
+    /// What searches go by, read again when it is old and something changed.
+    pub(crate) async fn live_features(&self) -> Result<Arc<Live>, EngineError> {
+        let mut known = self.ab.known.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| known.read_at.elapsed() < FRESH) {
+            return Ok(known.live.clone());
+        }
+        let store = self.store().await?;
+        let state = store.ab_state().await?;
+        let live = match known.as_ref().filter(|known| known.state == state) {
+            Some(known) => known.live.clone(),
+            None => Arc::new(Live::of(&store.ab_tests().await?)),
+        };
+        *known = Some(Known {
+            read_at: Instant::now(),
+            state,
+            live: live.clone(),
+        });
+        Ok(live)
+    }
+
+    /// Forgets what was read, so that the next search sees a change of this process at once.
+    pub(super) async fn forget_features(&self) {
+        *self.ab.known.lock().await = None;
+    }
+}
+
+impl Live {
+    /// The pipeline in force and what runs, from what is stored. A graduated feature that no longer fits (a later version
+    /// may know other knobs) is left out and named, because a search must answer.
+    pub(crate) fn of(rows: &[AbTestRow]) -> Self {
+        let mut graduated: Vec<&AbTestRow> = rows.iter().filter(|row| row.status == "graduated").collect();
+        graduated.sort_by_key(|row| row.graduated_at);
+        let mut pipeline = Pipeline::default();
+        let mut unfit = Vec::new();
+        for row in graduated {
+            let change = row.feature.get("pipeline").and_then(Value::as_object);
+            match laid_over(&pipeline, &row.feature_id, change.unwrap_or(&Map::new())) {
+                Ok(changed) => pipeline = changed,
+                Err(problem) => {
+                    tracing::warn!(feature = row.feature_id, %problem, "a graduated feature is left out");
+                    unfit.push((row.feature_id.clone(), problem.to_string()));
+                }
+            }
+        }
+        let running = rows
+            .iter()
+            .filter(|row| row.status == "running")
+            .filter_map(|row| serde_json::from_value::<Feature>(row.feature.clone()).ok())
+            .filter(|feature| feature.enabled)
+            .collect();
+        Self {
+            pipeline: Arc::new(pipeline),
+            running,
+            unfit,
+        }
+    }
+
+    /// The pipeline in force with the features whose arm is the treatment, the oldest first.
+    fn with(&self, arms: &[Arm]) -> Result<Pipeline, AbError> {
+        let mut pipeline = self.pipeline.as_ref().clone();
+        for (feature, arm) in self.running.iter().zip(arms) {
+            if *arm == Arm::Treatment {
+                pipeline = laid_over(&pipeline, &feature.feature_id, &feature.pipeline)?;
+            }
+        }
+        Ok(pipeline)
+    }
+}
+
+/// A pipeline with a feature's change, checked.
+pub(super) fn laid_over(
+    base: &Pipeline,
+    feature: &str,
+    change: &Map<String, Value>,
+) -> Result<Pipeline, AbError> {
+    let changed = overridden(base, change).map_err(|problem| AbError::Override {
+        feature: feature.into(),
+        problem,
+    })?;
+    changed.check().map_err(|problem| AbError::Pipeline {
+        feature: feature.into(),
+        problem,
+    })?;
+    Ok(changed)
+}

@@ -1,0 +1,80 @@
+//! Changes of the memory's search, tried before they are trusted: features deal questions to pipelines, shadow runs
+//! compare lists behind the asker's back, a sequential test counts what they were worth, and what passes the checklist
+//! becomes the default until somebody takes it back.
+//!
+//! What is decided is decided by `satiety::experiment`; searching itself is [`crate::memory`]'s.
+
+mod counting;
+mod dealing;
+mod error;
+mod features;
+mod graduating;
+mod measuring;
+mod queue;
+mod shadow;
+mod status;
+
+pub use error::AbError;
+pub use features::{AbChanged, AbFeature, AbFeatures, StartRequest, read_feature};
+pub use graduating::AbChecked;
+pub use queue::ShadowTally;
+pub use status::{AbStatus, ShadowSummary};
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use satiety::experiment::Feature;
+use satiety::memory::Pipeline;
+use tokio::sync::Mutex;
+
+/// How experiments are carried out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AbSettings {
+    /// Whether a feature that passes the checklist becomes the default by itself.
+    pub auto_graduate: bool,
+    /// How long a shadow run may take, both pipelines together.
+    pub time_limit: Duration,
+    /// Shadow runs that may wait; more are dropped and counted.
+    pub queue: usize,
+    /// How long to wait for what the asker does with the results before it is counted.
+    pub settle: Duration,
+}
+
+impl Default for AbSettings {
+    fn default() -> Self {
+        Self {
+            auto_graduate: false,
+            time_limit: Duration::from_secs(5),
+            queue: 64,
+            settle: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+/// What an engine holds for its experiments.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) settings: AbSettings,
+    known: Mutex<Option<Known>>,
+    queue: queue::Queue,
+    graded: Mutex<Option<counting::Graded>>,
+}
+
+/// Features as they were read last.
+#[derive(Debug, Clone)]
+struct Known {
+    read_at: Instant,
+    state: (i64, i64),
+    live: Arc<Live>,
+}
+
+/// What searches go by.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Live {
+    /// The default with everything that graduated.
+    pub(crate) pipeline: Arc<Pipeline>,
+    /// What runs, the oldest first.
+    pub(crate) running: Vec<Feature>,
+    /// Graduated features that no longer fit the pipeline, with the reason.
+    pub(crate) unfit: Vec<(String, String)>,
+}

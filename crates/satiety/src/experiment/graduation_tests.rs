@@ -1,0 +1,143 @@
+//! One condition at a time.
+
+use super::*;
+use crate::experiment::{Bounds, Method};
+
+fn change(verdict: Verdict, difference: f64) -> MeasuredChange {
+    MeasuredChange {
+        measure: "mrr@5".into(),
+        control: 0.5,
+        treatment: 0.5 + difference,
+        difference,
+        interval: None,
+        p_value: 0.01,
+        verdict,
+    }
+}
+
+fn good() -> GraduationEvidence {
+    GraduationEvidence {
+        standing: Standing {
+            method: Method::Betting,
+            decision: Decision::AcceptTreatment,
+            samples: 120,
+            min_samples: 100,
+            log_likelihood_ratio: Some(4.0),
+            lower_bound: -3.69,
+            upper_bound: 3.69,
+            e_value: Some(27.0),
+            p_value: Some(0.03),
+            mrr_delta: Some(0.05),
+            interval: Some(Bounds {
+                low: 0.01,
+                high: 0.09,
+            }),
+            control_mrr: Some(0.5),
+            treatment_mrr: Some(0.55),
+            ndcg_delta: Some(0.04),
+            history: Vec::new(),
+        },
+        corpus: Some(CorpusEvidence {
+            queries: 40,
+            measures: vec![change(Verdict::Better, 0.1), change(Verdict::NoEvidence, 0.0)],
+            control_surfacing: Some(1.0),
+            treatment_surfacing: Some(1.0),
+            control_p95_ms: 10.0,
+            treatment_p95_ms: 11.9,
+            slower_p_value: 0.001,
+        }),
+        shadow: ShadowCounts {
+            runs: 130,
+            failed: 6,
+            open: 0,
+        },
+    }
+}
+
+#[test]
+fn everything_must_hold() {
+    type Change = fn(&mut GraduationEvidence);
+    fn corpus(evidence: &mut GraduationEvidence) -> &mut CorpusEvidence {
+        evidence.corpus.as_mut().unwrap()
+    }
+    assert_eq!(
+        check_graduation(&good(), &GraduationLimits::default()).verdict,
+        GraduationVerdict::Graduate
+    );
+    let cases: [(&str, Check, Change); 18] = [
+        ("corpus_improvement", Check::Undecided, |e| e.corpus = None),
+        ("corpus_improvement", Check::Undecided, |e| {
+            corpus(e).measures.clear()
+        }),
+        ("corpus_improvement", Check::Undecided, |e| {
+            corpus(e).measures[0].verdict = Verdict::NoEvidence
+        }),
+        ("corpus_improvement", Check::Fail, |e| {
+            corpus(e).measures[0].verdict = Verdict::Worse
+        }),
+        ("corpus_improvement", Check::Fail, |e| {
+            corpus(e).measures[1].verdict = Verdict::Worse
+        }),
+        ("sequential_test", Check::Undecided, |e| {
+            e.standing.decision = Decision::Continue
+        }),
+        ("sequential_test", Check::Fail, |e| {
+            e.standing.decision = Decision::AcceptControl
+        }),
+        ("minimum_samples", Check::Undecided, |e| e.standing.samples = 99),
+        ("graduation_threshold", Check::Fail, |e| {
+            e.standing.mrr_delta = Some(0.029)
+        }),
+        ("graduation_threshold", Check::Undecided, |e| {
+            e.standing.mrr_delta = None
+        }),
+        // Small and sure: it will not get there, but nothing was decided.
+        ("graduation_threshold", Check::Undecided, |e| {
+            e.standing.decision = Decision::Continue;
+            e.standing.interval = Some(Bounds { low: 0.0, high: 0.02 });
+        }),
+        ("constitutional_surfacing", Check::Fail, |e| {
+            corpus(e).treatment_surfacing = Some(0.99)
+        }),
+        ("constitutional_surfacing", Check::Pass, |e| {
+            (corpus(e).control_surfacing, corpus(e).treatment_surfacing) = (None, None);
+        }),
+        ("latency_p95", Check::Fail, |e| corpus(e).treatment_p95_ms = 12.0),
+        ("latency_p95", Check::Undecided, |e| {
+            (corpus(e).treatment_p95_ms, corpus(e).slower_p_value) = (50.0, 0.2);
+        }),
+        // A fifth more of next to nothing is nothing.
+        ("latency_p95", Check::Pass, |e| {
+            (corpus(e).control_p95_ms, corpus(e).treatment_p95_ms) = (1.0, 1.5);
+        }),
+        ("treatment_answers", Check::Fail, |e| e.shadow.failed = 7),
+        ("treatment_answers", Check::Undecided, |e| {
+            e.shadow = ShadowCounts::default()
+        }),
+    ];
+    for (name, expected, change) in cases {
+        let mut evidence = good();
+        change(&mut evidence);
+        let list = check_graduation(&evidence, &GraduationLimits::default());
+        let found = list.checks.iter().find(|one| one.name == name).unwrap();
+        assert_eq!(found.check, expected, "{found:?}");
+        let any = |wanted| list.checks.iter().any(|one| one.check == wanted);
+        let verdict = match (any(Check::Fail), any(Check::Undecided)) {
+            (true, _) => GraduationVerdict::Refuse,
+            (false, true) => GraduationVerdict::Undecided,
+            (false, false) => GraduationVerdict::Graduate,
+        };
+        assert_eq!(list.verdict, verdict, "{name}");
+        assert!(found.reason.len() > 10);
+    }
+}
+
+#[test]
+fn a_failure_weighs_more_than_what_is_not_known() {
+    let mut evidence = good();
+    evidence.corpus = None;
+    evidence.standing.decision = Decision::AcceptControl;
+    let list = check_graduation(&evidence, &GraduationLimits::default());
+    assert_eq!(list.verdict, GraduationVerdict::Refuse);
+    assert!(list.checks.iter().any(|one| one.check == Check::Undecided));
+}
