@@ -3,9 +3,9 @@
 mod annotating;
 mod corpus;
 mod files;
-mod inline;
 mod golden_error;
 mod harvesting;
+mod inline;
 mod judging;
 mod known;
 mod measured;
@@ -30,12 +30,12 @@ use serde::ser::{SerializeMap, Serializer};
 
 pub use annotating::{AnnotateRequest, AnnotationQuestion, AnnotationStep, AnnotationVerdict};
 pub use corpus::{CheckedCorpus, CorpusRequest};
-pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
 pub use golden_error::GoldenError;
 pub use harvesting::{HarvestRequest, Harvested};
+pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
 pub use judging::{BesidePeople, FeedbackJudgment, FeedbackOutcome, JudgeFeedbackRequest, JudgedCorpus};
 pub use known::KnownFiles;
-pub use measured::{MeasuredRun, MeasuredRuns, UnfinishedRun};
+pub use measured::{MeasuredRun, MeasuredRuns, RunChanges, UnfinishedRun};
 pub use pooling::{PoolRequest, Pooled};
 pub use replaying::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, Replayed};
 pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};

@@ -304,6 +304,18 @@ impl Store {
         Ok(self.stored_results(Some(run_id), 1).await?.pop())
     }
 
+    /// What a measured run got for each query, where that was kept.
+    pub async fn evaluation_by_query(&self, run_id: &str) -> Result<Option<Value>, StoreError> {
+        let row: Option<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT per_query_results FROM eval_results WHERE run_id = $1"
+        )
+        .bind(storable(run_id))
+        .fetch_optional(connection)
+        .await?)?;
+        row.map(|(text,)| self.parse_json(&text, || format!("the queries of run {run_id}")))
+            .transpose()
+    }
+
     async fn stored_results(&self, run: Option<&str>, limit: u32) -> Result<Vec<StoredResult>, StoreError> {
         let columns = FIGURES.join(", ");
         let rows: Vec<(StoredResult, String)> = reading!(&self.pool, |connection| {

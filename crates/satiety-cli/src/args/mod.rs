@@ -8,8 +8,8 @@ mod mcp;
 mod memory;
 mod research;
 mod retrieval;
-mod serve;
 mod retrieval_golden;
+mod serve;
 
 use std::path::PathBuf;
 
@@ -24,8 +24,8 @@ pub(crate) use mcp::*;
 pub(crate) use memory::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
-pub(crate) use serve::*;
 pub(crate) use retrieval_golden::*;
+pub(crate) use serve::*;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())

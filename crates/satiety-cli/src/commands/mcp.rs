@@ -35,7 +35,9 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
             harness_driver: settings.harness.driver,
             environment: std::env::vars().collect(),
         };
+        let shadows = super::in_the_shadow(&engine);
         let served = serve_stdio(context, registry, session).await;
+        shadows.abort();
         engine.close().await;
         served.map_err(|error| {
             Failure::environment(

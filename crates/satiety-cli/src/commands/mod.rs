@@ -101,6 +101,12 @@ fn with_engine(
     })
 }
 
+/// Runs changes of the memory's search in the shadow, for as long as a server works.
+fn in_the_shadow(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
+    let engine = std::sync::Arc::clone(engine);
+    tokio::spawn(async move { engine.serve_shadows().await })
+}
+
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -9,6 +9,7 @@ use std::time::Duration;
 use satiety_engine::Engine;
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
 use satiety_server::http::{App, Beside, Folders, Limits, ListenError, Tls, bind, router};
+use satiety_server::mcp::Context;
 use serde::Serialize;
 
 use crate::args::ServeArgs;
@@ -37,7 +38,7 @@ impl Render for Started {
             "nobody needs a token"
         };
         format!(
-            "Satiety listens on {0} ({who})\n  API     {0}/docs\n  figures {0}/metrics",
+            "Satiety listens on {0} ({who})\n  look    {0}/\n  API     {0}/docs\n  MCP     {0}/mcp\n  figures {0}/metrics",
             self.url
         )
     }
@@ -46,7 +47,9 @@ impl Render for Started {
 pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     super::block_on(async {
         let engine = Arc::new(Engine::new(settings.for_engine()));
+        let shadows = super::in_the_shadow(&engine);
         let outcome = serve(arguments, engine.clone(), settings, printer).await;
+        shadows.abort();
         engine.close().await;
         outcome
     })
@@ -90,7 +93,10 @@ async fn serve(
     })?;
     let beside = Beside {
         pages: satiety_server::dashboard::pages(),
-        ..Beside::default()
+        mcp: Some(satiety_server::http::mcp(
+            context(&app, settings),
+            &arguments.host_name,
+        )),
     };
     let service = router(app.clone(), beside);
     if listening.serve(app, service, asked_to_end()).await {
@@ -100,6 +106,17 @@ async fn serve(
             "some requests or jobs were cut off, because they did not end in time; runs can be taken up again",
         );
         Ok(Exit::Environment)
+    }
+}
+
+/// What the tools for agents may use. They get no environment: whoever asks is elsewhere.
+fn context(app: &App, settings: &Settings) -> Context {
+    Context {
+        engine: app.engine.clone(),
+        dialogue_profile: settings.profile.clone(),
+        harness_folder: settings.harness.folder.clone(),
+        harness_driver: settings.harness.driver,
+        environment: std::collections::BTreeMap::new(),
     }
 }
 

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::memory::{
-    Draft, FeedbackKind, Fusion, Outcome, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past,
-    task_deltas,
+    Draft, FeedbackKind, Outcome, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past, task_deltas,
 };
 use satiety::retrieval::Tier;
 use satiety_store::memory::FeedbackRow;
@@ -145,8 +144,8 @@ impl Engine {
             folder: request.folder.clone(),
             session: Some(session_id.clone()),
             skip_shown: true,
-            fusion: Fusion::Score,
             tool: "task_preflight",
+            ..SearchRequest::default()
         };
         let context = self.memory_search(search).await?;
         let row = TaskRow {

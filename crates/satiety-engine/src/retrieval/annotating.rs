@@ -35,6 +35,22 @@ pub struct AnnotateRequest {
     pub documents: Option<PathBuf>,
 }
 
+impl AnnotateRequest {
+    /// What somebody is asked who chose nothing else: twenty results of the log and of each of the ten latest runs.
+    pub fn of(annotator: &str) -> Self {
+        Self {
+            settings: AnnotationSettings {
+                annotator: annotator.to_owned(),
+                double: 0.0,
+                seed: 0,
+            },
+            depth: 20,
+            runs: 10,
+            documents: None,
+        }
+    }
+}
+
 /// What is next, and how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnnotationStep {

@@ -50,7 +50,40 @@ pub struct UnfinishedRun {
     pub answers: i64,
 }
 
+/// What changed from one measured run to the next, query by query.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunChanges {
+    /// The measure.
+    pub measure: String,
+    /// The query with its value before and now; what lost most comes first.
+    pub queries: Vec<(String, f64, f64)>,
+}
+
 impl Engine {
+    /// What changed between the two latest measured runs; nothing where one of them has no value for each query.
+    pub async fn latest_changes(&self) -> Result<Option<RunChanges>, EngineError> {
+        const MEASURE: &str = "ndcg@10";
+        let store = self.store().await?;
+        let [now, before] = &store.evaluation_results(2).await?[..] else {
+            return Ok(None);
+        };
+        let old = store.evaluation_by_query(&before.run_id).await?;
+        let new = store.evaluation_by_query(&now.run_id).await?;
+        let (Some(Value::Object(old)), Some(Value::Object(new))) = (old, new) else {
+            return Ok(None);
+        };
+        let of = |values: &Value| values.get(MEASURE).and_then(Value::as_f64);
+        let mut queries: Vec<(String, f64, f64)> = new
+            .iter()
+            .filter_map(|(query, value)| Some((query.clone(), of(old.get(query)?)?, of(value)?)))
+            .collect();
+        queries.sort_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)).then_with(|| a.0.cmp(&b.0)));
+        Ok((!queries.is_empty()).then(|| RunChanges {
+            measure: MEASURE.into(),
+            queries,
+        }))
+    }
+
     /// The latest runs.
     pub async fn measured_runs(&self, limit: u32) -> Result<MeasuredRuns, EngineError> {
         let store = self.store().await?;

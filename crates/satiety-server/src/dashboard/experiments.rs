@@ -11,21 +11,39 @@ use crate::series::{Lines, Series, Threshold, lines};
 /// All features.
 pub(super) fn all(found: &AbFeatures) -> String {
     if found.features.is_empty() {
-        let hint = nothing("No feature is under test.", "satiety ab start NAME --pipeline FILE");
+        let hint = nothing(
+            "No feature is under test.",
+            "satiety ab start NAME --pipeline FILE",
+        );
         return frame("/ab", "A/B tests", &[hint]);
     }
     let rows = found.features.iter().map(|feature| {
         vec![
-            link(&format!("/ab/{}", segment(&feature.feature_id)), &feature.feature_id),
+            link(
+                &format!("/ab/{}", segment(&feature.feature_id)),
+                &feature.feature_id,
+            ),
             status(&feature.status),
             escape(&format!("{} %", feature.rollout_percent)),
             escape(&feature.samples.to_string()),
-            escape(&feature.mrr_delta.map_or_else(|| "–".into(), |delta| format!("{delta:+.3}"))),
+            escape(
+                &feature
+                    .mrr_delta
+                    .map_or_else(|| "–".into(), |delta| format!("{delta:+.3}")),
+            ),
             decision(feature.decision),
             escape(&feature.description),
         ]
     });
-    let header = ["feature", "state", "rollout", "compared", "change of MRR", "test", "what it is"];
+    let header = [
+        "feature",
+        "state",
+        "rollout",
+        "compared",
+        "change of MRR",
+        "test",
+        "what it is",
+    ];
     let mut body = vec![table_of(&header, &[2, 3, 4], rows)];
     for (feature, why) in &found.unfit {
         body.push(verdict("bad", &format!("{feature} fits no longer:"), why));
@@ -59,7 +77,11 @@ pub(super) fn one(found: &AbStatus) -> String {
         GraduationVerdict::Undecided => ("unsure", "Not decided yet."),
     };
     let mut body = vec![verdict(class, word, &found.feature.description)];
-    body.push(Html(format!("<p>{} {}</p>", status(&found.status), decision(found.test.decision))));
+    body.push(Html(format!(
+        "<p>{} {}</p>",
+        status(&found.status),
+        decision(found.test.decision)
+    )));
     body.push(evidence(found));
     if let (Some(delta), Some(bounds)) = (found.test.mrr_delta, found.test.interval) {
         body.push(intervals(
@@ -75,7 +97,13 @@ pub(super) fn one(found: &AbStatus) -> String {
     body.push(section("What it takes to graduate", &[checklist(found)]));
     body.push(section("Shadow runs", &[shadow(&found.shadow)]));
     if found.status == "running" {
-        body.push(section("Decide", &[command(&format!("satiety ab graduate {}", found.feature.feature_id))]));
+        body.push(section(
+            "Decide",
+            &[command(&format!(
+                "satiety ab graduate {}",
+                found.feature.feature_id
+            ))],
+        ));
     }
     frame("/ab", &format!("Feature {}", found.feature.feature_id), &body)
 }
@@ -132,13 +160,25 @@ fn checklist(found: &AbStatus) -> Html {
 
 fn shadow(summary: &ShadowSummary) -> Html {
     let ms = |value: Option<[f64; 2]>| {
-        value.map_or_else(|| "–".into(), |[middle, high]| format!("{middle:.1} ms, 95 %: {high:.1} ms"))
+        value.map_or_else(
+            || "–".into(),
+            |[middle, high]| format!("{middle:.1} ms, 95 %: {high:.1} ms"),
+        )
     };
     let [identical, minor, major, incompatible] = summary.classes;
     let rows = [
-        ("runs, counted", format!("{}, {}", summary.counts.runs, summary.counted)),
-        ("failed, open", format!("{}, {}", summary.counts.failed, summary.counts.open)),
-        ("rank correlation (Kendall)", figure(summary.mean_rank_correlation)),
+        (
+            "runs, counted",
+            format!("{}, {}", summary.counts.runs, summary.counted),
+        ),
+        (
+            "failed, open",
+            format!("{}, {}", summary.counts.failed, summary.counts.open),
+        ),
+        (
+            "rank correlation (Kendall)",
+            figure(summary.mean_rank_correlation),
+        ),
         ("overlap (Jaccard)", figure(summary.mean_set_overlap)),
         ("same first result", percent(summary.top_result_agreement)),
         (
@@ -150,5 +190,9 @@ fn shadow(summary: &ShadowSummary) -> Html {
         ("last failure", summary.last_failure.clone().unwrap_or_default()),
     ];
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
-    table(&["", ""], &[], rows.map(|(name, value)| vec![name.to_owned(), value]))
+    table(
+        &["", ""],
+        &[],
+        rows.map(|(name, value)| vec![name.to_owned(), value]),
+    )
 }

@@ -6,16 +6,18 @@
 mod bench;
 mod conversations;
 mod eviction;
+mod experiments;
 mod harness;
 mod memory;
 mod overview;
 mod research;
+mod retrieval;
 mod shell;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Form, Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -23,6 +25,7 @@ use satiety::dialogue::Round;
 use satiety_engine::bench::CompareRunsRequest;
 use satiety_engine::conversations::ListConversationsRequest;
 use satiety_engine::memory::{ListRequest, SearchRequest};
+use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
 use satiety_engine::{EngineError, Fault};
 use serde::Deserialize;
 
@@ -49,6 +52,10 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/eviction", get(eviction_list))
         .route("/eviction/{scope}", get(eviction_scope))
         .route("/harness", get(harness_page))
+        .route("/retrieval", get(retrieval_list))
+        .route("/retrieval/annotate", get(annotate_next).post(annotate))
+        .route("/ab", get(ab_list))
+        .route("/ab/{feature}", get(ab_one))
         .route("/assets/style.css", get(style))
         .route("/assets/dashboard.js", get(script))
         .route("/assets/icon.svg", get(icon))
@@ -63,7 +70,7 @@ async fn first(State(at): State<Arc<App>>) -> Page {
         before: None,
         limit: 20,
     };
-    let (conversations, research, memory, runs, gates, scopes, harness) = tokio::join!(
+    let (conversations, research, memory, runs, gates, scopes, harness, features, measured) = tokio::join!(
         engine.conversations(&latest),
         engine.research_runs(20),
         engine.memory_health(),
@@ -71,6 +78,8 @@ async fn first(State(at): State<Arc<App>>) -> Page {
         engine.bench_gates(None, 5),
         engine.evict_list(None),
         engine.harness_status(&at.folders.harness, at.folders.driver),
+        engine.ab_list(),
+        engine.latest_metrics(),
     );
     let seen = overview::Overview {
         conversations: conversations.map(|found| found.conversations).map_err(words),
@@ -81,8 +90,8 @@ async fn first(State(at): State<Arc<App>>) -> Page {
         scopes: scopes.map_err(words),
         // A folder without a harness is nothing to worry about.
         harness: harness.ok().map(Ok),
-        more: Vec::new(),
-        waiting: Vec::new(),
+        features: features.map_err(words),
+        measured: measured.map_err(words),
     };
     Ok(Html(overview::page(&seen)))
 }
@@ -233,6 +242,59 @@ async fn harness_page(State(at): State<Arc<App>>) -> Page {
     };
     let (history, proposal) = tokio::join!(engine.harness_history(100), engine.harness_open_proposal());
     Ok(Html(harness::page(&status, &history?, proposal?.as_ref())))
+}
+
+async fn ab_list(State(at): State<Arc<App>>) -> Page {
+    Ok(Html(experiments::all(&at.engine.ab_list().await?)))
+}
+
+async fn ab_one(State(at): State<Arc<App>>, Path(feature): Path<String>) -> Page {
+    Ok(Html(experiments::one(&at.engine.ab_status(&feature).await?)))
+}
+
+async fn retrieval_list(State(at): State<Arc<App>>) -> Page {
+    let (runs, changes) = tokio::join!(at.engine.measured_runs(ROWS), at.engine.latest_changes());
+    Ok(Html(retrieval::all(&runs?, changes?.as_ref())))
+}
+
+#[derive(Debug, Deserialize)]
+struct Annotator {
+    annotator: Option<String>,
+}
+
+async fn annotate_next(State(at): State<Arc<App>>, Query(who): Query<Annotator>) -> Page {
+    let Some(annotator) = who.annotator.filter(|name| !name.trim().is_empty()) else {
+        return Ok(Html(retrieval::annotator()));
+    };
+    let step = at
+        .engine
+        .next_annotation(&AnnotateRequest::of(&annotator))
+        .await?;
+    Ok(Html(retrieval::annotate(&annotator, &step)))
+}
+
+#[derive(Debug, Deserialize)]
+struct Judged {
+    annotator: String,
+    query_id: String,
+    memory_id: String,
+    grade: String,
+}
+
+async fn annotate(State(at): State<Arc<App>>, Form(said): Form<Judged>) -> Page {
+    let request = AnnotateRequest::of(&said.annotator);
+    let step = if said.grade == "undo" {
+        at.engine.undo_annotation(&request).await?
+    } else {
+        let verdict = AnnotationVerdict {
+            query_id: said.query_id,
+            memory_id: said.memory_id,
+            // Anything but a number is "cannot say".
+            grade: said.grade.parse().ok(),
+        };
+        at.engine.annotate(&request, &verdict).await?
+    };
+    Ok(Html(retrieval::annotate(&said.annotator, &step)))
 }
 
 async fn style() -> Response {

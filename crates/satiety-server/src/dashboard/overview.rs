@@ -1,12 +1,15 @@
 //! The first page: what is saturated, what got worse, what waits for a person.
 
+use satiety::experiment::Decision;
 use satiety::harness::{Phase, Verdict};
+use satiety_engine::ab::AbFeatures;
 use satiety_engine::bench::{GateDecision, ListedRun};
 use satiety_engine::conversations::ListedConversation;
 use satiety_engine::eviction::ScopeListing;
 use satiety_engine::harness::HarnessStatus;
 use satiety_engine::memory::MemoryHealth;
 use satiety_engine::research::ListedResearch;
+use satiety_engine::retrieval::MeasuredRun;
 
 use super::shell::{badge, card, frame, moment, percent, signal};
 use crate::html::{Html, escape, joined, link, paragraph, section};
@@ -21,10 +24,8 @@ pub(super) struct Overview {
     pub(super) scopes: Result<ScopeListing, String>,
     /// Absent where the server has no harness.
     pub(super) harness: Option<Result<HarnessStatus, String>>,
-    /// Cards of the parts that measure retrieval.
-    pub(super) more: Vec<Html>,
-    /// What else waits for a person.
-    pub(super) waiting: Vec<Html>,
+    pub(super) features: Result<AbFeatures, String>,
+    pub(super) measured: Result<Option<MeasuredRun>, String>,
 }
 
 /// The page.
@@ -37,7 +38,8 @@ pub(super) fn page(seen: &Overview) -> String {
         eviction(&seen.scopes),
     ];
     cards.extend(seen.harness.as_ref().map(harness));
-    cards.extend(seen.more.iter().cloned());
+    cards.push(retrieval(&seen.measured));
+    cards.push(features(&seen.features));
     let body = [
         attention(seen),
         Html(format!("<ul class=\"cards\">{}</ul>", joined(&cards))),
@@ -47,7 +49,7 @@ pub(super) fn page(seen: &Overview) -> String {
 
 /// What somebody should look at.
 fn attention(seen: &Overview) -> Html {
-    let mut items = seen.waiting.clone();
+    let mut items = Vec::new();
     if let Some(Ok(status)) = &seen.harness {
         let open = status.expansion.as_ref();
         if open.is_some_and(|open| open.phase == Phase::AwaitingApproval) {
@@ -97,6 +99,15 @@ fn attention(seen: &Overview) -> Html {
         };
         items.push(item("unsure", "escalate", &link(&to, name)));
     }
+    let features = seen.features.iter().flat_map(|found| &found.features);
+    for one in features.filter(|one| one.status == "running" && one.decision != Decision::Continue) {
+        let to = format!("/ab/{}", super::shell::segment(&one.feature_id));
+        items.push(item(
+            "unsure",
+            "decided",
+            &link(&to, &format!("the test of {}", one.feature_id)),
+        ));
+    }
     if items.is_empty() {
         return paragraph("Nothing waits for you.");
     }
@@ -107,7 +118,7 @@ fn attention(seen: &Overview) -> Html {
 }
 
 /// A line of what to look at.
-pub(super) fn item(class: &str, word: &str, what: &Html) -> Html {
+fn item(class: &str, word: &str, what: &Html) -> Html {
     Html(format!("<li>{} {what}</li>", badge(class, word)))
 }
 
@@ -116,7 +127,7 @@ fn unread(title: &str, to: &str, why: &str) -> Html {
 }
 
 /// A large figure with what it counts.
-pub(super) fn large(value: &str, of: &str) -> Html {
+fn large(value: &str, of: &str) -> Html {
     Html(format!(
         "<p><span class=\"figure\">{}</span> {}</p>",
         escape(value),
@@ -200,6 +211,44 @@ fn bench(runs: &Result<Vec<ListedRun>, String>, gates: &Result<Vec<GateDecision>
                 "Bench",
                 "/bench",
                 &[vec![latest], gate.into_iter().collect()].concat(),
+            )
+        }
+    }
+}
+
+fn retrieval(found: &Result<Option<MeasuredRun>, String>) -> Html {
+    match found {
+        Err(why) => unread("Retrieval", "/retrieval", why),
+        Ok(None) => card(
+            "Retrieval",
+            "/retrieval",
+            &[paragraph("Nothing was measured yet.")],
+        ),
+        Ok(Some(run)) => {
+            let ndcg = run.figures.get("ndcg_at_10").copied();
+            let told = format!("nDCG@10 of {} queries", run.queries);
+            card(
+                "Retrieval",
+                "/retrieval",
+                &[large(&super::shell::figure(ndcg), &told)],
+            )
+        }
+    }
+}
+
+fn features(found: &Result<AbFeatures, String>) -> Html {
+    match found {
+        Err(why) => unread("A/B tests", "/ab", why),
+        Ok(found) => {
+            let running = found
+                .features
+                .iter()
+                .filter(|one| one.status == "running")
+                .count();
+            card(
+                "A/B tests",
+                "/ab",
+                &[large(&running.to_string(), "features under test")],
             )
         }
     }

@@ -1,6 +1,6 @@
 //! Measured retrieval over time, and judging results one by one.
 
-use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns};
+use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns, RunChanges};
 
 use super::shell::{badge, figure, frame, nothing};
 use crate::charts::{Mark, changes};
@@ -15,17 +15,29 @@ const DRAWN: [(&str, &str); 3] = [
 ];
 
 /// Runs over time.
-pub(super) fn all(found: &MeasuredRuns, per_query: Option<&Differences>) -> String {
-    let mut body = vec![Html(format!("<p>{}</p>", link("/retrieval/annotate", "Judge results")))];
+pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> String {
+    let mut body = vec![Html(format!(
+        "<p>{}</p>",
+        link("/retrieval/annotate", "Judge results")
+    ))];
     if found.runs.is_empty() {
-        body.push(nothing("Nothing was measured yet.", "satiety retrieval run --memory"));
+        body.push(nothing(
+            "Nothing was measured yet.",
+            "satiety retrieval run --memory",
+        ));
         return frame("/retrieval", "Retrieval", &body);
     }
     let oldest_first: Vec<&MeasuredRun> = found.runs.iter().rev().collect();
-    let places: Vec<String> = oldest_first.iter().map(|run| run.measured_at.chars().take(16).collect()).collect();
+    let places: Vec<String> = oldest_first
+        .iter()
+        .map(|run| run.measured_at.chars().take(16).collect())
+        .collect();
     let series = DRAWN.map(|(key, name)| Series {
         name: name.into(),
-        values: oldest_first.iter().map(|run| run.figures.get(key).copied()).collect(),
+        values: oldest_first
+            .iter()
+            .map(|run| run.figures.get(key).copied())
+            .collect(),
     });
     body.push(lines(&Lines {
         title: "Quality over runs",
@@ -55,25 +67,25 @@ fn runs(found: &MeasuredRuns) -> Html {
             escape(&run.system),
             escape(&run.measured_at.chars().take(16).collect::<String>()),
             escape(&run.queries.to_string()),
-            escape(&format!("{}{interval}", figure(of("ndcg_at_10")))),
-            escape(&figure(of("mrr_at_10"))),
+            escape(&figure(of("ndcg_at_10"))),
             escape(&figure(of("recall_at_10"))),
+            escape(&format!("{}{interval}", figure(of("mrr_at_5")))),
             compared,
         ]
     });
-    let header = ["what was asked", "when (UTC)", "queries", "nDCG@10 (95 %)", "MRR@10", "recall@10", "against its baseline"];
+    let header = [
+        "what was asked",
+        "when (UTC)",
+        "queries",
+        "nDCG@10",
+        "recall@10",
+        "MRR@5 (95 %)",
+        "against its baseline",
+    ];
     table_of(&header, &[2, 3, 4, 5], rows)
 }
 
-/// What changed from one run to the next, query by query.
-pub(super) struct Differences {
-    /// The measure.
-    pub(super) measure: String,
-    /// Query, before, now; the worst change first.
-    pub(super) queries: Vec<(String, f64, f64)>,
-}
-
-fn differences(found: &Differences) -> Html {
+fn differences(found: &RunChanges) -> Html {
     let marks: Vec<Mark> = found
         .queries
         .iter()
@@ -84,13 +96,24 @@ fn differences(found: &Differences) -> Html {
         })
         .collect();
     let rows = found.queries.iter().map(|(query, before, now)| {
-        vec![query.clone(), format!("{before:.3}"), format!("{now:.3}"), format!("{:+.3}", now - before)]
+        vec![
+            query.clone(),
+            format!("{before:.3}"),
+            format!("{now:.3}"),
+            format!("{:+.3}", now - before),
+        ]
     });
     section(
         "The latest two runs, query by query",
         &[
-            changes(&format!("Change of {} by query, worst first", found.measure), &marks),
-            details("As a table", &[table(&["query", "before", "now", "change"], &[1, 2, 3], rows)]),
+            changes(
+                &format!("Change of {} by query, worst first", found.measure),
+                &marks,
+            ),
+            details(
+                "As a table",
+                &[table(&["query", "before", "now", "change"], &[1, 2, 3], rows)],
+            ),
         ],
     )
 }
@@ -103,7 +126,9 @@ pub(super) fn annotator() -> String {
             .into(),
     );
     let body = [
-        paragraph("Results are shown one by one, without ranks or systems. You can stop at any time and go on later, here or with `satiety retrieval annotate`."),
+        paragraph(
+            "Results are shown one by one, without ranks or systems. You can stop at any time and go on later, here or with `satiety retrieval annotate`.",
+        ),
         form,
     ];
     frame("/retrieval", "Judge results", &body)
@@ -143,7 +168,12 @@ pub(super) fn annotate(annotator: &str, step: &AnnotationStep) -> String {
         escape(&next.memory_id)
     ));
     let body = [
-        Html(format!("<p>Asked: <strong>{}</strong> (result {} of {})</p>", escape(&next.query), next.position, next.of)),
+        Html(format!(
+            "<p>Asked: <strong>{}</strong> (result {} of {})</p>",
+            escape(&next.query),
+            next.position,
+            next.of
+        )),
         Html(format!(
             "<blockquote><strong>{}</strong><br>{}</blockquote>",
             escape(next.title.as_deref().unwrap_or(&next.memory_id)),

@@ -28,6 +28,8 @@ use axum::response::IntoResponse;
 use axum::routing;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::mcp::{Context, Profile, Registry, http_service};
+
 pub use app::{App, Folders, Limits};
 pub use guard::{CONTENT_POLICY, Peer, RequestId};
 pub use jobs::{JobProgress, JobState, JobView};
@@ -41,6 +43,12 @@ pub struct Beside {
     pub pages: Option<Router<Arc<App>>>,
     /// MCP, at `/mcp`; needs scope `write`.
     pub mcp: Option<Router<Arc<App>>>,
+}
+
+/// The tools for agents, to be served at `/mcp`: all of them but those that start programs of the caller's choice.
+pub fn mcp(context: Context, hosts: &[String]) -> Router<Arc<App>> {
+    let registry = Registry::of_profile(Profile::Full).without_programs();
+    Router::new().nest_service("/mcp", http_service(context, registry, hosts))
 }
 
 /// The whole service.

@@ -226,6 +226,12 @@ impl Registry {
         Self { tools }
     }
 
+    /// Without what starts programs that the caller names: for callers who are not on this machine.
+    pub fn without_programs(mut self) -> Self {
+        self.tools.retain(|tool| tool.name() != "bench_run");
+        self
+    }
+
     /// The tools with these names, in this order.
     pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, RegistryError> {
         let all = tools::all();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use satiety::memory::{Channel, Draft, Fusion, LinkKind, Mode};
+use satiety::memory::{Channel, Draft, LinkKind, Mode};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
     Deleted, Held, LinkRequest, Linked, ListRequest, Listed, MatchRequest, MatchedTriggers, MemoryHealth,
@@ -347,8 +347,8 @@ async fn search(call: &Call, asked: SearchArgs, tool: &'static str) -> Result<Fo
         folder: asked.folder,
         session: call.session(asked.session),
         skip_shown: tool == "memory_context",
-        fusion: Fusion::Score,
         tool,
+        ..SearchRequest::default()
     };
     Ok(found(call.engine().memory_search(request).await?, explain))
 }
