@@ -500,10 +500,10 @@ impl Store {
             let mut phrases = self.read_list(&triggers, what)?;
             phrases.extend(self.read_list(&learnt, what)?);
             Ok(HeadRow {
-                phrases,
                 memory_id,
                 title,
                 tier,
+                phrases,
                 folder,
                 kind,
                 confidence,

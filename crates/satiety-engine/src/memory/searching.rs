@@ -359,8 +359,9 @@ impl Engine {
             })
             .collect();
         let mut bodies = HashMap::new();
-        let wordless = |one: &&Looked<'_>| one.piece.vector.is_none();
-        self.read_bodies(&mut bodies, head.iter().filter(wordless))
+        // By meaning only when this search compares it: whether vectors happen to be held must not decide.
+        let by_words = |one: &Looked<'_>| vector.is_none() || one.piece.vector.is_none();
+        self.read_bodies(&mut bodies, head.iter().filter(|one| by_words(one)))
             .await?;
         let words: Vec<BTreeSet<String>> = head
             .iter()
@@ -373,6 +374,7 @@ impl Engine {
             .collect();
         let ranked = rank(&candidates, &rank_settings, |one, other| {
             let vectors = head[one].piece.vector.zip(head[other].piece.vector);
+            let vectors = vectors.filter(|_| vector.is_some());
             let cosine = vectors.and_then(|(one, other)| index.vectors.likeness(one, other));
             match cosine {
                 Some(cosine) => pipeline.diversity.by_meaning(cosine),

@@ -102,7 +102,7 @@ impl LexicalIndex {
             counted.clear();
             for (text, is_title) in [(title, true), (body, false)] {
                 each_word(text, |word| {
-                    counted.extend(self.number(word).map(|term| (term, is_title)))
+                    counted.extend(self.number(word).map(|term| (term, is_title)));
                 });
             }
             length += u32::try_from(counted.len()).unwrap_or(u32::MAX);
