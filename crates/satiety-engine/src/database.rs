@@ -6,13 +6,14 @@ pub use satiety_store::Status;
 pub use satiety_store::retention::{Outcome, Retained, Rule};
 pub use satiety_store::transfer::{BackupKind, Moved};
 use satiety_store::{Migrate, Store};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 
 use crate::{Engine, EngineError};
 
 /// The outcome of a migration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Migrated {
     /// Where.
     pub place: String,
@@ -23,7 +24,7 @@ pub struct Migrated {
 }
 
 /// The outcome of a backup.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackedUp {
     /// The file.
     pub path: PathBuf,

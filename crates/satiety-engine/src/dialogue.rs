@@ -5,6 +5,7 @@ use satiety::dialogue::{Conversation, Profile, Report, Round, Transcript, Verdic
 use satiety::ids;
 use satiety_store::conversations::{ConversationRow, RoundRow};
 use satiety_store::journal::Event;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -29,7 +30,7 @@ pub struct ScoreRequest {
 }
 
 /// Who sorts plain messages into claims, questions and actions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Extract {
     /// Fixed rules.
@@ -40,7 +41,7 @@ pub enum Extract {
 }
 
 /// A scored conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scored {
     /// The conversation's id: its own, or one that was made when it was recorded.
     pub conversation_id: Option<String>,

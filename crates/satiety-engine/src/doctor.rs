@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::sandbox::{Probe, probe};
 use crate::{Engine, EngineError};
 
 /// How a part is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// As it should be.
@@ -21,7 +22,7 @@ pub enum Health {
 }
 
 /// What was found about one part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The part: `store`, `schema`, `embedder`.
     pub part: String,
@@ -35,7 +36,7 @@ pub struct Finding {
 }
 
 /// All findings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Examination {
     /// Part by part.
     pub findings: Vec<Finding>,

@@ -6,13 +6,14 @@ use satiety_models::Embedder;
 use satiety_models::catalogue::{self, Spec};
 pub use satiety_models::catalogue::{Check, Entry, Verification};
 use satiety_models::http::{ApiKey, HttpSettings};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::meaning::Meaning;
 use crate::{Engine, EngineError};
 
 /// What can be chosen, and what is.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ModelList {
     /// The choice of the settings.
     pub chosen: String,
@@ -21,7 +22,7 @@ pub struct ModelList {
 }
 
 /// A fitted threshold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
     /// The sentence model it belongs to.
     pub embedder: String,

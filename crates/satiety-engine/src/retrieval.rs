@@ -16,6 +16,7 @@ use satiety::retrieval::{
     query_changes,
 };
 use satiety::stats::BootstrapSettings;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -63,7 +64,7 @@ pub struct EvaluateRequest {
 }
 
 /// Measured runs: one by itself, or a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Evaluated {
     /// The only run.
@@ -86,7 +87,7 @@ impl Evaluated {
 }
 
 /// A measured run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunReport {
     /// The run's file.
     pub run: String,
@@ -125,7 +126,7 @@ pub struct RunReport {
 }
 
 /// The queries that share a value.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct GroupReport {
     /// How many they are.
     pub queries: usize,
@@ -136,6 +137,20 @@ pub struct GroupReport {
 /// Values by name, in an order that means something.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named<T>(pub Vec<(String, T)>);
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        BTreeMap::<String, T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        BTreeMap::<String, T>::json_schema(generator)
+    }
+}
 
 impl<T: Serialize> Serialize for Named<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -161,7 +176,7 @@ pub struct CompareRequest {
 }
 
 /// Runs compared with the first of them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Compared {
     /// The control's file.
     pub control: String,
@@ -176,7 +191,7 @@ pub struct Compared {
 }
 
 /// A run compared with the control.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunComparison {
     /// The treatment's file.
     pub treatment: String,
@@ -196,7 +211,7 @@ pub struct RunComparison {
 }
 
 /// A query that both systems answered.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ChangedQuery {
     /// The change.
     #[serde(flatten)]
@@ -210,7 +225,7 @@ pub struct ChangedQuery {
 }
 
 /// How much of the top results was judged.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct JudgedShare {
     /// Among how many.
     pub depth: usize,

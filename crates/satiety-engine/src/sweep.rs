@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use satiety::dialogue::input::{self, ReadOptions};
 use satiety::dialogue::{Grid, Labelled, Signal, SweepReport, Transcript, sweep};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ pub struct SweepRequest {
 }
 
 /// How a folder was judged.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
     /// The profile.
     pub profile: String,

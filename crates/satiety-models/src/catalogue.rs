@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::embedder::{EmbedError, Embedder, EmbedderId};
@@ -85,7 +86,7 @@ impl fmt::Display for Spec {
 }
 
 /// A line of the catalogue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
     /// What to write.
     pub spec: &'static str,
@@ -179,7 +180,7 @@ async fn blocking(
 }
 
 /// One thing that [`verify`] looked at.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Check {
     /// What was checked.
     pub name: &'static str,
@@ -190,7 +191,7 @@ pub struct Check {
 }
 
 /// What [`verify`] found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Verification {
     /// The embedder.
     pub id: EmbedderId,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::transport::TransportError;
@@ -36,7 +37,7 @@ pub trait Embedder: fmt::Debug + Send + Sync {
 ///
 /// Two vectors may be compared only if their ids are equal, and a threshold belongs to the id it was fitted for: even
 /// another rounding of the same weights moves cosines by more than a threshold's margin.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct EmbedderId {
     model: String,

@@ -1,5 +1,6 @@
 //! Conversations that were scored, with their rounds and the verdict after each.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::QueryBuilder;
@@ -8,7 +9,7 @@ use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, now_micros, storable};
 
 /// A scored conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConversationRow {
     /// The id that its transcript gave, or one of ours.
     pub id: String,
@@ -27,7 +28,7 @@ pub struct ConversationRow {
 }
 
 /// One round of a conversation, and the verdict after it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundRow {
     /// Its place in the conversation, from 1.
     pub position: i64,

@@ -1,5 +1,6 @@
 //! What retrieval is measured with: queries with what was found, judgments, and the figures of measured runs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
@@ -11,7 +12,7 @@ use crate::{Store, StoreError, now_micros, storable};
 const BATCH: usize = 500;
 
 /// A query, and what was found for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvalQueryRow {
     /// Its id.
     pub query_id: String,
@@ -46,7 +47,7 @@ pub struct EvalQueryRow {
 }
 
 /// A graded document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvalJudgmentRow {
     /// The query.
     pub query_id: String,
@@ -63,7 +64,7 @@ pub struct EvalJudgmentRow {
 }
 
 /// The figures of a measured run, under the names of the specification.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvalResultRow {
     /// Its id.
     pub run_id: String,
@@ -187,6 +188,7 @@ impl Store {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, StoreError> {
+        self.settle_log().await;
         let rows: Vec<QueryColumns> = reading!(&self.pool, |connection| {
             let found = sqlx::query(
                 "SELECT query_id, query, intent, mode, session_id, tool_name, result_ids, channel_contributions,

@@ -1,6 +1,7 @@
 //! The eval harness: its chained log, its versions with archived files, what auditors said. Everything that one event
 //! changes is written with it in one transaction, and only if nobody else wrote an event meanwhile.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use crate::{Store, StoreError, now_micros, storable};
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7214058331103)";
 
 /// An entry of the log, as it was hashed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerRow {
     /// From 0, without gaps.
     pub seq: i64,
@@ -63,7 +64,7 @@ pub struct HarnessChange {
 }
 
 /// What an auditor said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditRow {
     /// Its id.
     pub audit_id: String,

@@ -1,5 +1,6 @@
 //! The journal: what happened, in order, never changed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::QueryBuilder;
@@ -9,7 +10,7 @@ use crate::pool::{Pool, in_transaction, reading};
 use crate::{Store, StoreError, now_micros, storable};
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// `evt-` and a time-ordered UUID.
     pub id: String,

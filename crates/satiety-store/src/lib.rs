@@ -31,6 +31,7 @@ pub mod journal;
 pub mod memory;
 mod migrate;
 mod pool;
+mod query_log;
 pub mod records;
 pub mod research;
 pub mod retention;
@@ -41,18 +42,21 @@ mod url;
 
 pub use error::StoreError;
 pub use migrate::{Migration, SCHEMA_VERSION, migrations};
+pub use query_log::{LogState, LoggedQuery};
 pub use status::{Status, TableStatus};
 pub use tables::{Column, Kind, TABLES, Table};
 pub use url::StoreUrl;
 
 use group_commit::GroupCommit;
 use pool::Pool;
+use query_log::QueryLog;
 
 /// An open store: cheap to clone, safe to share between tasks.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: Pool,
     journal: GroupCommit,
+    log: std::sync::Arc<QueryLog>,
 }
 
 /// How to open a store.
@@ -84,7 +88,8 @@ impl Store {
             Migrate::Never => migrate::refuse_newer(&pool).await?,
         }
         let journal = GroupCommit::start(pool.clone());
-        Ok(Self { pool, journal })
+        let log = QueryLog::start(pool.clone());
+        Ok(Self { pool, journal, log })
     }
 
     /// Where this store is, with any password masked: what messages and logs may show.
@@ -92,8 +97,9 @@ impl Store {
         self.pool.place()
     }
 
-    /// Closes all connections, after what was under way has finished.
+    /// Closes all connections, after what was under way has finished and what was logged is written.
     pub async fn close(&self) {
+        self.settle_log().await;
         self.pool.close().await;
     }
 

@@ -1,6 +1,7 @@
 //! Memories: what an agent was told to remember, the pieces that are searched, their vectors, causal links, and what was
 //! done with results. Searching by words is the engine's own full text; ranking is not decided here.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
@@ -9,10 +10,10 @@ use crate::pool::{Pool, in_transaction, reading};
 use crate::{Store, StoreError, now_micros, storable};
 
 /// Rows that go with one statement.
-const BATCH: usize = 500;
+pub(crate) const BATCH: usize = 500;
 
 /// A memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryRow {
     /// `mem-` and a time-ordered UUID.
     pub memory_id: String,
@@ -61,17 +62,48 @@ pub struct ChunkRow {
     pub vector: Option<(String, String)>,
 }
 
-/// What is searched by meaning.
+/// A piece as an index in memory needs it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct VectorRow {
+pub struct PieceRow {
     /// The piece.
     pub doc: i64,
     /// Its memory.
     pub memory_id: String,
-    /// The model.
-    pub embedder: String,
-    /// The vector as text.
-    pub vector: String,
+    /// Its place among the memory's pieces, from 0.
+    pub position: i64,
+    /// The memory's title and the headings above the piece.
+    pub title: String,
+    /// What it says.
+    pub body: String,
+    /// The memory's trigger phrases.
+    pub phrases: String,
+    /// Its vector as text with the id of the model that made it, where vectors were asked for.
+    pub vector: Option<(String, String)>,
+}
+
+/// What an index in memory needs to know about a memory besides its pieces.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeadRow {
+    /// The memory.
+    pub memory_id: String,
+    /// What it is called.
+    pub title: String,
+    /// How important it is.
+    pub tier: String,
+    /// Phrases that bring it back, with those that selections taught.
+    pub phrases: Vec<String>,
+    /// Where it belongs.
+    pub folder: String,
+    /// What kind of thing it is.
+    pub kind: String,
+    /// How much it has proved itself.
+    pub confidence: f64,
+    /// When it goes, if ever.
+    pub expires_at: Option<i64>,
+    /// The number of its last change.
+    pub change: i64,
+    /// Bytes of what it says.
+    pub bytes: i64,
 }
 
 /// Something that was found by words.
@@ -86,7 +118,7 @@ pub struct WordHit {
 }
 
 /// A causal link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkRow {
     /// From which memory.
     pub from_id: String,
@@ -97,7 +129,7 @@ pub struct LinkRow {
 }
 
 /// What was done with a result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedbackRow {
     /// `fb-` and a time-ordered UUID.
     pub feedback_id: String,
@@ -118,13 +150,13 @@ pub struct FeedbackRow {
 }
 
 /// How far a reader has read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryState {
     /// The last piece.
     pub doc: i64,
     /// The last change of a memory.
     pub change: i64,
-    /// How often something was deleted; another number means that everything must be read again.
+    /// How often memories were deleted; another number means that some are gone.
     pub deleted: i64,
 }
 
@@ -144,6 +176,63 @@ macro_rules! count {
         .await?;
         value
     }};
+}
+
+/// Inserts events, each with its metadata as text; one that is there already is the same event.
+macro_rules! insert_feedback {
+    ($connection:expr, $rows:expr) => {
+        for batch in $rows.chunks($crate::memory::BATCH) {
+            let mut insert = sqlx::QueryBuilder::new(
+                "INSERT INTO eval_feedback (feedback_id, event_type, session_id, query_id, memory_id,
+                     rank_in_results, metadata, created_at) ",
+            );
+            insert.push_values(batch, |mut values, (row, metadata)| {
+                values
+                    .push_bind($crate::storable(&row.feedback_id))
+                    .push_bind(&row.event_type)
+                    .push_bind($crate::storable(&row.session_id))
+                    .push_bind(row.query_id.as_deref().map($crate::storable))
+                    .push_bind(row.memory_id.as_deref().map($crate::storable))
+                    .push_bind(row.rank_in_results)
+                    .push_bind(metadata.as_str())
+                    .push_bind(row.created_at);
+            });
+            insert.push(" ON CONFLICT (feedback_id) DO NOTHING");
+            insert.build().execute(&mut *$connection).await?;
+        }
+    };
+}
+pub(crate) use insert_feedback;
+
+type PieceColumns = (
+    i64,
+    String,
+    i64,
+    String,
+    String,
+    String,
+    Option<String>,
+    Option<String>,
+);
+
+fn select_pieces(vectors: bool) -> &'static str {
+    if vectors {
+        "SELECT doc, memory_id, position, title, body, phrases, embedder, vector FROM memory_chunks"
+    } else {
+        "SELECT doc, memory_id, position, title, body, phrases, CAST(NULL AS TEXT), CAST(NULL AS TEXT) FROM memory_chunks"
+    }
+}
+
+fn piece((doc, memory_id, position, title, body, phrases, embedder, vector): PieceColumns) -> PieceRow {
+    PieceRow {
+        doc,
+        memory_id,
+        position,
+        title,
+        body,
+        phrases,
+        vector: embedder.zip(vector),
+    }
 }
 
 /// A row with its lists still as text.
@@ -193,7 +282,6 @@ impl Store {
             .map(|(row, _)| (list(&row.triggers), list(&row.learnt)))
             .unzip();
         in_transaction!(&self.pool, |connection| {
-            let mut replaced = 0;
             for (at, (row, chunks)) in rows.iter().enumerate() {
                 let change = count!(connection, "change", 1_i64);
                 sqlx::query(
@@ -226,11 +314,11 @@ impl Store {
                 .execute(&mut *connection)
                 .await?;
                 let Some(chunks) = chunks else { continue };
-                let gone = sqlx::query("DELETE FROM memory_chunks WHERE memory_id = $1")
+                // Readers follow a memory's change and look at its pieces again.
+                sqlx::query("DELETE FROM memory_chunks WHERE memory_id = $1")
                     .bind(storable(&row.memory_id))
                     .execute(&mut *connection)
                     .await?;
-                replaced += gone.rows_affected();
                 let pieces = i64::try_from(chunks.len()).unwrap_or(i64::MAX);
                 let first = count!(connection, "doc", pieces) - pieces + 1;
                 let numbered: Vec<(i64, &ChunkRow)> = (first..).zip(chunks).collect();
@@ -252,14 +340,14 @@ impl Store {
                     insert.build().execute(&mut *connection).await?;
                 }
             }
-            if replaced > 0 {
-                count!(connection, "deleted", 1_i64);
-            }
         })
     }
 
     /// Forgets memories with their pieces and links; says how many were there.
     pub async fn remove_memories(&self, ids: &[String]) -> Result<u64, StoreError> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
         in_transaction!(&self.pool, |connection| {
             let mut removed = 0;
             for id in ids {
@@ -354,23 +442,122 @@ impl Store {
         self.memory_rows(found)
     }
 
-    /// Vectors of pieces after a number, a page at a time.
-    pub async fn memory_vectors_after(&self, doc: i64, limit: u32) -> Result<Vec<VectorRow>, StoreError> {
-        let rows: Vec<(i64, String, String, String)> = reading!(&self.pool, |connection| sqlx::query_as(
-            "SELECT doc, memory_id, embedder, vector FROM memory_chunks
-             WHERE doc > $1 AND vector IS NOT NULL ORDER BY doc LIMIT $2"
+    /// What is to be known about memories that changed after a number, oldest change first, a page at a time.
+    pub async fn memory_heads_after(&self, change: i64, limit: u32) -> Result<Vec<HeadRow>, StoreError> {
+        type Found = (
+            String,
+            String,
+            String,
+            String,
+            String,
+            String,
+            String,
+            f64,
+            Option<i64>,
+            (i64, i64),
+        );
+        let rows: Vec<Found> = reading!(&self.pool, |connection| {
+            let found = sqlx::query(
+                "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
+                     CAST(octet_length(content) AS BIGINT)
+                 FROM memories WHERE change > $1 ORDER BY change LIMIT $2",
+            )
+            .bind(change)
+            .bind(i64::from(limit))
+            .fetch_all(connection)
+            .await?;
+            let mut rows = Vec::with_capacity(found.len());
+            for row in &found {
+                rows.push((
+                    row.try_get(0)?,
+                    row.try_get(1)?,
+                    row.try_get(2)?,
+                    row.try_get(3)?,
+                    row.try_get(4)?,
+                    row.try_get(5)?,
+                    row.try_get(6)?,
+                    row.try_get(7)?,
+                    row.try_get(8)?,
+                    (row.try_get(9)?, row.try_get(10)?),
+                ));
+            }
+            rows
+        })?;
+        let head = |row: Found| {
+            let (
+                memory_id,
+                title,
+                tier,
+                triggers,
+                learnt,
+                folder,
+                kind,
+                confidence,
+                expires_at,
+                (change, bytes),
+            ) = row;
+            let what = || format!("memory {memory_id}");
+            let mut phrases = self.read_list(&triggers, what)?;
+            phrases.extend(self.read_list(&learnt, what)?);
+            Ok(HeadRow {
+                phrases,
+                memory_id,
+                title,
+                tier,
+                folder,
+                kind,
+                confidence,
+                expires_at,
+                change,
+                bytes,
+            })
+        };
+        rows.into_iter().map(head).collect()
+    }
+
+    /// Pieces after a number, a page at a time, with or without their vectors.
+    pub async fn memory_pieces_after(
+        &self,
+        doc: i64,
+        limit: u32,
+        vectors: bool,
+    ) -> Result<Vec<PieceRow>, StoreError> {
+        let rows: Vec<PieceColumns> = reading!(&self.pool, |connection| {
+            let mut select = QueryBuilder::new(select_pieces(vectors));
+            select.push(" WHERE doc > ").push_bind(doc);
+            select.push(" ORDER BY doc LIMIT ").push_bind(i64::from(limit));
+            select.build_query_as().fetch_all(connection).await?
+        })?;
+        Ok(rows.into_iter().map(piece).collect())
+    }
+
+    /// All pieces of these memories, in their order, with or without their vectors.
+    pub async fn memory_pieces_of(&self, ids: &[String], vectors: bool) -> Result<Vec<PieceRow>, StoreError> {
+        let mut all = Vec::new();
+        for batch in ids.chunks(BATCH) {
+            let rows: Vec<PieceColumns> = reading!(&self.pool, |connection| {
+                let mut select = QueryBuilder::new(select_pieces(vectors));
+                select.push(" WHERE memory_id IN (");
+                let mut list = select.separated(", ");
+                for id in batch {
+                    list.push_bind(storable(id));
+                }
+                select.push(") ORDER BY memory_id, position");
+                select.build_query_as().fetch_all(connection).await?
+            })?;
+            all.extend(rows.into_iter().map(piece));
+        }
+        Ok(all)
+    }
+
+    /// The ids of all memories.
+    pub async fn memory_ids(&self) -> Result<Vec<String>, StoreError> {
+        let rows: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT memory_id FROM memories ORDER BY memory_id"
         )
-        .bind(doc)
-        .bind(i64::from(limit))
         .fetch_all(connection)
         .await?)?;
-        let row = |(doc, memory_id, embedder, vector)| VectorRow {
-            doc,
-            memory_id,
-            embedder,
-            vector,
-        };
-        Ok(rows.into_iter().map(row).collect())
+        Ok(rows.into_iter().map(|(id,)| id).collect())
     }
 
     /// How far there is something to read.
@@ -549,37 +736,33 @@ impl Store {
 
     /// Keeps what was done with results.
     pub async fn put_feedback(&self, rows: &[FeedbackRow]) -> Result<(), StoreError> {
-        let metadata: Vec<String> = rows.iter().map(|row| row.metadata.to_string()).collect();
-        let rows: Vec<(&FeedbackRow, &String)> = rows.iter().zip(&metadata).collect();
+        let rows: Vec<(&FeedbackRow, String)> =
+            rows.iter().map(|row| (row, row.metadata.to_string())).collect();
         in_transaction!(&self.pool, |connection| {
-            for batch in rows.chunks(BATCH) {
-                let mut insert = QueryBuilder::new(
-                    "INSERT INTO eval_feedback (feedback_id, event_type, session_id, query_id, memory_id,
-                         rank_in_results, metadata, created_at) ",
-                );
-                insert.push_values(batch, |mut values, (row, metadata)| {
-                    values
-                        .push_bind(storable(&row.feedback_id))
-                        .push_bind(&row.event_type)
-                        .push_bind(storable(&row.session_id))
-                        .push_bind(row.query_id.as_deref().map(storable))
-                        .push_bind(row.memory_id.as_deref().map(storable))
-                        .push_bind(row.rank_in_results)
-                        .push_bind(metadata.as_str())
-                        .push_bind(row.created_at);
-                });
-                insert.push(" ON CONFLICT (feedback_id) DO NOTHING");
-                insert.build().execute(&mut *connection).await?;
-            }
+            insert_feedback!(connection, rows);
         })
     }
 
-    /// What was done in a session, newest first.
+    /// What was done in a session, newest first, with what is still waiting to be written.
     pub async fn feedback_of_session(
         &self,
         session: &str,
         limit: u32,
     ) -> Result<Vec<FeedbackRow>, StoreError> {
+        let waiting = self.waiting_queries(session);
+        let mut rows = self.written_feedback(session, limit).await?;
+        for event in waiting.iter().flat_map(|query| &query.events) {
+            // It may have been written since we looked at what is waiting.
+            if !rows.iter().any(|row| row.feedback_id == event.feedback_id) {
+                rows.push(event.clone());
+            }
+        }
+        rows.sort_by(|a, b| (b.created_at, &b.feedback_id).cmp(&(a.created_at, &a.feedback_id)));
+        rows.truncate(limit as usize);
+        Ok(rows)
+    }
+
+    async fn written_feedback(&self, session: &str, limit: u32) -> Result<Vec<FeedbackRow>, StoreError> {
         type Found = (
             String,
             String,
@@ -627,8 +810,26 @@ impl Store {
             .collect()
     }
 
-    /// The queries of a session with what they found, newest first: id, query, results.
+    /// The queries of a session with what they found, newest first, with those that are still waiting to be written:
+    /// id, query, results.
     pub async fn queries_of_session(
+        &self,
+        session: &str,
+        limit: u32,
+    ) -> Result<Vec<(String, String, Vec<String>)>, StoreError> {
+        let waiting = self.waiting_queries(session);
+        let written = self.written_queries(session, limit).await?;
+        // Waiting ones are newer than all written ones of this process; those may have been written since we looked.
+        let newest = waiting.iter().rev().map(|query| &query.row);
+        let newest = newest.filter(|row| !written.iter().any(|(id, ..)| *id == row.query_id));
+        let newest = newest.map(|row| (row.query_id.clone(), row.query.clone(), row.result_ids.clone()));
+        let mut rows: Vec<_> = newest.collect();
+        rows.extend(written);
+        rows.truncate(limit as usize);
+        Ok(rows)
+    }
+
+    async fn written_queries(
         &self,
         session: &str,
         limit: u32,

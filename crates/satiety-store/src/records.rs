@@ -2,6 +2,7 @@
 //!
 //! For state that is read whole by its key. What is searched or joined has tables of its own.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, now_micros, storable};
 
 /// A document and what is known about it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Its key: segments joined by `/`.
     pub key: String,

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::{AssertSqlSafe, QueryBuilder, Row};
@@ -24,7 +25,7 @@ const BATCH: i64 = 1000;
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// What happens to rows past their time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// They stay.
@@ -36,7 +37,7 @@ pub enum Action {
 }
 
 /// One rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
     /// A table, or a table and a prefix of its keys: `records:eval-harness/saturation/cycles/`.
     pub subject: String,
@@ -47,7 +48,7 @@ pub struct Rule {
 }
 
 /// What a rule did, or would do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// The rule.
     #[serde(flatten)]
@@ -60,7 +61,7 @@ pub struct Outcome {
 }
 
 /// A run of all rules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retained {
     /// Whether this only looked.
     pub dry_run: bool,
@@ -180,6 +181,7 @@ impl Store {
         archive_folder: &Path,
         dry_run: bool,
     ) -> Result<Retained, StoreError> {
+        self.settle_log().await;
         let expired_records = self.remove_expired(now, dry_run).await?;
         let mut outcomes = Vec::new();
         for rule in self.retention_rules().await? {

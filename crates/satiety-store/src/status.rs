@@ -1,5 +1,6 @@
 //! What is in a store: for `db status` and `doctor`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::AssertSqlSafe;
 
@@ -7,7 +8,7 @@ use crate::pool::{Pool, patiently, reading};
 use crate::{SCHEMA_VERSION, Store, StoreError, TABLES, migrate};
 
 /// The state of a store.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// `sqlite` or `postgres`.
     pub engine: String,
@@ -26,7 +27,7 @@ pub struct Status {
 }
 
 /// The state of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableStatus {
     /// Its name.
     pub name: String,
@@ -37,6 +38,7 @@ pub struct TableStatus {
 impl Store {
     /// What is in this store. Works on an older schema, too, and changes nothing.
     pub async fn status(&self) -> Result<Status, StoreError> {
+        self.settle_log().await;
         let schema_version = migrate::version(&self.pool).await?;
         let mut tables = Vec::new();
         for table in TABLES.iter().filter(|table| table.since <= schema_version) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use futures_util::TryStreamExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::{AssertSqlSafe, QueryBuilder, Row};
@@ -24,7 +25,7 @@ const MAX_LINE: usize = 256 * 1024 * 1024;
 const ROWS_PER_STATEMENT: usize = 500;
 
 /// What was moved.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     /// Rows by table.
     pub tables: BTreeMap<String, u64>,
@@ -40,7 +41,7 @@ impl Moved {
 }
 
 /// How a backup was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackupKind {
     /// A copy of the SQLite file, ready to be opened.
@@ -72,6 +73,7 @@ pub(crate) use row_to_json;
 impl Store {
     /// Writes everything to `out`, as of one moment.
     pub async fn export(&self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, StoreError> {
+        self.settle_log().await;
         let mut out = HashingWriter {
             out,
             hasher: blake3::Hasher::new(),
@@ -181,6 +183,7 @@ impl Store {
 
     /// Makes a backup at `path`, which must not exist yet, while the store stays in use.
     pub async fn backup(&self, path: &Path) -> Result<BackupKind, StoreError> {
+        self.settle_log().await;
         let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is a file of that name");
         if path.exists() {
             return Err(StoreError::file("cannot write the backup", path, taken));

@@ -3,10 +3,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One decision and what it rests on.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// What was decided about: "signal", "novelty".
     pub subject: String,
@@ -24,7 +25,7 @@ pub struct Explanation {
 }
 
 /// A number, and what it was compared with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Number {
     /// What it measures.
     pub name: String,
@@ -40,7 +41,7 @@ pub struct Number {
 }
 
 /// A comparison with a threshold and how it came out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The relation that was tested.
     pub is: Relation,
@@ -51,7 +52,7 @@ pub struct Comparison {
 }
 
 /// The relation of a value to its threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// value < threshold

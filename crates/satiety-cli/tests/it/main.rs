@@ -19,6 +19,7 @@ mod harness;
 mod harness_attacks;
 mod harness_support;
 mod memory;
+mod memory_sharing;
 mod research;
 mod retrieval;
 mod retrieval_corpus;

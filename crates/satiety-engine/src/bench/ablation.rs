@@ -8,6 +8,7 @@ use satiety::bench::{self, AblationReport, AblationSettings, BenchmarkResult};
 use satiety::ids;
 use satiety_store::bench::{AblationRow, BenchRunRow};
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -39,7 +40,7 @@ pub struct AblationRequest {
 }
 
 /// A study that was made.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Ablated {
     /// Its id.
     pub ablation_id: String,

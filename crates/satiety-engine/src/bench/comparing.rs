@@ -6,6 +6,7 @@ use satiety::bench::{self, BenchmarkRun, GatePolicy, GateReport, GateVerdict};
 use satiety::ids;
 use satiety_store::bench::{BaselineRow, GateRow};
 use satiety_store::{Store, now_micros};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::runner::word;
@@ -32,7 +33,7 @@ pub struct CompareRunsRequest {
 }
 
 /// Two runs, compared.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ComparedRuns {
     /// What the gate says.
     #[serde(flatten)]
@@ -46,7 +47,7 @@ pub struct ComparedRuns {
 }
 
 /// Who lets something through, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Override {
     /// Who.
     pub by: String,
@@ -66,7 +67,7 @@ pub struct AcceptRequest {
 }
 
 /// A run that was accepted.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Accepted {
     /// The suite.
     pub suite_id: String,

@@ -9,6 +9,7 @@ use satiety::bench::{
     import_promptfoo, leading, read_inspect_log, read_inspect_members, summarize,
 };
 use satiety_store::bench::BenchRunRow;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use zip::ZipArchive;
@@ -34,7 +35,7 @@ pub struct ImportRequest {
 }
 
 /// What an import made.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Imported {
     /// A suite in a folder.
@@ -44,7 +45,7 @@ pub enum Imported {
 }
 
 /// A suite that was written.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ImportedSuite {
     /// The suite.
     pub suite_id: String,
@@ -56,7 +57,7 @@ pub struct ImportedSuite {
 }
 
 /// A run that was stored.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ImportedRun {
     /// The run.
     pub run_id: String,

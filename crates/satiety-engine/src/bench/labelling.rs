@@ -12,6 +12,7 @@ use satiety::bench::{
     case_hash, leading, summarize,
 };
 use satiety_store::Store;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ pub struct Label {
 }
 
 /// A result as it is shown to a person.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ToLabel {
     /// The case.
     pub case_id: String,
@@ -62,7 +63,7 @@ pub struct ToLabel {
 }
 
 /// What labels came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Labelled {
     /// The run.
     pub run_id: String,

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use satiety::bench::{Mode, ScrubReport, Scrubber, case_from_failure, check_case};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ pub struct FromFailureRequest {
 }
 
 /// A case that was made from a failure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FailureCase {
     /// The case.
     pub case_id: String,
@@ -47,7 +48,7 @@ pub struct ScrubFilesRequest {
 }
 
 /// Records that were scrubbed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Scrubbed {
     /// How many.
     pub records: usize,

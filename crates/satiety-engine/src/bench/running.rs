@@ -13,6 +13,7 @@ use satiety::{bench, ids};
 use satiety_models::http::ApiKey;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use satiety_store::{Store, now_micros};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -90,7 +91,7 @@ impl BenchPlan {
 }
 
 /// A suite that was run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct BenchRan {
     /// The run, its results without outputs; `bench report` has everything.
     #[serde(flatten)]
@@ -122,7 +123,7 @@ pub struct BenchRan {
 }
 
 /// What stopping early came to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct SequentialOutcome {
     /// What was decided, or that nothing was.
     pub progress: bench::Progress,

@@ -5,6 +5,7 @@ use std::path::Path;
 use satiety::bench::{BenchmarkResult, BenchmarkRun, BenchmarkSummary, leading, summarize};
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Engine, EngineError};
@@ -13,7 +14,7 @@ use crate::{Engine, EngineError};
 const PAGE: u32 = 1000;
 
 /// A run in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ListedRun {
     /// Its id.
     pub run_id: String,
@@ -30,7 +31,7 @@ pub struct ListedRun {
 }
 
 /// A run without its results.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunFigures {
     /// Its id.
     pub run_id: String,

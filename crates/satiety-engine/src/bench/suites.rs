@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use satiety::bench::{
     BenchmarkSuite, Difficulty, Named, Problem, SuiteError, read_skill_evals, read_suite, suite_hash,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Engine, EngineError};
@@ -40,7 +41,7 @@ impl LoadedSuite {
 }
 
 /// A folder that was looked through.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SuiteList {
     /// The suites, by file.
     pub suites: Vec<ListedSuite>,
@@ -49,7 +50,7 @@ pub struct SuiteList {
 }
 
 /// A suite that was found.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ListedSuite {
     /// Its file.
     pub file: String,

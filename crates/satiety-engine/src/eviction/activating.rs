@@ -8,6 +8,7 @@ use satiety::ids;
 use satiety_store::eviction::ActivationRow;
 use satiety_store::journal::Event;
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
@@ -43,7 +44,7 @@ pub struct RollbackRequest {
 }
 
 /// What is in force now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Activated {
     /// What is in force from now on.
     #[serde(flatten)]
@@ -51,7 +52,7 @@ pub struct Activated {
 }
 
 /// All versions, and what was put into force.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Scorers {
     /// What is in force.
     pub in_force: String,
@@ -62,7 +63,7 @@ pub struct Scorers {
 }
 
 /// A version in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ListedScorer {
     /// Its name.
     pub version: String,

@@ -9,6 +9,7 @@ use satiety::eviction::{EvictionFeedback, EvictionProposal, Label, ResolvedBy, T
 use satiety::ids;
 use satiety_store::eviction::{ProposalRow, ScorerRow};
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -20,7 +21,7 @@ use crate::{Engine, EngineError};
 const PAGE: u32 = 500;
 
 /// What is known from feedback.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Feedback {
     /// The scope; all where absent.
     pub scope_id: Option<String>,
@@ -75,7 +76,7 @@ pub struct CalibrateRequest {
 }
 
 /// A new version of the scorer, not in force.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Calibrated {
     /// Its name.
     pub version: String,

@@ -19,7 +19,7 @@ const LONGEST: usize = 4000;
 const MAX_TOKENS: u32 = 64;
 
 /// What was found out.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Refreshed {
     /// The scope.
     pub scope_id: String,

@@ -7,6 +7,7 @@ use satiety::eviction::{
     ResolvedBy, propose, resolve,
 };
 use satiety::ids;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -45,7 +46,7 @@ pub struct ProposeScopeRequest {
 }
 
 /// What could go.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Proposed {
     /// The proposal.
     #[serde(flatten)]
@@ -58,7 +59,7 @@ pub struct Proposed {
 }
 
 /// A candidate as the agent sees it: few words.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CandidateView {
     /// The item.
     pub ctx_id: String,

@@ -11,6 +11,7 @@ use satiety::eviction::{
 };
 use satiety_store::eviction::{ProposalRow, ScopeChange, ScopeItemRow};
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -52,7 +53,7 @@ pub struct UpdateScopeRequest {
 }
 
 /// A scope after a change.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ScopeUpdated {
     /// The scope.
     pub scope_id: String,
@@ -68,7 +69,7 @@ pub struct ScopeUpdated {
 }
 
 /// All scopes, or the items of one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ScopeListing {
     /// The scopes.
     pub scopes: Vec<ListedScope>,
@@ -78,7 +79,7 @@ pub struct ScopeListing {
 }
 
 /// A scope in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListedScope {
     /// The scope.
     pub scope_id: String,
@@ -91,7 +92,7 @@ pub struct ListedScope {
 }
 
 /// An item in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ListedItem {
     /// Its place among those that may go, from 1; absent for those that may not.
     pub rank: Option<usize>,

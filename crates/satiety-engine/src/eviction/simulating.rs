@@ -9,6 +9,7 @@ use satiety::eviction::simulation::{
 };
 use satiety::eviction::{ConvertOptions, Weights, convert};
 use satiety::stats::BootstrapSettings;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ pub struct SimulateRequest {
 }
 
 /// How policies did.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Simulated {
     /// The trace.
     pub trace: String,
@@ -67,7 +68,7 @@ pub struct ConvertRequest {
 }
 
 /// What a version of the scorer answers to a case of a benchmark.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TargetAnswer {
     /// The figures, in words.
     pub output: String,
@@ -300,7 +301,7 @@ impl Engine {
 }
 
 /// What an ablation needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Variants {
     /// The version.
     pub version: String,

@@ -9,6 +9,7 @@ use satiety::harness::approval::verify;
 use satiety::harness::expansion::{CaseOutcome, Context, Ending, Event};
 use satiety::harness::ledger::Anchor;
 use satiety::harness::{Action, Expansion, KeyRing, Observation, Phase, Proposal, Step};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -32,7 +33,7 @@ pub struct ApplyRequest {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AppliedExpansion {
     /// The expansion.
     pub expansion_id: String,

@@ -10,6 +10,7 @@ use satiety::harness::{
     Approval, Change, ConsistencyThresholds, Expansion, KeyRing, Observation, Phase, Proposal, Rigor,
     Statement,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -23,7 +24,7 @@ use crate::{Engine, EngineError};
 const KEYS_DOMAIN: &str = "satiety harness keys v1\n";
 
 /// A proposal that waits for a person.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Pending {
     /// The expansion.
     pub expansion_id: String,
@@ -42,7 +43,7 @@ pub struct Pending {
 }
 
 /// A proposal that was approved or rejected.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Decided {
     /// The expansion.
     pub expansion_id: String,
@@ -55,7 +56,7 @@ pub struct Decided {
 }
 
 /// Who may approve.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Keys {
     /// The settings file that was found.
     pub file: Option<String>,

@@ -14,6 +14,7 @@ use satiety::harness::{
     Phase, Proposal, RigorDiff, Urgency, compare,
 };
 use satiety::ids;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HarnessError;
@@ -59,7 +60,7 @@ pub struct ProposeRequest {
 }
 
 /// What was proposed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Proposed {
     /// The expansion; absent in a dry run without one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use satiety::bench::{BenchmarkSuite, Named};
 use satiety::harness::proposal::{Proposal, RetireCase};
 use satiety::harness::{Approval, FileHashes, KeyRing, Manifest, Rules};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::HarnessError;
@@ -29,7 +30,7 @@ pub(super) struct Folder {
 }
 
 /// A proposal that was applied, with the signature that allowed it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Applied {
     pub(super) proposal: Proposal,

@@ -9,6 +9,7 @@ use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use ed25519_dalek::{Signer, SigningKey};
 use satiety::harness::approval::{from_hex, to_hex};
 use satiety::harness::{Approval, KeyRing, Statement};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -58,7 +59,7 @@ pub(super) fn ring_of(folder: &Path) -> Result<(Option<PathBuf>, KeyRing), Engin
 }
 
 /// A private key under a passphrase.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
     /// The form of this value: 1.

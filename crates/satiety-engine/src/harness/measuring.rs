@@ -11,6 +11,7 @@ use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_case
 use satiety::harness::{MeasureError, SignalMetrics};
 use satiety_store::Store;
 use satiety_store::bench::{BaselineRow, BenchRunRow};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HarnessError;
@@ -51,7 +52,7 @@ impl Measurement {
 }
 
 /// A suite and what its runs say.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SuiteState {
     /// Which.
     pub suite_id: String,
@@ -72,7 +73,7 @@ pub struct SuiteState {
 }
 
 /// A threshold and where results stand.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ThresholdState {
     /// `suite/figure`.
     pub name: String,

@@ -13,6 +13,7 @@ use satiety::harness::{
     Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
 };
 use satiety::ids;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ pub struct RecordCycleRequest {
 }
 
 /// A cycle that was recorded.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RecordedCycle {
     /// What was recorded, under its key.
     pub snapshot: CycleSnapshot,

@@ -11,6 +11,7 @@ use satiety::harness::{
 };
 use satiety_store::harness::AuditRow;
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ use super::state::entries;
 use crate::{Engine, EngineError};
 
 /// Where a harness stands.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct HarnessStatus {
     /// The folder.
     pub folder: String,
@@ -66,7 +67,7 @@ pub struct HarnessStatus {
 }
 
 /// An expansion that is open.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct OpenExpansion {
     /// Which.
     pub expansion_id: String,
@@ -80,7 +81,7 @@ pub struct OpenExpansion {
 }
 
 /// What happened.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct History {
     /// Events, oldest first.
     pub entries: Vec<Entry>,

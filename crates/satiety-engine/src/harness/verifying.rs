@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use satiety::harness::{Anchor, Entry, KeyRing, Manifest, Phase, RigorDiff, compare, ledger};
 use satiety_store::Store;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HarnessError;
@@ -14,7 +15,7 @@ use super::state::entries;
 use crate::{Engine, EngineError};
 
 /// Whether the record is whole.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Verified {
     /// Entries that were checked.
     pub entries: usize,
@@ -29,7 +30,7 @@ pub struct Verified {
 }
 
 /// Whether a harness is at least as rigorous as another.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CheckedHarness {
     /// What lies between them.
     #[serde(flatten)]

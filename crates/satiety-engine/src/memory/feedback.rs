@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use satiety::memory::{Confidence, FeedbackKind, LinkKind, learn_from_selection, scroll_past, validate};
 use satiety_store::memory::{FeedbackRow, LinkRow};
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -24,7 +25,7 @@ pub struct ValidateRequest {
 }
 
 /// A memory after a validation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Validated {
     /// Which memory.
     pub id: String,
@@ -56,7 +57,7 @@ pub struct LinkRequest {
 }
 
 /// What became of a link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Linked {
     /// From which memory.
     pub from: String,

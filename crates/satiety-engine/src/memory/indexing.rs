@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use satiety::memory::{content_hash, read_markdown};
 use satiety_store::memory::MemoryRow;
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::MemoryError;
@@ -27,7 +28,7 @@ pub struct IndexRequest {
 }
 
 /// What became of the files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Indexed {
     /// Files that are new.
     pub added: usize,
@@ -42,7 +43,7 @@ pub struct Indexed {
 }
 
 /// A file that is no memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RefusedFile {
     /// The file.
     pub file: String,
@@ -87,21 +88,27 @@ impl Engine {
                     } else {
                         &mut indexed.added
                     }) += 1;
-                    let (chunks, _) = self.memory_chunks(&row).await?;
-                    ready.push((row, Some(chunks)));
+                    ready.push(row);
                 }
             }
             if ready.len() >= TOGETHER {
-                store.put_memories(&std::mem::take(&mut ready)).await?;
+                self.keep_together(std::mem::take(&mut ready)).await?;
             }
         }
-        store.put_memories(&ready).await?;
+        self.keep_together(ready).await?;
         if !request.keep_missing {
             let gone = self.missing(&format!("{}::", root.display()), &origins).await?;
             indexed.removed = gone.len();
             store.remove_memories(&gone).await?;
         }
         Ok(indexed)
+    }
+
+    /// Embeds and writes memories, all of them or none.
+    async fn keep_together(&self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
+        let (chunks, _) = self.memory_chunks_of(&rows).await?;
+        let rows: Vec<_> = rows.into_iter().zip(chunks.into_iter().map(Some)).collect();
+        Ok(self.store().await?.put_memories(&rows).await?)
     }
 
     /// What a file's memory becomes; nothing when it is as it was, with vectors of the chosen model.

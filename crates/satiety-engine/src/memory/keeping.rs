@@ -3,16 +3,18 @@
 use satiety::memory::{ChunkSettings, Draft, chunk, content_hash, encode_vector, in_folder, tier_named};
 use satiety::retrieval::Tier;
 use satiety_store::memory::{ChunkRow, MemoryRow};
-use satiety_store::now_micros;
+use satiety_store::{LogState, now_micros};
+use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::MemoryError;
-use super::index::Index;
 use crate::{Engine, EngineError};
 
 /// How long a temporary memory stays when nobody says.
 const TEMPORARY_DAYS: i64 = 7;
+/// Pieces that are embedded at once.
+const EMBEDDED_TOGETHER: usize = 256;
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// A memory to be kept.
@@ -59,7 +61,7 @@ pub struct ListRequest {
 }
 
 /// A memory as it is shown.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Memory {
     /// Its id.
     pub id: String,
@@ -94,7 +96,7 @@ pub struct Memory {
 }
 
 /// A memory that was kept.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Saved {
     /// The memory.
     pub memory: Memory,
@@ -105,7 +107,7 @@ pub struct Saved {
 }
 
 /// Memories.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Memories {
     /// Which, in the order of their last change.
     pub memories: Vec<Listed>,
@@ -114,7 +116,7 @@ pub struct Memories {
 }
 
 /// A memory in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Listed {
     /// Its id.
     pub id: String,
@@ -131,14 +133,14 @@ pub struct Listed {
 }
 
 /// What was deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Deleted {
     /// Which.
     pub deleted: Vec<String>,
 }
 
 /// How the memory is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryHealth {
     /// Where it is.
     pub store: String,
@@ -156,6 +158,10 @@ pub struct MemoryHealth {
     pub vectors_of_other_models: usize,
     /// Bytes that vectors take in memory.
     pub vector_bytes: usize,
+    /// Bytes that words take in memory, about.
+    pub word_bytes: usize,
+    /// How the log of searches is, as far as this process writes it.
+    pub log: LogState,
     /// Whether meaning cannot be searched, wholly or in part, and why.
     pub degraded: Option<String>,
 }
@@ -284,7 +290,7 @@ impl Engine {
         let named = described
             .as_ref()
             .map(|(name, dimension)| (name.as_str(), *dimension));
-        let index = Index::current(&self.memory, store, named).await?;
+        let index = self.memory.current(store, named).await?;
         let name = named.map(|(name, _)| name.to_owned());
         let (chunks, embedded) = store
             .count_memory_pieces(name.as_deref().unwrap_or_default())
@@ -297,17 +303,15 @@ impl Engine {
         });
         Ok(MemoryHealth {
             store: store.place().into(),
-            memories: index.known.len(),
-            constitutional: index
-                .known
-                .iter()
-                .filter(|known| known.tier == Tier::Constitutional)
-                .count(),
+            memories: index.len(),
+            constitutional: index.constitutional_count(),
             chunks,
             embedded,
             embedder: name,
-            vectors_of_other_models: index.other_vectors,
+            vectors_of_other_models: index.other_vectors(),
             vector_bytes: index.vectors.bytes(),
+            word_bytes: index.lexical_bytes(),
+            log: store.log_state(),
             degraded,
         })
     }
@@ -322,47 +326,53 @@ impl Engine {
         &self,
         row: &MemoryRow,
     ) -> Result<(Vec<ChunkRow>, Option<String>), EngineError> {
-        let pieces = chunk(&row.content, ChunkSettings::default());
-        let texts: Vec<(String, String)> = pieces
-            .into_iter()
-            .map(|piece| {
-                let title = if piece.heading.is_empty() {
-                    row.title.clone()
-                } else {
-                    format!("{} > {}", row.title, piece.heading)
-                };
-                (title, piece.body)
-            })
-            .collect();
-        let mut vectors: Vec<Option<(String, String)>> = vec![None; texts.len()];
-        let mut id = None;
-        // A model that is asked for and fails must not make a memory that half of the searches miss.
-        if let Some(embedder) = self.embedder().await? {
-            let whole: Vec<String> = texts
-                .iter()
-                .map(|(title, body)| format!("{title}\n{body}"))
-                .collect();
-            let whole: Vec<&str> = whole.iter().map(String::as_str).collect();
-            let name = embedder.id().to_string();
-            let found = embedder.embed(&whole).await?;
-            vectors = found
-                .iter()
-                .map(|vector| Some((name.clone(), encode_vector(vector))))
-                .collect();
-            id = Some(name);
-        }
-        let phrases = row.triggers.join(" ");
-        let rows = texts
-            .into_iter()
-            .zip(vectors)
-            .map(|((title, body), vector)| ChunkRow {
-                title,
-                body,
-                phrases: phrases.clone(),
-                vector,
-            });
-        Ok((rows.collect(), id))
+        let (mut chunks, model) = self.memory_chunks_of(std::slice::from_ref(row)).await?;
+        Ok((chunks.pop().unwrap_or_default(), model))
     }
+
+    /// The same for many memories: their pieces are embedded together, which costs less than one by one.
+    pub(super) async fn memory_chunks_of(
+        &self,
+        rows: &[MemoryRow],
+    ) -> Result<(Vec<Vec<ChunkRow>>, Option<String>), EngineError> {
+        let mut chunks: Vec<Vec<ChunkRow>> = rows.iter().map(pieces_of).collect();
+        // A model that is asked for and fails must not make a memory that half of the searches miss.
+        let Some(embedder) = self.embedder().await? else {
+            return Ok((chunks, None));
+        };
+        let name = embedder.id().to_string();
+        let mut all: Vec<&mut ChunkRow> = chunks.iter_mut().flatten().collect();
+        for batch in all.chunks_mut(EMBEDDED_TOGETHER) {
+            let texts: Vec<String> = batch
+                .iter()
+                .map(|chunk| format!("{}\n{}", chunk.title, chunk.body))
+                .collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let vectors = embedder.embed(&texts).await?;
+            for (chunk, vector) in batch.iter_mut().zip(&vectors) {
+                chunk.vector = Some((name.clone(), encode_vector(vector)));
+            }
+        }
+        Ok((chunks, Some(name)))
+    }
+}
+
+/// The pieces of a memory, without vectors.
+fn pieces_of(row: &MemoryRow) -> Vec<ChunkRow> {
+    let phrases = row.triggers.join(" ");
+    let pieces = chunk(&row.content, ChunkSettings::default()).into_iter();
+    pieces
+        .map(|piece| ChunkRow {
+            title: if piece.heading.is_empty() {
+                row.title.clone()
+            } else {
+                format!("{} > {}", row.title, piece.heading)
+            },
+            body: piece.body,
+            phrases: phrases.clone(),
+            vector: None,
+        })
+        .collect()
 }
 
 /// A new row from what was asked.

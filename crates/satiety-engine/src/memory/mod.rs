@@ -1,11 +1,13 @@
 //! An agent's memory: save, change, search, learn. What is searched by meaning and by trigger phrases is held in memory
 //! and follows the store, whoever writes there; what is found, and why, is decided by the library.
 
+mod channels;
 mod error;
 mod feedback;
 mod index;
 mod indexing;
 mod keeping;
+mod logging;
 mod searching;
 
 pub use error::MemoryError;

@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use satiety::memory::{
-    Candidate, Channel, Classified, Found, Fused, Hit, LinkSettings, Mode, ModeChoice, Pipeline, Stage,
-    StageTrace, Weights, choose_mode, classify, estimate_tokens, fuse, in_folder, is_research,
-    match_triggers, quality_proxy, query_terms, rank, session_attention, wants_depth,
+    Candidate, Channel, Classified, Found, Fused, Hit, Mode, ModeChoice, Pipeline, Stage, StageTrace,
+    Weights, choose_mode, classify, estimate_tokens, fuse, quality_proxy, rank, wants_depth,
 };
 use satiety::retrieval::Tier;
+use satiety::text::{Tokenization, jaccard};
 use satiety_models::Embedder;
-use satiety_store::evaluation::EvalQueryRow;
-use satiety_store::memory::{FeedbackRow, MemoryRow};
 use satiety_store::now_micros;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::MemoryError;
-use super::index::{Index, Known};
+use super::channels::{Asked, Looking, look};
+use super::index::{Known, Piece};
 use crate::{Engine, EngineError};
 
 /// What to search for.
@@ -66,7 +65,7 @@ impl Default for SearchRequest {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemorySearch {
     /// The query in the log.
     pub query_id: String,
@@ -93,7 +92,7 @@ pub struct MemorySearch {
 }
 
 /// A result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryResult {
     /// From 1.
     pub rank: usize,
@@ -122,7 +121,7 @@ pub struct MemoryResult {
 }
 
 /// A result that was held back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
     /// Its id.
     pub id: String,
@@ -133,7 +132,7 @@ pub struct Held {
 }
 
 /// How a search went, by the names of the specification.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SearchTelemetry {
     /// What tells this trace from others.
     pub trace_id: String,
@@ -160,14 +159,14 @@ pub struct SearchTelemetry {
 }
 
 /// What is said in a text that memories wait for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MatchedTriggers {
     /// Best first.
     pub matches: Vec<TriggerMatch>,
 }
 
 /// A memory whose phrase was said.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TriggerMatch {
     /// Its id.
     pub id: String,
@@ -208,16 +207,20 @@ impl Watch {
     }
 }
 
-/// What the session did before.
-#[derive(Default)]
-struct Session {
-    shown: BTreeSet<String>,
-    attention: BTreeMap<String, f64>,
-    research_of: Option<String>,
+/// A candidate with what is known about it.
+struct Looked<'a> {
+    fused: Fused,
+    known: &'a Known,
+    /// The piece that is shown.
+    piece: Piece,
 }
 
-/// What a channel knows about the best piece of each memory.
-type BestPieces = HashMap<String, (f64, i64)>;
+impl Looked<'_> {
+    fn tokens(&self) -> usize {
+        // As `estimate_tokens` of the piece and of the title.
+        (self.piece.bytes as usize).div_ceil(4) + estimate_tokens(&self.known.title)
+    }
+}
 
 impl Engine {
     /// Searches, logs the query with what was found, and says how it went.
@@ -247,194 +250,181 @@ impl Engine {
             pipeline.pressure,
         );
         let settings = pipeline.modes.of(mode.selected_mode);
-        let switches = pipeline.channels;
-        let by_meaning = settings.vectors && switches.vector;
+        let by_meaning = settings.vectors && pipeline.channels.vector;
         let store = self.store().await?;
-        let (embedder, problem) = self.memory_embedder().await;
-        let described = embedder.map(|embedder| (embedder.id().to_string(), embedder.dimension()));
-        let named = described
+        let (embedder, problem) = if by_meaning {
+            self.memory_embedder().await
+        } else {
+            (None, None)
+        };
+        let began = Instant::now();
+        let (mut vector, mut named) = (None, None);
+        if let Some(embedder) = embedder {
+            named = Some((embedder.id().to_string(), embedder.dimension()));
+            vector = embedder.embed(&[request.query.as_str()]).await?.pop();
+        }
+        let embedding_ms = began.elapsed().as_secs_f64() * 1000.0;
+        let wanted = named
             .as_ref()
             .map(|(name, dimension)| (name.as_str(), *dimension));
-        let index = Index::current(&self.memory, store, named).await?;
+        let index = self.memory.current(store, wanted).await?;
         let session = self.memory_session(request, pipeline).await?;
-        let now = now_micros();
         let folder = request.folder.as_deref().unwrap_or_default();
-        let alive = |known: &Known| known.expires_at.is_none_or(|at| at > now);
-        let wanted = |known: &Known| alive(known) && in_folder(&known.folder, folder);
+        let filter = index.filter(folder, now_micros());
 
-        // Candidates: a channel more than it needs, because what is elsewhere or expired goes.
-        let terms = query_terms(&request.query, settings.expand);
-        let words: Vec<&str> = terms.all().collect();
-        let most = u32::try_from(settings.candidates * pipeline.candidates_over).unwrap_or(u32::MAX);
-        let mut best: BestPieces = HashMap::new();
-        let mut lexical = Vec::new();
-        let found = if switches.lexical {
-            store.search_memory_words(&words, most).await?
-        } else {
-            Vec::new()
+        let looking = Looking {
+            query: &request.query,
+            vector: vector.as_deref(),
+            pipeline,
+            mode: settings,
         };
-        for hit in found {
-            best.entry(hit.memory_id.clone()).or_insert((hit.score, hit.doc));
-            lexical.push(Hit::new(hit.memory_id, hit.score));
-        }
-        let mut vector = Vec::new();
-        let mut embedding_ms = 0.0;
-        if let Some(embedder) = embedder.filter(|_| by_meaning) {
-            let began = Instant::now();
-            let query = embedder.embed(&[request.query.as_str()]).await?;
-            embedding_ms = began.elapsed().as_secs_f64() * 1000.0;
-            let query = query.first().map(Vec::as_slice).unwrap_or_default();
-            let owner = |piece: u32| {
-                index
-                    .pieces
-                    .get(piece as usize)
-                    .and_then(|(owner, _)| index.known.get(*owner as usize))
-            };
-            let near = index
-                .vectors
-                .nearest(query, most as usize, |piece| owner(piece).is_some_and(wanted));
-            for (piece, cosine) in near {
-                let Some((known, (_, doc))) = owner(piece).zip(index.pieces.get(piece as usize)) else {
-                    continue;
-                };
-                best.entry(known.id.clone()).or_insert((cosine, *doc));
-                vector.push(Hit::new(known.id.clone(), cosine));
-            }
-        }
-        let phrases = index
-            .known
-            .iter()
-            .filter(|known| switches.trigger && wanted(known) && !known.phrases.is_empty());
-        let trigger = match_triggers(
-            &request.query,
-            phrases.map(|known| (known.id.as_str(), &known.phrases[..])),
-        );
-        let looked = lexical.len() + vector.len() + trigger.len();
-        watch.lap(Stage::Candidate, index.known.len(), looked);
-
-        let fits = |hit: &Hit| index.get(&hit.id).is_some_and(wanted);
-        let [lexical, vector, trigger] =
-            [lexical, vector, trigger].map(|list| once_each(list, settings.candidates, fits));
-        watch.lap(
-            Stage::Filter,
-            looked,
-            lexical.len() + vector.len() + trigger.len(),
-        );
+        let asked = Asked::new(&index, &looking);
+        let found = look(&index, &filter, &asked, &looking);
+        watch.lap(Stage::Candidate, index.len(), found.looked_at);
+        let kept = found.lexical.len() + found.vector.len() + found.trigger.len();
+        watch.lap(Stage::Filter, found.looked_at, kept);
 
         let weights = pipeline.weights.of(intent.intent);
         let mut channels: Vec<(Channel, &[Hit])> = Vec::new();
         for (channel, hits, searched) in [
-            (Channel::Lexical, &lexical, switches.lexical),
-            (Channel::Vector, &vector, embedder.is_some() && by_meaning),
-            (Channel::Trigger, &trigger, switches.trigger),
+            (Channel::Lexical, &found.lexical, pipeline.channels.lexical),
+            (Channel::Vector, &found.vector, vector.is_some()),
+            (Channel::Trigger, &found.trigger, pipeline.channels.trigger),
         ] {
             if searched {
                 channels.push((channel, hits));
             }
         }
-        let seeds = fuse(&channels, weights, pipeline.fusion);
-        let graph = if switches.graph {
-            self.memory_neighbours(&seeds, settings.hops, settings.candidates, pipeline.links)
-                .await?
-        } else {
-            Vec::new()
-        };
-        let graph = once_each(graph, settings.candidates, fits);
-        if switches.graph {
+        let mut fused = fuse(&channels, weights, pipeline.fusion);
+        let seeds = fused.len();
+        if pipeline.channels.graph {
+            let mut graph = self
+                .memory_neighbours(&fused, settings.hops, pipeline.links)
+                .await?;
+            graph.retain(|hit| index.position(&hit.id).is_some_and(|memory| filter.wants(memory)));
+            graph.truncate(settings.candidates);
             channels.push((Channel::Graph, &graph));
+            fused = fuse(&channels, weights, pipeline.fusion);
         }
-        let fused = fuse(&channels, weights, pipeline.fusion);
-        watch.lap(Stage::Fusion, seeds.len(), fused.len());
+        watch.lap(Stage::Fusion, seeds, fused.len());
 
-        let mut kept: Vec<Fused> = fused.into_iter().take(settings.candidates).collect();
-        let found: BTreeSet<String> = kept.iter().map(|one| one.id.clone()).collect();
-        // What is constitutional for the folders above holds here, too.
-        let rules = index.known.iter().filter(|known| {
-            known.tier == Tier::Constitutional
-                && alive(known)
-                && (in_folder(&known.folder, folder) || in_folder(folder, &known.folder))
-        });
-        kept.extend(
-            rules
-                .filter(|known| !found.contains(&known.id))
-                .map(|known| Fused {
-                    id: known.id.clone(),
-                    score: 0.0,
-                    channels: BTreeMap::new(),
-                }),
-        );
         let rank_settings = pipeline.rank_settings(
             request.limit.unwrap_or(settings.limit),
             request.token_budget.unwrap_or(settings.token_budget),
         );
         let looked_at = (pipeline.rerank.per_result * rank_settings.limit).max(pipeline.rerank.least);
-        let (head, tail) = kept.split_at(kept.len().min(looked_at));
-        let rules = tail.iter().filter(|one| {
-            index
-                .get(&one.id)
-                .is_some_and(|known| known.tier == Tier::Constitutional)
-        });
-        let head: Vec<Fused> = head.iter().chain(rules).cloned().collect();
-        let described = self.described(&head, &best).await?;
-        let candidates: Vec<Candidate> = described
-            .iter()
-            .map(|(one, row, excerpt)| Candidate {
-                id: one.id.clone(),
-                score: one.score,
-                tier: super::index::tier(&row.tier),
-                confidence: row.confidence,
-                attention: session.attention.get(&one.id).copied().unwrap_or(0.0),
-                tokens: estimate_tokens(excerpt) + estimate_tokens(&row.title),
-                already_shown: request.skip_shown && session.shown.contains(&one.id),
+        fused.truncate(settings.candidates);
+        let rules: BTreeSet<u32> = index.rules(&filter, folder).collect();
+        let mut head = Vec::new();
+        for (at, one) in fused.into_iter().enumerate() {
+            let Some(memory) = index.position(&one.id) else {
+                continue;
+            };
+            if at < looked_at || rules.contains(&memory) {
+                head.push((memory, one));
+            }
+        }
+        // What is constitutional for the folders above holds here, too, whether anybody found it or not.
+        let there: BTreeSet<u32> = head.iter().map(|(memory, _)| *memory).collect();
+        for memory in rules.difference(&there) {
+            let Some(known) = index.get(*memory) else { continue };
+            let one = Fused {
+                id: known.id.clone(),
+                score: 0.0,
+                channels: BTreeMap::new(),
+            };
+            head.push((*memory, one));
+        }
+        let head: Vec<Looked<'_>> = head
+            .into_iter()
+            .filter_map(|(memory, one)| {
+                let by_words = one.channels.contains_key(&Channel::Lexical);
+                Some(Looked {
+                    piece: found.piece(&index, &asked, memory, by_words)?,
+                    known: index.get(memory)?,
+                    fused: one,
+                })
             })
             .collect();
-        let words: Vec<BTreeSet<String>> = described
+        let candidates: Vec<Candidate> = head
             .iter()
-            .map(|(_, _, excerpt)| satiety::text::Tokenization::Words.set(excerpt))
+            .map(|one| Candidate {
+                id: one.known.id.clone(),
+                score: one.fused.score,
+                tier: one.known.tier,
+                confidence: one.known.confidence,
+                attention: session.attention.get(&one.known.id).copied().unwrap_or(0.0),
+                tokens: one.tokens(),
+                already_shown: request.skip_shown && session.shown.contains(&one.known.id),
+            })
+            .collect();
+        let mut bodies = HashMap::new();
+        // By meaning only when this search compares it: whether vectors happen to be held must not decide.
+        let by_words = |one: &Looked<'_>| vector.is_none() || one.piece.vector.is_none();
+        self.read_bodies(&mut bodies, head.iter().filter(|one| by_words(one)))
+            .await?;
+        let words: Vec<BTreeSet<String>> = head
+            .iter()
+            .map(|one| {
+                bodies
+                    .get(&one.piece.doc)
+                    .map(|body: &String| Tokenization::Words.set(body))
+            })
+            .map(Option::unwrap_or_default)
             .collect();
         let ranked = rank(&candidates, &rank_settings, |one, other| {
-            satiety::text::jaccard(&words[one], &words[other])
+            let vectors = head[one].piece.vector.zip(head[other].piece.vector);
+            let vectors = vectors.filter(|_| vector.is_some());
+            let cosine = vectors.and_then(|(one, other)| index.vectors.likeness(one, other));
+            match cosine {
+                Some(cosine) => pipeline.diversity.by_meaning(cosine),
+                None => pipeline.diversity.by_words(jaccard(&words[one], &words[other])),
+            }
         });
         watch.lap(Stage::Rerank, candidates.len(), ranked.chosen.len());
 
         let held = |positions: &[usize]| -> Vec<Held> {
-            let rows = positions
-                .iter()
-                .filter_map(|at| described.get(*at).zip(candidates.get(*at)));
-            rows.map(|((one, row, _), candidate)| Held {
-                id: one.id.clone(),
-                title: row.title.clone(),
-                tokens: candidate.tokens,
+            let held = positions.iter().filter_map(|at| head.get(*at));
+            held.map(|one| Held {
+                id: one.known.id.clone(),
+                title: one.known.title.clone(),
+                tokens: one.tokens(),
             })
             .collect()
         };
-        let results: Vec<MemoryResult> = ranked
+        let chosen = ranked
             .chosen
             .iter()
-            .enumerate()
-            .filter_map(|(at, chosen)| {
-                let (one, row, excerpt) = described.get(chosen.candidate)?;
-                Some(MemoryResult {
-                    rank: at + 1,
-                    id: one.id.clone(),
-                    title: row.title.clone(),
-                    excerpt: excerpt.clone(),
-                    partial: excerpt.len() < row.content.len(),
-                    tier: super::index::tier(&row.tier),
-                    folder: row.folder.clone(),
-                    kind: row.kind.clone(),
-                    score: chosen.score,
-                    constitutional_only: chosen.lifted || one.channels.is_empty(),
-                    channels: one.channels.clone(),
-                    tokens: estimate_tokens(excerpt) + estimate_tokens(&row.title),
-                })
-            })
-            .collect();
+            .filter_map(|chosen| head.get(chosen.candidate));
+        self.read_bodies(&mut bodies, chosen).await?;
+        let mut results: Vec<MemoryResult> = Vec::with_capacity(ranked.chosen.len());
+        for chosen in &ranked.chosen {
+            let Some(one) = head.get(chosen.candidate) else {
+                continue;
+            };
+            // Somebody changed or deleted it while we were looking.
+            let Some(excerpt) = bodies.remove(&one.piece.doc) else {
+                continue;
+            };
+            results.push(MemoryResult {
+                rank: results.len() + 1,
+                id: one.known.id.clone(),
+                title: one.known.title.clone(),
+                partial: excerpt.len() < one.known.bytes,
+                tier: one.known.tier,
+                folder: index.folder(one.known).to_owned(),
+                kind: one.known.kind.clone(),
+                score: chosen.score,
+                constitutional_only: chosen.lifted || one.fused.channels.is_empty(),
+                channels: one.fused.channels.clone(),
+                tokens: one.tokens(),
+                excerpt,
+            });
+        }
         let (already_shown, over_budget) = (held(&ranked.already_shown), held(&ranked.over_budget));
         watch.lap(Stage::FinalRank, ranked.chosen.len(), results.len());
         let total = watch.started.elapsed().as_secs_f64() * 1000.0;
         let scores: Vec<f64> = results.iter().map(|result| result.score).collect();
-        let degraded = if by_meaning { problem } else { None };
         Ok(MemorySearch {
             query_id: satiety::ids::prefixed("eq", Uuid::now_v7()),
             query: request.query.clone(),
@@ -443,7 +433,7 @@ impl Engine {
             mode,
             already_shown,
             over_budget,
-            degraded,
+            degraded: problem,
             telemetry: SearchTelemetry {
                 trace_id: satiety::ids::prefixed("trace", Uuid::now_v7()),
                 stages: watch.stages,
@@ -461,6 +451,21 @@ impl Engine {
         })
     }
 
+    /// Reads the texts of pieces that are not there yet.
+    async fn read_bodies<'a>(
+        &self,
+        bodies: &mut HashMap<i64, String>,
+        wanted: impl Iterator<Item = &'a Looked<'a>>,
+    ) -> Result<(), EngineError> {
+        let docs: Vec<i64> = wanted
+            .map(|one| one.piece.doc)
+            .filter(|doc| !bodies.contains_key(doc))
+            .collect();
+        let rows = self.store().await?.memory_pieces(&docs).await?;
+        bodies.extend(rows.into_iter().map(|(doc, _, body)| (doc, body)));
+        Ok(())
+    }
+
     /// Memories whose trigger phrases are said in a text.
     pub async fn memory_match_triggers(
         &self,
@@ -468,33 +473,24 @@ impl Engine {
         limit: usize,
     ) -> Result<MatchedTriggers, EngineError> {
         let store = self.store().await?;
-        let (embedder, _) = self.memory_embedder().await;
-        let described = embedder.map(|embedder| (embedder.id().to_string(), embedder.dimension()));
-        let named = described
-            .as_ref()
-            .map(|(name, dimension)| (name.as_str(), *dimension));
-        let index = Index::current(&self.memory, store, named).await?;
-        let now = now_micros();
-        let alive = index
-            .known
-            .iter()
-            .filter(|known| known.expires_at.is_none_or(|at| at > now));
-        let mut hits = match_triggers(text, alive.map(|known| (known.id.as_str(), &known.phrases[..])));
-        hits.truncate(limit);
-        let ids: Vec<String> = hits.iter().map(|hit| hit.id.clone()).collect();
-        let rows = by_id(store.memories_by_id(&ids).await?);
-        let matches = hits.into_iter().filter_map(|hit| {
-            let row = rows.get(&hit.id)?;
-            Some(TriggerMatch {
-                title: row.title.clone(),
-                tier: super::index::tier(&row.tier),
-                id: hit.id,
-                score: hit.score,
+        let index = self.memory.current(store, None).await?;
+        let filter = index.filter("", now_micros());
+        let hits = index.triggers.matches(text, |memory| filter.wants(memory));
+        let mut matches: Vec<TriggerMatch> = hits
+            .into_iter()
+            .filter_map(|(memory, score)| {
+                let known = index.get(memory)?;
+                Some(TriggerMatch {
+                    id: known.id.clone(),
+                    title: known.title.clone(),
+                    tier: known.tier,
+                    score,
+                })
             })
-        });
-        Ok(MatchedTriggers {
-            matches: matches.collect(),
-        })
+            .collect();
+        matches.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
+        matches.truncate(limit);
+        Ok(MatchedTriggers { matches })
     }
 
     /// The sentence model, or why meaning cannot be searched: never silently.
@@ -509,160 +505,6 @@ impl Engine {
             ),
             Err(error) => (None, Some(format!("the sentence model cannot be used: {error}"))),
         }
-    }
-
-    async fn memory_session(
-        &self,
-        request: &SearchRequest,
-        pipeline: &Pipeline,
-    ) -> Result<Session, EngineError> {
-        let Some(name) = &request.session else {
-            return Ok(Session::default());
-        };
-        let store = self.store().await?;
-        let look_back = pipeline.session.look_back;
-        let queries = store.queries_of_session(name, look_back).await?;
-        let events = store.feedback_of_session(name, look_back).await?;
-        let used = events.iter().filter(|event| {
-            matches!(
-                event.event_type.as_str(),
-                "read_after_search" | "reference" | "validate_useful"
-            )
-        });
-        // How many queries were asked since the one that the use belongs to.
-        let turns = |event: &FeedbackRow| {
-            let at = queries
-                .iter()
-                .position(|(id, ..)| Some(id) == event.query_id.as_ref());
-            u32::try_from(at.unwrap_or(0)).unwrap_or(look_back)
-        };
-        let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, turns(event))));
-        let again = queries
-            .first()
-            .filter(|(_, query, _)| is_research(&request.query, query));
-        Ok(Session {
-            attention: session_attention(used, pipeline.session.decay),
-            shown: queries
-                .iter()
-                .flat_map(|(_, _, results)| results.iter().cloned())
-                .collect(),
-            research_of: again.map(|(id, ..)| id.clone()),
-        })
-    }
-
-    /// Causal neighbours of the best of what was found, each with a share of the score of what led to it.
-    async fn memory_neighbours(
-        &self,
-        seeds: &[Fused],
-        hops: usize,
-        most: usize,
-        links: LinkSettings,
-    ) -> Result<Vec<Hit>, EngineError> {
-        let mut reached: BTreeMap<String, f64> = BTreeMap::new();
-        let top = seeds
-            .first()
-            .map_or(1.0, |seed| seed.score)
-            .max(f64::MIN_POSITIVE);
-        let mut border: BTreeMap<String, f64> = seeds
-            .iter()
-            .take(links.seeds)
-            .map(|seed| (seed.id.clone(), seed.score / top))
-            .collect();
-        for _ in 0..hops {
-            let ids: Vec<String> = border.keys().cloned().collect();
-            if ids.is_empty() {
-                break;
-            }
-            let mut next: BTreeMap<String, f64> = BTreeMap::new();
-            for link in self.store().await?.memory_links(&ids).await? {
-                for (from, to) in [(&link.from_id, &link.to_id), (&link.to_id, &link.from_id)] {
-                    let Some(score) = border.get(from) else { continue };
-                    let share = score * links.share;
-                    if reached.get(to).is_none_or(|known| *known < share) {
-                        reached.insert(to.clone(), share);
-                        next.insert(to.clone(), share);
-                    }
-                }
-            }
-            border = next;
-        }
-        let mut hits: Vec<Hit> = reached
-            .into_iter()
-            .map(|(id, score)| Hit::new(id, score))
-            .collect();
-        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
-        hits.truncate(most);
-        Ok(hits)
-    }
-
-    /// What is known about candidates, with the piece of each that fits best.
-    async fn described(
-        &self,
-        fused: &[Fused],
-        best: &BestPieces,
-    ) -> Result<Vec<(Fused, MemoryRow, String)>, EngineError> {
-        let store = self.store().await?;
-        let ids: Vec<String> = fused.iter().map(|one| one.id.clone()).collect();
-        let rows = by_id(store.memories_by_id(&ids).await?);
-        let docs: Vec<i64> = ids
-            .iter()
-            .filter_map(|id| best.get(id).map(|(_, doc)| *doc))
-            .collect();
-        let pieces: HashMap<i64, String> = store
-            .memory_pieces(&docs)
-            .await?
-            .into_iter()
-            .map(|(doc, _, body)| (doc, body))
-            .collect();
-        let described = fused.iter().filter_map(|one| {
-            let row = rows.get(&one.id)?.clone();
-            let piece = best.get(&one.id).and_then(|(_, doc)| pieces.get(doc));
-            let excerpt = piece.cloned().unwrap_or_else(|| opening(&row.content));
-            Some((one.clone(), row, excerpt))
-        });
-        Ok(described.collect())
-    }
-
-    async fn log_search(&self, request: &SearchRequest, answer: &MemorySearch) -> Result<(), EngineError> {
-        let mut contributions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for result in &answer.results {
-            for channel in result.channels.keys() {
-                contributions.entry(channel.name()).or_default().push(&result.id);
-            }
-        }
-        let row = EvalQueryRow {
-            query_id: answer.query_id.clone(),
-            query: request.query.clone(),
-            intent: answer.intent.intent.map(|intent| intent.name().to_owned()),
-            mode: Some(answer.mode.selected_mode.name().into()),
-            session_id: request.session.clone(),
-            tool_name: request.tool.into(),
-            result_ids: answer.results.iter().map(|result| result.id.clone()).collect(),
-            channel_contributions: json!(contributions),
-            total_latency_ms: Some(answer.telemetry.total_latency_ms),
-            fusion_weights: Some(json!(answer.telemetry.weights)),
-            quality_proxy_score: Some(answer.telemetry.quality_proxy_score),
-            trace_id: Some(answer.telemetry.trace_id.clone()),
-            is_eval_corpus: false,
-            eval_category: None,
-            detail: json!({"degraded": answer.degraded, "folder": request.folder}),
-        };
-        let store = self.store().await?;
-        store.put_evaluation_corpus(&[row], &[]).await?;
-        if let (Some(session), Some(earlier)) = (&request.session, &answer.telemetry.re_search_of) {
-            let event = FeedbackRow {
-                feedback_id: satiety::ids::prefixed("fb", Uuid::now_v7()),
-                event_type: "re_search".into(),
-                session_id: session.clone(),
-                query_id: Some(earlier.clone()),
-                memory_id: None,
-                rank_in_results: None,
-                metadata: json!({"asked_again_as": answer.query_id}),
-                created_at: now_micros(),
-            };
-            store.put_feedback(&[event]).await?;
-        }
-        Ok(())
     }
 }
 
@@ -685,29 +527,4 @@ fn check(request: &SearchRequest) -> Result<(), MemoryError> {
         });
     }
     Ok(())
-}
-
-/// The best hit of each memory that fits, in order.
-fn once_each(hits: Vec<Hit>, most: usize, fits: impl Fn(&Hit) -> bool) -> Vec<Hit> {
-    let mut seen = BTreeSet::new();
-    let mut kept: Vec<Hit> = hits
-        .into_iter()
-        .filter(|hit| fits(hit) && seen.insert(hit.id.clone()))
-        .collect();
-    kept.truncate(most);
-    kept
-}
-
-fn by_id(rows: Vec<MemoryRow>) -> HashMap<String, MemoryRow> {
-    rows.into_iter().map(|row| (row.memory_id.clone(), row)).collect()
-}
-
-/// The beginning of a text that no channel pointed into.
-fn opening(content: &str) -> String {
-    let pieces = satiety::memory::chunk(content, satiety::memory::ChunkSettings::default());
-    pieces
-        .into_iter()
-        .next()
-        .map(|piece| piece.body)
-        .unwrap_or_default()
 }

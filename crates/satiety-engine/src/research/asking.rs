@@ -5,13 +5,14 @@ use satiety::research::assess::{ModelScore, model_score};
 use satiety::research::prompts::{self, Prompt};
 use satiety::research::{Hit, ModelCalls, Spent};
 use satiety_models::chat::{Chat, ChatMessage, ChatRequest, Usage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Characters of a token, where a server does not count.
 const CHARS_PER_TOKEN: u64 = 4;
 
 /// What a model's tokens cost, a million each.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prices {
     /// Read.
     pub input: f64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use satiety::research::assess::{Agreement, agreement, model_score};
 use satiety::research::{Decision, Gate, GateSettings, Hit, Novelty, RoundInput, Verdict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Engine, EngineError};
@@ -58,7 +59,7 @@ pub struct GateLine {
 }
 
 /// What was decided about a round.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Gated {
     /// The run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +83,7 @@ pub struct Gated {
 }
 
 /// All rounds together.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct GateSummary {
     /// Runs.
     pub runs: usize,

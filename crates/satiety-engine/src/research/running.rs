@@ -10,6 +10,7 @@ use satiety::research::{
 use satiety::text::normalize;
 use satiety_store::research::{ResearchRoundRow, ResearchRunRow};
 use satiety_store::{Store, now_micros};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -48,7 +49,7 @@ pub struct ResearchRequest {
 }
 
 /// What is kept with a run so that it can be taken up again.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Kept {
     task: String,
     planned: Vec<String>,
@@ -78,7 +79,7 @@ pub enum ResearchProgress<'a> {
 }
 
 /// A finished research.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Researched {
     /// What was found.
     #[serde(flatten)]

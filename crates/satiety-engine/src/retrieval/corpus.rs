@@ -8,6 +8,7 @@ use satiety::retrieval::{
     OrderOptions, Qrels, Run, check_corpus, evaluate, query_changes,
 };
 use satiety::stats::standard_deviation;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::known::{beside, each_document, each_query, queries_beside};
@@ -30,7 +31,7 @@ pub struct CorpusRequest {
 }
 
 /// A checked corpus.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CheckedCorpus {
     /// The file or folder.
     pub corpus: String,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use satiety::retrieval::{
     Document, EvalJudgment, EvalQuery, FileFormat, OrderOptions, PooledQuery, Run, pool,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::known::{each_document, each_query};
@@ -33,7 +34,7 @@ pub struct PoolRequest {
 }
 
 /// A pool.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Pooled {
     /// Queries.
     pub queries: usize,
@@ -54,7 +55,7 @@ pub struct Pooled {
 }
 
 /// What only one run found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OnlyIn {
     /// The run.
     pub run: String,

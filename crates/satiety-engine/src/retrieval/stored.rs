@@ -7,6 +7,7 @@ use satiety::ids;
 use satiety::retrieval::{Aggregate, EvalJudgment, EvalQuery, FileFormat, JudgmentSource};
 use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow, EvalResultRow};
 use satiety_store::journal::Event;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt;
@@ -39,7 +40,7 @@ pub struct ExportCorpusRequest {
 }
 
 /// A corpus that was moved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MovedCorpus {
     /// The file or folder.
     pub file: String,

@@ -5,6 +5,7 @@ mod eviction;
 mod extraction;
 mod harness;
 mod judging;
+mod memory;
 mod remote_targets;
 mod research_fetch;
 mod research_loop;

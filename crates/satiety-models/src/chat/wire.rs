@@ -1,5 +1,6 @@
 //! The three wire formats: JSON shapes and paths. Knows nothing of retries, and takes answers as they come; what
 //! counts as an answer is judged in `http.rs`.
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -43,7 +44,7 @@ pub(super) async fn exchange(
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct WireMessage<'a> {
     role: &'static str,
     content: &'a str,
@@ -90,7 +91,7 @@ async fn ollama(
     request: &ChatRequest,
     temperature: Option<f64>,
 ) -> Result<Reply, TransportError> {
-    #[derive(Serialize)]
+    #[derive(Serialize, JsonSchema)]
     struct Body<'a> {
         model: &'a str,
         messages: Vec<WireMessage<'a>>,
@@ -99,7 +100,7 @@ async fn ollama(
         format: Option<&'a Value>,
         options: Options,
     }
-    #[derive(Serialize)]
+    #[derive(Serialize, JsonSchema)]
     struct Options {
         #[serde(skip_serializing_if = "Option::is_none")]
         temperature: Option<f64>,
@@ -157,7 +158,7 @@ async fn openai(
     temperature: Option<f64>,
     dialect: Dialect,
 ) -> Result<Reply, TransportError> {
-    #[derive(Serialize)]
+    #[derive(Serialize, JsonSchema)]
     struct Body<'a> {
         model: &'a str,
         messages: Vec<WireMessage<'a>>,
@@ -234,7 +235,7 @@ async fn anthropic(
     request: &ChatRequest,
     temperature: Option<f64>,
 ) -> Result<Reply, TransportError> {
-    #[derive(Serialize)]
+    #[derive(Serialize, JsonSchema)]
     struct Body<'a> {
         model: &'a str,
         max_tokens: u32,

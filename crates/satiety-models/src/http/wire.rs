@@ -1,4 +1,5 @@
 //! The two wire formats. Knows JSON shapes and paths; nothing of retries or connections.
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::embedder::EmbedError;
@@ -78,7 +79,7 @@ impl Wire {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Request<'a> {
     model: &'a str,
     input: Vec<&'a str>,

@@ -1,5 +1,6 @@
 //! What was accepted, and what gates and ablations said.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, storable};
 
 /// A run that was accepted as the baseline of its suite.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineRow {
     /// Its id.
     pub baseline_id: String,
@@ -24,7 +25,7 @@ pub struct BaselineRow {
 }
 
 /// What a gate said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateRow {
     /// Its id.
     pub gate_id: String,
@@ -47,7 +48,7 @@ pub struct GateRow {
 }
 
 /// What an ablation said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AblationRow {
     /// Its id.
     pub ablation_id: String,

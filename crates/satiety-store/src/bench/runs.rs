@@ -1,6 +1,7 @@
 //! Runs and their results. A result is written once: writing it again changes nothing, so that a run that was killed
 //! can be taken up where it was.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::QueryBuilder;
@@ -13,7 +14,7 @@ use crate::{Store, StoreError, storable};
 const BATCHES: [usize; 4] = [500, 60, 8, 1];
 
 /// A run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchRunRow {
     /// Its id.
     pub run_id: String,

@@ -1,12 +1,13 @@
 //! Versions of the scorer, which was in force when, and opinions of scorer models that need not be paid for twice.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, now_micros, storable};
 
 /// A version of the scorer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScorerRow {
     /// Its name.
     pub version: String,
@@ -21,7 +22,7 @@ pub struct ScorerRow {
 }
 
 /// A version that was put into force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivationRow {
     /// Its id.
     pub activation_id: String,

@@ -1,7 +1,8 @@
 //! Memories: kept whole, found by words on both engines, gone when they are deleted.
 
-use satiety_store::Store;
+use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::{ChunkRow, FeedbackRow, LinkRow, MemoryRow};
+use satiety_store::{LoggedQuery, Store};
 use serde_json::json;
 
 use crate::support::on_both_engines;
@@ -100,11 +101,18 @@ on_both_engines! {
         let before = store.memory_state().await.unwrap();
         put(&store, "a", "new", "giraffe").await;
         let after = store.memory_state().await.unwrap();
-        assert!(after.doc > before.doc && after.change > before.change && after.deleted > before.deleted);
+        assert!(after.doc > before.doc && after.change > before.change && after.deleted == before.deleted);
         assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
         assert_eq!(found(&store, &["body"]).await, ["b"]);
-        let vectors = store.memory_vectors_after(before.doc, 10).await.unwrap();
-        assert_eq!(vectors.iter().map(|row| row.memory_id.as_str()).collect::<Vec<_>>(), ["a"]);
+        let pieces = store.memory_pieces_after(before.doc, 10, true).await.unwrap();
+        assert_eq!(pieces.iter().map(|row| row.memory_id.as_str()).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(store.memory_pieces_of(&["a".into(), "zzz".into()], true).await.unwrap(), pieces);
+        assert!(pieces[0].vector.is_some() && pieces[0].body == "giraffe");
+        assert_eq!(store.memory_pieces_after(before.doc, 10, false).await.unwrap()[0].vector, None);
+        let heads = store.memory_heads_after(before.change, 10).await.unwrap();
+        let [head] = &heads[..] else { panic!("one changed") };
+        assert_eq!((head.memory_id.as_str(), head.title.as_str(), head.change), ("a", "new", after.change));
+        assert_eq!(store.memory_ids().await.unwrap(), ["a", "b"]);
         // Without pieces, what is searched stays as it is.
         let mut row = store.memories_by_id(&["a".into()]).await.unwrap().remove(0);
         row.confidence = 0.9;
@@ -138,5 +146,82 @@ on_both_engines! {
         assert_eq!(store.expired_memories(4).await.unwrap(), [] as [String; 0]);
         assert_eq!(store.expired_memories(5).await.unwrap(), ["t"]);
         assert_eq!(store.memory_of_origin("notes/t.md").await.unwrap().unwrap().memory_id, "t");
+    }
+}
+
+fn logged(number: i64, session: &str) -> LoggedQuery {
+    LoggedQuery {
+        row: EvalQueryRow {
+            query_id: format!("eq-{number:05}"),
+            query: format!("question {number}"),
+            intent: None,
+            mode: Some("focused".into()),
+            session_id: Some(session.into()),
+            tool_name: "memory_search".into(),
+            result_ids: vec!["a".into(), "b".into()],
+            channel_contributions: json!({"lexical": ["a"]}),
+            total_latency_ms: Some(1.5),
+            fusion_weights: Some(json!({"lexical": 0.5})),
+            quality_proxy_score: Some(0.5),
+            trace_id: None,
+            is_eval_corpus: true,
+            eval_category: None,
+            detail: json!({}),
+        },
+        at: 1_000_000 + number,
+        events: vec![FeedbackRow {
+            event_type: "re_search".into(),
+            created_at: number,
+            ..feedback(&format!("fb-{number:05}"), session)
+        }],
+    }
+}
+
+on_both_engines! {
+    async fn what_is_logged_can_be_read_at_once_and_is_written_by_settling_and_closing(fixture: Fixture) {
+        let store = fixture.open().await;
+        for number in 0..3 {
+            store.log_query(logged(number, "s")).await;
+        }
+        let ids = |rows: Vec<(String, String, Vec<String>)>| rows.into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
+        let newest_first = ["eq-00002", "eq-00001", "eq-00000"];
+        assert_eq!(ids(store.queries_of_session("s", 10).await.unwrap()), newest_first);
+        assert_eq!(ids(store.queries_of_session("s", 2).await.unwrap()), newest_first[..2]);
+        assert_eq!(store.feedback_of_session("s", 10).await.unwrap().len(), 3);
+        assert_eq!(store.queries_of_session("other", 10).await.unwrap(), []);
+        store.settle_log().await;
+        let state = store.log_state();
+        assert_eq!((state.written, state.waiting, state.lost, state.problem), (3, 0, 0, None));
+        assert_eq!(ids(store.queries_of_session("s", 10).await.unwrap()), newest_first);
+        assert_eq!(store.feedback_of_session("s", 10).await.unwrap()[0].feedback_id, "fb-00002");
+        // Readers of the table see what was logged just now; another process sees what was closed.
+        store.log_query(logged(3, "s")).await;
+        assert_eq!(store.evaluation_corpus(None, 100).await.unwrap().len(), 4);
+        store.log_query(logged(4, "s")).await;
+        store.close().await;
+        let store = fixture.open().await;
+        assert_eq!(store.queries_of_session("s", 10).await.unwrap().len(), 5);
+        assert_eq!(store.log_state().written, 0);
+    }
+}
+
+on_both_engines! {
+    async fn a_flood_is_held_back_and_nothing_is_lost(fixture: Fixture) {
+        let store = fixture.open().await;
+        let floods = (0..4).map(|flood| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                for number in 0..2500 {
+                    store.log_query(logged(flood * 10_000 + number, "s")).await;
+                    assert!(store.log_state().waiting <= 4096);
+                }
+            })
+        });
+        for flood in floods.collect::<Vec<_>>() {
+            flood.await.unwrap();
+        }
+        store.settle_log().await;
+        let state = store.log_state();
+        assert_eq!((state.written, state.waiting, state.lost), (10_000, 0, 0));
     }
 }

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{
@@ -28,7 +29,7 @@ const PERMUTATIONS: u64 = 9_999;
 const SEED: u64 = 20;
 
 /// How much worse a metric may be.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Margin {
     /// By so much.
@@ -38,7 +39,7 @@ pub enum Margin {
 }
 
 /// What is measured and how sure it must be.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AblationSettings {
     /// The error rate of the whole study.
     pub alpha: f64,
@@ -67,7 +68,7 @@ impl Default for AblationSettings {
 }
 
 /// What follows for a variant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AblationVerdict {
     /// Non-inferior in every metric.
@@ -79,7 +80,7 @@ pub enum AblationVerdict {
 }
 
 /// A study.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AblationReport {
     /// The control's name.
     pub control: String,
@@ -92,7 +93,7 @@ pub struct AblationReport {
 }
 
 /// A variant beside the control.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantReport {
     /// Its name.
     pub variant: String,
@@ -105,7 +106,7 @@ pub struct VariantReport {
 }
 
 /// Mean ± sd of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricSummary {
     /// Mean over cases of the cases' means.
     pub mean: f64,
@@ -114,7 +115,7 @@ pub struct MetricSummary {
 }
 
 /// One metric of one variant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricReport {
     /// The metric.
     pub metric: String,

@@ -9,6 +9,7 @@ pub mod spec;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -52,7 +53,7 @@ pub struct Request {
 }
 
 /// What is asked: the specification's `BenchmarkInput`, with messages and files beside it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The goal or prompt in plain words.
@@ -75,7 +76,7 @@ pub struct Input {
 }
 
 /// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// `system`, `user` or `assistant`.
@@ -85,7 +86,7 @@ pub struct Message {
 }
 
 /// The request as it is written; borrowed, so that a transport adds its folder without copying the case.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Wire<'a> {
     v: u32,
     run_id: &'a str,
@@ -136,7 +137,7 @@ impl Serialize for Request {
 }
 
 /// What the system answered.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Response {
     /// The answer: text, or any JSON.
     pub output: Value,
@@ -174,7 +175,7 @@ impl Response {
 }
 
 /// Tokens and requests that an answer took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,7 +202,7 @@ impl Usage {
 }
 
 /// A tool that the system used.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
     /// The tool.
     pub name: String,
@@ -211,7 +212,7 @@ pub struct ToolCall {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct TargetError {
     /// What kind of failure.
@@ -235,7 +236,7 @@ impl TargetError {
 }
 
 /// Kinds of failure. A target may name the first six; the others are found out by the harness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// Too many requests.
@@ -280,7 +281,7 @@ impl ErrorKind {
 }
 
 /// Who answers for an error. Errors of anyone but the target say nothing about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Owner {
     /// The system under test.
@@ -294,7 +295,7 @@ pub enum Owner {
 }
 
 /// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// By itself, with this code.
@@ -304,7 +305,7 @@ pub enum Exit {
 }
 
 /// What is kept of one attempt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptRecord {
     /// Which one, from 0.
     pub attempt: u32,

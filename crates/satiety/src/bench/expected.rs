@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// How an answer is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// The answer is `value`, as text or as JSON.
@@ -42,7 +43,7 @@ pub enum Mode {
 }
 
 /// Which side of a threshold is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// At most the threshold.
@@ -162,7 +163,7 @@ impl BenchmarkExpected {
 }
 
 /// The form in files: one object with every key.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,6 +227,21 @@ impl Wire {
             negate: self.negate,
             reason: self.reason,
             parts,
+        })
+    }
+}
+
+impl JsonSchema for BenchmarkExpected {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "BenchmarkExpected".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let one = Wire::json_schema(generator);
+        let all = generator.subschema_for::<Vec<Self>>();
+        schemars::json_schema!({
+            "description": "What an answer must be: one expectation, or a list that must all hold.",
+            "anyOf": [one, all]
         })
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ pub struct Answers {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Assessment {
     /// Pass, fail, pending, or skipped when a part cannot be checked.
     pub status: Status,
@@ -50,7 +51,7 @@ pub struct Assessment {
 }
 
 /// A part that waits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pending {
     /// Where it stands: "" for the whole, "1" for the second part, "1.0" for the first part of that.
     pub place: String,

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::power::normal_detectable;
@@ -14,7 +15,7 @@ use super::summary::CaseSummary;
 const ASSUMED_PASS_RATE: f64 = 0.85;
 
 /// How a suite will be run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Design {
     /// Cases.
     pub cases: u64,
@@ -29,7 +30,7 @@ pub struct Design {
 }
 
 /// What a design can show.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PowerStatement {
     /// The design.
     pub design: Design,

@@ -1,12 +1,13 @@
 //! What a judge is asked: a rubric in prose, or criteria that are met or not, each by itself.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expected::BenchmarkExpected;
 
 /// What makes an answer good.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rubric {
     /// Prose; the judge gives a score between 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]

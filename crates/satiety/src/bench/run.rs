@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::summary::BenchmarkSummary;
 
 /// One execution of a suite against a configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkRun {
     /// Names the run.
     pub run_id: String,
@@ -38,7 +39,7 @@ pub struct BenchmarkRun {
 }
 
 /// How a case came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// As expected.
@@ -56,7 +57,7 @@ pub enum Status {
 }
 
 /// Who broke.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorOwner {
     /// The system under test.
@@ -70,7 +71,7 @@ pub enum ErrorOwner {
 }
 
 /// The result of one execution of one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkResult {
     /// The case.
     pub case_id: String,
@@ -142,7 +143,7 @@ pub struct BenchmarkResult {
 }
 
 /// One attempt at a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// How long it took.
     pub latency_ms: f64,
@@ -158,7 +159,7 @@ pub struct Attempt {
 }
 
 /// What one judge said about one answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgeOpinion {
     /// Which judge.
     pub judge: String,

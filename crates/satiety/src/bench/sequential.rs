@@ -7,13 +7,14 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::stats::{Alternative, discordant_evidence};
 
 /// What is planned, and how sure it must be.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SequentialSettings {
     /// The probability of a wrong decision.
     pub alpha: f64,
@@ -28,7 +29,7 @@ pub struct SequentialSettings {
 }
 
 /// Which way it went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// The candidate is better.
@@ -38,7 +39,7 @@ pub enum Side {
 }
 
 /// Where the test stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
     /// More pairs are needed.
@@ -69,7 +70,7 @@ pub enum SequentialError {
 }
 
 /// The running test. Whatever was decided stays decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sequential {
     settings: SequentialSettings,
     seen: BTreeSet<(String, u32)>,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{Interval, clustered_mean_interval, mean, pass_at_k, pass_hat_k, quantile, wilson};
@@ -11,7 +12,7 @@ use super::judge::agreement_of;
 use super::run::{BenchmarkResult, ErrorOwner, Status};
 
 /// Aggregate figures of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkSummary {
     /// Passes over decided results; absent when nothing was decided.
     pub pass_rate: Option<f64>,
@@ -51,7 +52,7 @@ pub struct BenchmarkSummary {
 }
 
 /// Results by how they came out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusCounts {
     /// Passed.
     pub pass: u64,
@@ -68,7 +69,7 @@ pub struct StatusCounts {
 }
 
 /// How reliably cases pass within `k` tries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reliability {
     /// Tries.
     pub k: u64,
@@ -81,7 +82,7 @@ pub struct Reliability {
 }
 
 /// One case over its repeats.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseSummary {
     /// The case.
     pub case_id: String,

@@ -1,6 +1,7 @@
 //! The threshold at which a sentence model's cosine means "said before", fitted from pairs of texts whose answer is
 //! known. Another model has other cosines, so a threshold belongs to the model it was fitted for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{StatsError, auc};
@@ -15,7 +16,7 @@ pub struct ScoredPair {
 }
 
 /// A fitted threshold and what it does on the pairs it was fitted with.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// At or above this cosine, two texts count as the same.
     pub threshold: f64,

@@ -3,6 +3,7 @@
 //! Two profiles are built in (`profiles/default.toml`, `profiles/spec.toml`). A user's own file may set only some keys
 //! and names with `extends` what it builds on. This module reads text; where that came from it does not know.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
@@ -16,7 +17,7 @@ const SPEC: &str = include_str!("profiles/spec.toml");
 const ALSO: &str = "_also";
 
 /// Everything that a verdict about a conversation depends on, besides the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The name that reports carry.
@@ -42,7 +43,7 @@ pub struct Profile {
 }
 
 /// Thresholds of the three levels of sameness and of the classification.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoveltyRules {
     /// L1: how claims are cut into words, `words` or `whitespace`.
@@ -64,7 +65,7 @@ pub struct NoveltyRules {
 }
 
 /// Weights, scores and borders of action readiness (seed section 3).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the profile files explain each number beside it")]
 pub struct ReadinessRules {
@@ -85,7 +86,7 @@ pub struct ReadinessRules {
 }
 
 /// Which rule decides, and its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionRules {
     /// The rule.
@@ -112,7 +113,7 @@ pub struct DecisionRules {
 }
 
 /// The rules that can decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// The seed: novelty is LOW after `k` low rounds in a row, then the matrix.
@@ -125,7 +126,7 @@ pub enum Rule {
 }
 
 /// What makes a question open, answered or put off.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct QuestionRules {
@@ -139,7 +140,7 @@ pub struct QuestionRules {
 }
 
 /// What makes an action specific or vague.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct ActionRules {
@@ -153,7 +154,7 @@ pub struct ActionRules {
 }
 
 /// What keeps a plan from being carried out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct BlockerRules {
@@ -169,7 +170,7 @@ pub struct BlockerRules {
 }
 
 /// How a claim takes a stance on an earlier one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct AgreementRules {
@@ -180,7 +181,7 @@ pub struct AgreementRules {
 }
 
 /// When something looks wrong.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct WarningRules {

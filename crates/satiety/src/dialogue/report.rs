@@ -1,6 +1,7 @@
 //! The JSON shape of what goes out: seed section 4.3 with all its keys, and what this product adds.
 //! Plain data; how it comes about is told in the modules that fill it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::explanation::Explanation;
@@ -10,7 +11,7 @@ use crate::stats::Interval;
 pub const SCORING_VERSION: &str = "1";
 
 /// What to do about a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
     /// The next round still buys something.
@@ -24,7 +25,7 @@ pub enum Signal {
 }
 
 /// LOW, MEDIUM or HIGH.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Level {
@@ -69,7 +70,7 @@ impl std::fmt::Display for Level {
 }
 
 /// The answer after one round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The writer's number of the round.
     pub round: u32,
@@ -88,7 +89,7 @@ pub struct Verdict {
 }
 
 /// The answer about a whole conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// 1 - combined novelty rate.
     pub score: f64,
@@ -125,7 +126,7 @@ pub struct Report {
 }
 
 /// Seed 4.3 `components`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Components {
     /// Minimum of the active levels.
     pub novelty_rate: f64,
@@ -149,7 +150,7 @@ pub struct Components {
 }
 
 /// Seed 3.2: the parts of readiness.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[expect(
     missing_docs,
     reason = "named and explained in seed section 3.2 and docs/dialogue.md"
@@ -161,7 +162,7 @@ pub struct ReadinessDetail {
 }
 
 /// How new one round was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundNovelty {
     /// The writer's number of the round.
     pub round: u32,
@@ -200,7 +201,7 @@ pub struct RoundNovelty {
 }
 
 /// A claim and the earlier one that it restates.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Restatement {
     /// The claim.
     pub claim: String,
@@ -215,7 +216,7 @@ pub struct Restatement {
 }
 
 /// How ready one round was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundReadiness {
     /// The writer's number of the round.
     pub round: u32,
@@ -236,7 +237,7 @@ pub struct RoundReadiness {
 }
 
 /// A question and its answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct AnsweredQuestion {
     pub question: String,
@@ -244,7 +245,7 @@ pub struct AnsweredQuestion {
 }
 
 /// The answer after one round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct RoundSignal {
     pub round: u32,
@@ -252,7 +253,7 @@ pub struct RoundSignal {
 }
 
 /// Seed 4.3 `stop_recommendation`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StopRecommendation {
     /// What to do.
     pub signal: Signal,
@@ -270,7 +271,7 @@ pub struct StopRecommendation {
 }
 
 /// Something that looks wrong.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     /// What it is.
     pub kind: WarningKind,
@@ -283,7 +284,7 @@ pub struct Warning {
 }
 
 /// The kinds of warnings: seed section 5, loops, contradictions and empty rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarningKind {
     /// 5.1: the same claims in other words.
@@ -309,7 +310,7 @@ pub enum WarningKind {
 }
 
 /// A text that shows something, the earlier text it is set against, and how near they are.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The text.
     pub text: String,
@@ -325,7 +326,7 @@ pub struct Evidence {
 }
 
 /// How much is still unsaid.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unseen {
     /// After every round.
     pub by_round: Vec<RoundUnseen>,
@@ -335,7 +336,7 @@ pub struct Unseen {
 }
 
 /// How much was unsaid after one round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundUnseen {
     /// The writer's number of the round.
     pub round: u32,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::report::Signal;
@@ -23,7 +24,7 @@ pub struct Labelled {
 }
 
 /// The thresholds to try; an empty list keeps the profile's own.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Grid {
     /// Low rounds in a row.
     pub k: Vec<u32>,
@@ -36,7 +37,7 @@ pub struct Grid {
 }
 
 /// What a profile made of the conversations, and what its neighbours would have.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepReport {
     /// The profile as it is.
     pub base: Cell,
@@ -49,7 +50,7 @@ pub struct SweepReport {
 }
 
 /// One setting and how it did.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[expect(
     missing_docs,
     reason = "the settings are those of the profile, the counts say what they count"
@@ -68,7 +69,7 @@ pub struct Cell {
 }
 
 /// One conversation: what was expected and what was given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Outcome {
     pub name: String,
@@ -79,7 +80,7 @@ pub struct Outcome {
 }
 
 /// How often each expected signal was answered with each signal.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confusion {
     /// expected, then given, then how often.
     pub counts: BTreeMap<Signal, BTreeMap<Signal, usize>>,

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 pub type ExtraKeys = BTreeMap<String, Value>;
 
 /// A whole conversation: the seed's transcript JSON.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transcript {
     /// Version of the transcript format, as the writer gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +31,7 @@ pub struct Transcript {
 }
 
 /// One round: one turn of a loop, one message, or one exchange between agents.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
     /// The writer's number of this round. Shown back; the order of the list is what counts.
     pub round: u32,
@@ -60,7 +61,7 @@ pub struct Round {
 }
 
 /// What a round produced, sorted into kinds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outputs {
     /// Statements that are put forward as true or as proposals.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -101,7 +102,7 @@ pub struct Claim {
 }
 
 /// What a round was given: kept whole, not interpreted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Inputs {
     /// All keys.
@@ -109,7 +110,7 @@ pub struct Inputs {
 }
 
 /// What was measured while a round ran: kept whole, not interpreted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Telemetry {
     /// All keys.
@@ -167,12 +168,26 @@ impl Telemetry {
 }
 
 /// A claim with a name, as it stands in JSON.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NamedClaim {
     text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent: Option<String>,
+}
+
+impl JsonSchema for Claim {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Claim".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let named = NamedClaim::json_schema(generator);
+        schemars::json_schema!({
+            "description": "What was said: its text, or the text with who said it.",
+            "anyOf": [{ "type": "string" }, named]
+        })
+    }
 }
 
 impl Serialize for Claim {

@@ -1,6 +1,7 @@
 //! What the scorer looks at. Every feature is a number that is cheap to keep up to date: those that depend on time change
 //! only when an item's age enters the next band, so a turn that passes touches only the items that cross one.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::item::ContextItem;
@@ -68,7 +69,7 @@ impl Term {
 }
 
 /// The features of an item in a turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Features {
     /// Its zone.
     pub zone: String,

@@ -2,6 +2,7 @@
 //! ([`crate::bench`]) and says whether a version may be put into force; the only other way back is to a version that was in
 //! force before.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::calibration::OnlineSettings;
@@ -29,7 +30,7 @@ pub const METRICS: [(&str, &[(&str, Direction)]); 3] = [
 pub const BASELINE: &str = "baseline";
 
 /// What a version changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
     /// Nothing: the heuristic without feedback.
@@ -55,7 +56,7 @@ impl Variant {
 }
 
 /// Everything that a version of the scorer consists of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scorer {
     /// What it changes.

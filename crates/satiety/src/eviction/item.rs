@@ -1,12 +1,13 @@
 //! What stands in a context: items with their size, age and references. Content is optional; whoever may not hand it over
 //! gives features instead. Nothing here says what an item is worth: that is [`super::score`].
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::EvictionError;
 
 /// One thing in a context that could be dropped.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextItem {
     /// Its id in its scope.
@@ -51,7 +52,7 @@ pub struct ContextItem {
 }
 
 /// What is known about an item besides its counters, each from 0 to 1; absent is unknown, not zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Signals {
     /// The share of the goal's words that it has.

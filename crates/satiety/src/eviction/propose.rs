@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::EvictionError;
@@ -38,7 +39,7 @@ pub struct ProposeRequest {
 }
 
 /// How much must come free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
     /// So many tokens.
@@ -48,7 +49,7 @@ pub enum Need {
 }
 
 /// Items that would be dropped.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionProposal {
     /// Its id.
     pub proposal_id: String,
@@ -78,7 +79,7 @@ pub struct EvictionProposal {
 }
 
 /// One item that would be dropped.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionCandidate {
     /// The item.
     pub ctx_id: String,
@@ -101,7 +102,7 @@ pub struct EvictionCandidate {
 }
 
 /// Why a budget is not met.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shortfall {
     /// Tokens that are missing.
     pub missing_tokens: u64,
@@ -112,7 +113,7 @@ pub struct Shortfall {
 }
 
 /// An item that a pin keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PinnedBack {
     /// The item.
     pub ctx_id: String,

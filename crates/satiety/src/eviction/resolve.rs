@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::EvictionError;
@@ -16,7 +17,7 @@ use super::scope::Scope;
 pub const QUOTA: f64 = 0.3;
 
 /// Who or what answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResolvedBy {
     /// The agent's model.
@@ -55,7 +56,7 @@ pub struct Resolution {
 }
 
 /// An item to be kept back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Exclude {
     /// The item.
@@ -66,7 +67,7 @@ pub struct Exclude {
 }
 
 /// What came of a proposal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionFeedback {
     /// The proposal.
     pub proposal_id: String,
@@ -99,7 +100,7 @@ pub struct EvictionFeedback {
 }
 
 /// An item that was kept back: the scorer was overridden.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionExclusion {
     /// The item.
     pub ctx_id: String,
@@ -110,7 +111,7 @@ pub struct EvictionExclusion {
 }
 
 /// An item that went in the second pass.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondPass {
     /// The item.
     pub ctx_id: String,
@@ -119,7 +120,7 @@ pub struct SecondPass {
 }
 
 /// One candidate and whether it was kept back: what the scorer learns from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Label {
     /// The proposal.
     pub proposal_id: String,

@@ -6,13 +6,14 @@
 //! `λ` happen at least once with `p = 1 − exp(−λ)`, so the expected number is `λ = −ln(1 − p) = ln(1 + e^z)`: an item that
 //! is certainly needed may be needed many times. Every score says what it is made of.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::features::{Features, Term};
 use super::weights::{Objective, Weights};
 
 /// What an item is worth, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
     /// The probability that it will be needed again: 0 irrelevant, 1 critical.
     pub relevance_score: f64,
@@ -25,7 +26,7 @@ pub struct Score {
 }
 
 /// One term of the log-odds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreTerm {
     /// What was looked at: `recency`, `zone memory`.
     pub name: String,

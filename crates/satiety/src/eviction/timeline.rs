@@ -1,20 +1,21 @@
 //! What became of proposals, in order: what was dropped, what was kept back, what went all the same.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::propose::EvictionProposal;
 use super::resolve::{EvictionFeedback, ResolvedBy};
 
 /// The story of a scope.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
     /// Proposal by proposal, the oldest first.
     pub rows: Vec<TimelineRow>,
 }
 
 /// One proposal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineRow {
     /// The proposal.
     pub proposal_id: String,
@@ -33,7 +34,7 @@ pub struct TimelineRow {
 }
 
 /// What became of an item.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ItemFate {
     /// The item.
     pub ctx_id: String,
@@ -47,7 +48,7 @@ pub struct ItemFate {
 }
 
 /// What can become of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// Proposed, not yet decided.

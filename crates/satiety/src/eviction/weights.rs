@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::EvictionError;
@@ -11,7 +12,7 @@ use crate::stats::Isotonic;
 const HEURISTIC: &str = include_str!("heuristic.toml");
 
 /// Everything that turns features into a score.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
     /// Its name; `heuristic-1` is built in.
@@ -36,7 +37,7 @@ pub struct Weights {
 }
 
 /// What a zone adds to the log-odds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneWeights {
     /// Always.
@@ -48,7 +49,7 @@ pub struct ZoneWeights {
 }
 
 /// What is to be small: what follows from a wrong eviction is reading the item again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
     /// The number of items that must be read again: large items go first.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use ed25519_dalek::{Signature, VerifyingKey};
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -23,7 +24,7 @@ pub const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 30);
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 /// What a person signs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
     /// The expansion.
@@ -45,7 +46,7 @@ pub struct Statement {
 }
 
 /// A signed statement.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
     /// What was signed.
@@ -55,7 +56,7 @@ pub struct Approval {
 }
 
 /// A person's key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproverKey {
     /// Who.
@@ -65,7 +66,7 @@ pub struct ApproverKey {
 }
 
 /// Whose signature counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyRing {
     /// People.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cycles::RollingMetrics;
@@ -23,7 +24,7 @@ const STEP: f64 = 1.0 / 3.0;
 const RESULTS_NEEDED: usize = 5;
 
 /// What research is told.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Brief {
     /// Why the expansion was triggered.
     pub trigger_reason: String,
@@ -46,7 +47,7 @@ pub struct Brief {
 }
 
 /// A case that fails.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StillFailing {
     /// Which.
     pub case: CaseRef,

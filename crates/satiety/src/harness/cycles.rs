@@ -5,6 +5,7 @@
 //! How a score comes about is told by [`super::signals`] and [`super::measured`]; nothing here stores anything.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -21,7 +22,7 @@ pub use rolling::{HistoryEntry, RollingMetrics, Trend, trailing_runs};
 pub const SCHEMA_VERSION: &str = "1.0";
 
 /// One cycle, as the specification stores it, with the harness version and what was measured beside it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CycleSnapshot {
     /// `cycle-…`.
     pub cycle_id: String,
@@ -44,7 +45,7 @@ pub struct CycleSnapshot {
 }
 
 /// The measured saturation of a cycle.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredMark {
     /// The probability that closing all headroom would go unseen.
     pub probability: f64,
@@ -55,7 +56,7 @@ pub struct MeasuredMark {
 }
 
 /// Which score the window follows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
     /// The measured probability, and the score of the signals for cycles without one.
@@ -66,7 +67,7 @@ pub enum Driver {
 }
 
 /// When the window calls for action; the defaults are the specification's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsistencyThresholds {
     /// So many consecutive HIGH cycles trigger research.
@@ -91,7 +92,7 @@ impl Default for ConsistencyThresholds {
 }
 
 /// The rolling window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Aggregate {
     /// How many cycles it holds at most.
     pub window_size: u32,
@@ -124,7 +125,7 @@ pub struct Aggregate {
 }
 
 /// What follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Action {
     /// Nothing.
@@ -136,7 +137,7 @@ pub enum Action {
 }
 
 /// How soon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Urgency {
     /// No hurry.
@@ -150,7 +151,7 @@ pub enum Urgency {
 }
 
 /// Whether saturation is consistent, and what follows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Consistency {
     /// Whether it is.
     pub is_consistent: bool,

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -23,7 +24,7 @@ mod observe;
 mod tests;
 
 /// Where an expansion stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Candidates are looked for.
@@ -57,7 +58,7 @@ pub enum Phase {
 }
 
 /// One expansion, whole.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expansion {
     /// `exp-…`.
     pub expansion_id: String,
@@ -97,7 +98,7 @@ pub struct Expansion {
 }
 
 /// How the system did on a new case.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseOutcome {
     /// Which.
     pub case: CaseRef,
@@ -106,7 +107,7 @@ pub struct CaseOutcome {
 }
 
 /// Who ended an expansion, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ending {
     /// Who.
     pub by: String,
@@ -115,7 +116,7 @@ pub struct Ending {
 }
 
 /// Restoring the archived version of the expansion that is being applied: the only way back that the ratchet allows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exemption {
     /// Who.
     pub by: String,
@@ -226,7 +227,7 @@ pub struct Context<'a> {
 }
 
 /// Something for the ledger.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// What kind.
     pub kind: String,

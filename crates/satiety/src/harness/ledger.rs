@@ -5,6 +5,7 @@
 //! kept elsewhere. Nothing here stores entries or makes times.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -18,7 +19,7 @@ pub const GENESIS: &str = "00000000000000000000000000000000000000000000000000000
 const DOMAIN: &str = "satiety harness ledger v1\n";
 
 /// One event.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// From 0, without gaps.
@@ -36,7 +37,7 @@ pub struct Entry {
 }
 
 /// A position of the chain that is known from elsewhere.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Anchor {
     /// Which entry.
     pub seq: u64,

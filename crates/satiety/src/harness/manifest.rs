@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,7 +27,7 @@ pub use compare::{Change, Rigor, RigorDiff, compare};
 pub use strictness::{Order, implies, order};
 
 /// The whole harness.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// The form of this value: 1.
@@ -52,7 +53,7 @@ pub struct Manifest {
 }
 
 /// One case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseEntry {
     /// The case's content hash: input, files and expectation.
@@ -75,7 +76,7 @@ pub struct CaseEntry {
 }
 
 /// Where a case counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// It tells versions apart.
@@ -85,7 +86,7 @@ pub enum Tier {
 }
 
 /// A bound and its good side.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
     /// The bound.
@@ -95,7 +96,7 @@ pub struct Threshold {
 }
 
 /// A judge: what it is made of, and how it follows from the first one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeEntry {
     /// The hash of model, prompt and settings.
@@ -108,7 +109,7 @@ pub struct JudgeEntry {
 }
 
 /// A judge that took another's place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Succession {
     /// The old judge's fingerprint.
@@ -124,7 +125,7 @@ pub struct Succession {
 }
 
 /// A case that was taken out because it was broken. The key in the manifest is its content hash.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retirement {
     /// Its suite.

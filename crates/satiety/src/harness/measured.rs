@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -27,7 +28,7 @@ pub use items::{Discrimination, Items};
 pub use matrix::{CaseHistory, Matrix};
 
 /// How saturation is measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MeasureSettings {
     /// The level at which an improvement counts as shown.
@@ -70,7 +71,7 @@ impl Default for MeasureSettings {
 }
 
 /// Whether a suite still discriminates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Verdict {
     /// An improvement would be seen.
@@ -82,7 +83,7 @@ pub enum Verdict {
 }
 
 /// What was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// What follows.
     pub verdict: Verdict,

@@ -3,6 +3,7 @@
 //! A proposal that would weaken anything cannot be made, and one that says something else than its manifests is refused.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -12,7 +13,7 @@ use crate::bench::reader::{Named, SuiteError, parse};
 use crate::bench::suite::BenchmarkCase;
 
 /// What is proposed, as research writes it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExpansionProposals {
     /// Thresholds that results allow to tighten.
@@ -27,7 +28,7 @@ pub struct ExpansionProposals {
 }
 
 /// A threshold to tighten.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThresholdIncrease {
     /// The threshold's name in the manifest, or its suite when `metric` is given.
@@ -44,7 +45,7 @@ pub struct ThresholdIncrease {
 }
 
 /// A new suite.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewBenchmark {
     /// Its id.
@@ -61,7 +62,7 @@ pub struct NewBenchmark {
 }
 
 /// A new case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewEdgeCase {
     /// What kind of case.
@@ -79,7 +80,7 @@ pub struct NewEdgeCase {
 }
 
 /// A broken case to be taken out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetireCase {
     /// Its suite.
@@ -95,7 +96,7 @@ pub struct RetireCase {
 }
 
 /// Who proposes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", content = "name", rename_all = "snake_case")]
 pub enum Author {
     /// Worked out from results by rules.
@@ -107,7 +108,7 @@ pub enum Author {
 }
 
 /// A case by suite and id.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CaseRef {
     /// The suite.
     pub suite: String,
@@ -116,7 +117,7 @@ pub struct CaseRef {
 }
 
 /// A proposal that can be approved: exactly one step from one harness version to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proposal {
     /// Names it.
     pub proposal_id: String,

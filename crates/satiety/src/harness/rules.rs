@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{JudgeEntry, Manifest, ManifestError, Retirement, Threshold};
@@ -14,7 +15,7 @@ use crate::bench::summary::BenchmarkSummary;
 pub type FileHashes = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Everything that is not a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
     /// The level at which an improvement counts as shown.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -13,7 +14,7 @@ use crate::explanation::{Explanation, Number, Relation};
 use crate::stats::{least_squares, mean};
 
 /// The signals of one cycle. A signal that was not measured is absent and adds nothing: no evidence of saturation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalMetrics {
     /// Share of benchmarks that score above 95 %.
@@ -51,7 +52,7 @@ pub enum SignalError {
 }
 
 /// How saturated a harness is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Level {
     /// It discriminates.
@@ -65,7 +66,7 @@ pub enum Level {
 }
 
 /// The numbers of the score; the defaults are the specification's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignalSettings {
     /// Weights of ceiling, regression, trend, proposals and auditors.
@@ -102,7 +103,7 @@ impl Default for SignalSettings {
 }
 
 /// One signal's share of the score.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalPart {
     /// Its name in the specification.
     pub name: String,
@@ -117,7 +118,7 @@ pub struct SignalPart {
 }
 
 /// The specification's score of one cycle.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalScore {
     /// Between 0 and 1; higher is more saturated.
     pub score: f64,

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::signals::SignalMetrics;
@@ -17,7 +18,7 @@ use crate::stats::mean;
 pub const CEILING: f64 = 0.95;
 
 /// What one auditor said about one cycle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuditVerdict {
     /// The cycle, or whatever was audited together.
@@ -32,7 +33,7 @@ pub struct AuditVerdict {
 }
 
 /// What auditors agreed on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditorAgreement {
     /// Cycles with at least two auditors.
     pub cycles: u64,

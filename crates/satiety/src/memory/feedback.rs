@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::query_terms;
@@ -17,7 +18,7 @@ const SAME_QUESTION: f64 = 0.5;
 const REFERENCE_WORDS: usize = 8;
 
 /// What an event says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeedbackKind {
     /// A result was read.
@@ -49,7 +50,7 @@ impl FeedbackKind {
 }
 
 /// How much a memory has proved itself.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Confidence {
     /// From 0 to 1; a new memory has 0.5.
     pub value: f64,
@@ -58,7 +59,7 @@ pub struct Confidence {
 }
 
 /// What a validation changed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
     /// What it is now.
     pub confidence: Confidence,

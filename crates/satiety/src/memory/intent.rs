@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Weights;
 use crate::text::{Tokenization, normalize};
 
 /// What an asker may be after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// Something new.
@@ -44,7 +45,7 @@ impl Intent {
 }
 
 /// An intent, and what told it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Classified {
     /// The intent; absent when no word tells.
     pub intent: Option<Intent>,

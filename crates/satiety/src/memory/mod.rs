@@ -16,9 +16,11 @@
 //! ```
 
 mod chunk;
+mod cpu;
 mod feedback;
 mod fusion;
 mod intent;
+mod lexical;
 mod markdown;
 mod mode;
 mod model;
@@ -28,6 +30,7 @@ mod rank;
 mod telemetry;
 mod trigger;
 mod vectors;
+mod words;
 
 pub use chunk::{Chunk, ChunkSettings, chunk};
 pub use feedback::{
@@ -36,6 +39,7 @@ pub use feedback::{
 };
 pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
 pub use intent::{Classified, Intent, classify, general_weights, wants_depth, weights};
+pub use lexical::{LexicalIndex, LexicalSettings, Question, Term};
 pub use markdown::{MarkdownError, read_markdown};
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choose_mode, estimate_tokens};
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};
@@ -49,5 +53,5 @@ pub use rank::{
     session_attention,
 };
 pub use telemetry::{Stage, StageTrace, quality_proxy};
-pub use trigger::match_triggers;
+pub use trigger::{TriggerIndex, match_triggers};
 pub use vectors::{VectorIndex, decode_vector, encode_vector};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::retrieval::Tier;
@@ -16,7 +17,7 @@ const MOST_TRIGGERS: usize = 50;
 const LONGEST_TRIGGER: usize = 200;
 
 /// A memory to be kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Draft {
     /// What it is called.
     pub title: String,
@@ -175,7 +176,7 @@ pub fn content_hash(title: &str, content: &str) -> String {
 }
 
 /// How one memory bears on another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
     /// It brought the other about.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::intent::{Intent, weights};
 use super::mode::{Mode, ModeSettings, PressureSettings};
 use super::rank::{ConfidenceFactors, Diversity, RankSettings, TierFactors};
-use super::{Channel, Fusion, Weights};
+use super::{Channel, Fusion, LexicalSettings, Weights};
 
 /// How a search goes.
 ///
@@ -38,6 +38,8 @@ pub struct Pipeline {
     pub channels: ChannelSwitches,
     /// How much each channel counts, by intent.
     pub weights: IntentWeights,
+    /// How words are weighed.
+    pub lexical: LexicalSettings,
     /// How near-repeats give way.
     pub diversity: Diversity,
     /// How much a tier moves a score.
@@ -302,8 +304,11 @@ const RANGES: &[(&str, f64, f64)] = &[
     ("candidates_over", 1.0, 100.0),
     ("constitutional_within", 0.0, 50.0),
     ("weights.*.*", 0.0, 1000.0),
-    ("diversity.lambda", 0.0, 1.0),
-    ("diversity.floor", 0.0, 1.0),
+    ("lexical.k1", 0.0, 100.0),
+    ("lexical.b", 0.0, 1.0),
+    ("lexical.title", 0.0, 100.0),
+    ("lexical.expansion", 0.0, 100.0),
+    ("diversity.*", 0.0, 1.0),
     ("tiers.*", 0.0, 100.0),
     ("confidence.*", 0.0, 100.0),
     ("session.boost", 0.0, 100.0),
@@ -450,7 +455,10 @@ mod tests {
     fn what_nobody_knows_and_what_makes_no_sense_is_refused_with_its_name() {
         for (changes, expected) in [
             (json!({"lambda": 1}), "unknown field `lambda`"),
-            (json!({"modes": {"deeper": {}}}), "modes: unknown field `deeper`"),
+            (
+                json!({"modes": {"deeper": {}}}),
+                "modes.deeper: unknown field `deeper`",
+            ),
             (
                 json!({"modes": {"deep": {"limit": 0}}}),
                 "`modes.deep.limit` of the search pipeline must be from 1 to 200",

@@ -1,10 +1,12 @@
 //! A question as words to look for. Natural questions name few of the words of their answer: terms are alternatives,
 //! never all required, and words that say nothing are left out.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use crate::text::Tokenization;
+use rustc_hash::FxHashMap;
+
+use super::Term;
+use super::words::{each_word, is_stopword};
 
 /// Most words of a question that are looked for.
 const MOST_TERMS: usize = 64;
@@ -14,6 +16,8 @@ const MOST_TERMS: usize = 64;
 pub struct QueryTerms {
     /// The question's own words, lowercased, in order, once each.
     pub terms: Vec<String>,
+    /// How often the question says each of them.
+    pub times: Vec<u32>,
     /// Words that are said for them.
     pub expansions: Vec<String>,
 }
@@ -22,6 +26,18 @@ impl QueryTerms {
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().chain(&self.expansions).map(String::as_str)
+    }
+
+    /// All of them with how much each counts: a word of the question as often as it is said, another `expansion`.
+    pub fn weighed(&self, expansion: f64) -> Vec<Term> {
+        let own = self.terms.iter().zip(&self.times);
+        let own = own.map(|(word, times)| (word, f64::from(*times)));
+        let others = self.expansions.iter().map(|word| (word, expansion));
+        let all = own.chain(others).map(|(word, weight)| Term {
+            word: word.clone(),
+            weight,
+        });
+        all.collect()
     }
 }
 
@@ -33,25 +49,22 @@ impl QueryTerms {
 /// assert_eq!(query_terms("Why is the DB locked?", true).expansions, ["database"]);
 /// ```
 pub fn query_terms(query: &str, expand: bool) -> QueryTerms {
-    let mut seen = BTreeSet::new();
-    let words: Vec<String> = query
-        .split_whitespace()
-        .flat_map(|part| Tokenization::Words.set(part))
-        .flat_map(|word| pieces(&word))
-        .filter(|word| seen.insert(word.clone()))
-        .collect();
-    let telling: Vec<String> = words
-        .iter()
-        .filter(|word| !STOPWORDS.contains(word.as_str()))
-        .take(MOST_TERMS)
-        .cloned()
-        .collect();
+    let mut words: Vec<(String, u32)> = Vec::new();
+    let mut places: FxHashMap<String, usize> = FxHashMap::default();
+    each_word(query, |word| {
+        if let Some((_, times)) = places.get(word).and_then(|at| words.get_mut(*at)) {
+            *times += 1;
+        } else {
+            places.insert(word.to_owned(), words.len());
+            words.push((word.to_owned(), 1));
+        }
+    });
     // "What is it?" has no telling word; then its own words are better than nothing.
-    let terms = if telling.is_empty() {
-        words.into_iter().take(MOST_TERMS).collect()
-    } else {
-        telling
-    };
+    if words.iter().any(|(word, _)| !is_stopword(word)) {
+        words.retain(|(word, _)| !is_stopword(word));
+    }
+    words.truncate(MOST_TERMS);
+    let (terms, times): (Vec<String>, Vec<u32>) = words.into_iter().unzip();
     let mut expansions = Vec::new();
     if expand {
         for line in SYNONYMS.iter() {
@@ -61,19 +74,12 @@ pub fn query_terms(query: &str, expand: bool) -> QueryTerms {
             }
         }
     }
-    QueryTerms { terms, expansions }
+    QueryTerms {
+        terms,
+        times,
+        expansions,
+    }
 }
-
-/// Both engines index `config.yaml` and `don't` in pieces, so that is how they are asked for.
-fn pieces(word: &str) -> Vec<String> {
-    word.split(|character: char| !character.is_alphanumeric())
-        .filter(|piece| !piece.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
-static STOPWORDS: LazyLock<BTreeSet<&'static str>> =
-    LazyLock::new(|| include_str!("data/stopwords.txt").split_whitespace().collect());
 
 static SYNONYMS: LazyLock<Vec<Vec<&'static str>>> = LazyLock::new(|| {
     include_str!("data/synonyms.txt")
@@ -86,6 +92,7 @@ static SYNONYMS: LazyLock<Vec<Vec<&'static str>>> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn questions_become_telling_words() {
@@ -94,7 +101,7 @@ mod tests {
             ("what is it", vec!["what", "is", "it"]),
             (
                 "edit config.yaml, don't guess",
-                vec!["edit", "config", "yaml", "t", "guess"],
+                vec!["edit", "config", "yaml", "guess"],
             ),
             ("Straße Straße", vec!["straße"]),
             ("\" OR title:x* NEAR(", vec!["title", "x", "near"]),
@@ -113,6 +120,26 @@ mod tests {
                 assert!(seen.insert(*word), "{word} stands twice");
             }
         }
+    }
+
+    #[test]
+    fn a_word_counts_as_often_as_it_is_said() {
+        let terms = query_terms("cache or cache, the login", true);
+        let weighed: Vec<(String, f64)> = terms
+            .weighed(0.5)
+            .into_iter()
+            .map(|term| (term.word, term.weight))
+            .collect();
+        let expected = [
+            ("cache", 2.0),
+            ("login", 1.0),
+            ("auth", 0.5),
+            ("authentication", 0.5),
+            ("signin", 0.5),
+        ];
+        let expected = expected.map(|(word, weight)| (word.to_owned(), weight));
+        assert_eq!(weighed.len(), 7, "caching and memoize, too: {weighed:?}");
+        assert!(expected.iter().all(|one| weighed.contains(one)), "{weighed:?}");
     }
 
     #[test]

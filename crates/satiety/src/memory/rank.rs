@@ -9,15 +9,33 @@ use serde::{Deserialize, Serialize};
 use crate::retrieval::Tier;
 
 /// How much a result's likeness to better ones counts against it (maximal marginal relevance, Carbonell and Goldstein
-/// 1998). Likeness below the floor counts as none, so that only near-repeats give way.
+/// 1998). Likeness below the floor counts as none and then rises to all, so that only near-repeats give way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = super::pipeline::optional)]
 pub struct Diversity {
     /// How much relevance counts; likeness counts the rest. 1 turns it off.
     pub lambda: f64,
-    /// Likeness from which on two results repeat each other.
+    /// Likeness of meaning from which on two results repeat each other.
     pub floor: f64,
+    /// The same for likeness of words, which is compared where there are no vectors.
+    pub word_floor: f64,
+}
+
+impl Diversity {
+    /// How much two results repeat each other, from 0 to 1, by the cosine of their vectors.
+    pub fn by_meaning(self, cosine: f64) -> f64 {
+        over(cosine, self.floor)
+    }
+
+    /// How much two results repeat each other, from 0 to 1, by the share of their words that is common.
+    pub fn by_words(self, share: f64) -> f64 {
+        over(share, self.word_floor)
+    }
+}
+
+fn over(likeness: f64, floor: f64) -> f64 {
+    ((likeness - floor) / (1.0 - floor).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
 }
 
 /// How a list is made.
@@ -115,7 +133,7 @@ pub struct Candidate {
 }
 
 /// A result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Chosen {
     /// Which candidate, by its position in the input.
     pub candidate: usize,
@@ -126,7 +144,7 @@ pub struct Chosen {
 }
 
 /// The list, and what is not in it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Ranked {
     /// Best first.
     pub chosen: Vec<Chosen>,
@@ -138,14 +156,15 @@ pub struct Ranked {
     pub boost_delta: f64,
 }
 
-/// Makes the list. `likeness` compares two candidates, by position, from 0 to 1.
+/// Makes the list. `repeats` says how much two candidates, by position, repeat each other, from 0 to 1; see
+/// [`Diversity`].
 ///
 /// Constitutional memories are always among the first `constitutional_within`, as far as they are not more: those that
 /// did not get there by themselves take the last of these places. Neither session nor budget keeps them away.
 pub fn rank(
     candidates: &[Candidate],
     settings: &RankSettings,
-    likeness: impl Fn(usize, usize) -> f64,
+    repeats: impl Fn(usize, usize) -> f64,
 ) -> Ranked {
     let plain = |candidate: &Candidate| {
         candidate.score * settings.tiers.of(candidate.tier) * settings.confidence.of(candidate.confidence)
@@ -169,7 +188,7 @@ pub fn rank(
         .into_iter()
         .partition(|position| candidates[*position].already_shown && !is_constitutional(position));
 
-    let order = diversify(&order, &scores, settings, likeness);
+    let order = diversify(&order, &scores, settings, repeats);
     let (order, lifted) = lift(
         &order,
         settings.constitutional_within.min(settings.limit),
@@ -223,9 +242,9 @@ fn diversify(
     order: &[usize],
     scores: &[f64],
     settings: &RankSettings,
-    likeness: impl Fn(usize, usize) -> f64,
+    repeats: impl Fn(usize, usize) -> f64,
 ) -> Vec<usize> {
-    let Diversity { lambda, floor } = settings.diversity;
+    let Diversity { lambda, .. } = settings.diversity;
     let head = order.len().min(2 * settings.limit);
     if lambda >= 1.0 || head < 2 {
         return order.to_vec();
@@ -248,8 +267,7 @@ fn diversify(
         }
         let (next, _) = waiting.remove(best);
         for (position, like) in &mut waiting {
-            let over = (likeness(next, *position) - floor) / (1.0 - floor).max(f64::MIN_POSITIVE);
-            *like = like.max(over.clamp(0.0, 1.0));
+            *like = like.max(repeats(next, *position).clamp(0.0, 1.0));
         }
         taken.push(next);
     }
@@ -358,8 +376,11 @@ mod tests {
             .map(|(id, score)| candidate(id, score, Tier::Normal))
             .into();
         let like = |one: usize, other: usize| if one + other == 1 { 1.0 } else { 0.8 };
+        let settings = RankSettings::default();
         // a2: .7 · .99 − .3 · 1 = .393; b .63; c .35.
-        let ranked = rank(&candidates, &RankSettings::default(), like);
+        let ranked = rank(&candidates, &settings, |one, other| {
+            settings.diversity.by_words(like(one, other))
+        });
         assert_eq!(ids(&candidates, &ranked), ["a", "b", "a2", "c"]);
     }
 

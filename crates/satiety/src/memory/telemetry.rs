@@ -1,9 +1,10 @@
 //! What a search tells about itself: stage by stage, and one figure for its health.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A stage of a search, by the names of the specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// The channels look.
@@ -21,7 +22,7 @@ pub enum Stage {
 }
 
 /// What a stage did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageTrace {
     /// Which stage.
     pub stage: Stage,

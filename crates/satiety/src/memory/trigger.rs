@@ -1,4 +1,7 @@
-//! Trigger phrases: which memories' phrases are said in a text.
+//! Trigger phrases: which memories' phrases are said in a text. [`match_triggers`] says what that means by looking
+//! through all phrases, [`TriggerIndex`] finds the same by the words of the text.
+
+use rustc_hash::FxHashMap;
 
 use crate::text::normalize;
 
@@ -46,9 +49,93 @@ fn words(text: &str) -> String {
     words.fold(String::from(" "), |text, word| text + word + " ")
 }
 
+/// Phrases of many memories, found by one word of each: what a text costs depends on its words and not on how many
+/// phrases there are.
+#[derive(Debug, Clone, Default)]
+pub struct TriggerIndex {
+    by_word: FxHashMap<Box<str>, Vec<Phrase>>,
+    /// The words under which each memory's phrases are kept.
+    kept: FxHashMap<u32, Vec<Box<str>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Phrase {
+    memory: u32,
+    /// All words, with one space between two.
+    words: Box<str>,
+    /// Words before the one that it is found by, and of all.
+    before: u16,
+    count: u16,
+}
+
+impl TriggerIndex {
+    /// Sets a memory's phrases, instead of those that it had.
+    pub fn put<'a>(&mut self, memory: u32, phrases: impl IntoIterator<Item = &'a str>) {
+        self.remove(memory);
+        let mut kept = Vec::new();
+        for phrase in phrases {
+            let text = words(phrase);
+            let list: Vec<&str> = text.split_whitespace().collect();
+            // The longest word is seldom a common one; the first of equals, so that the choice never changes.
+            let longest = list.iter().enumerate().rev().max_by_key(|(_, word)| word.len());
+            let Some((before, word)) = longest else { continue };
+            let small = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+            let phrase = Phrase {
+                memory,
+                words: list.join(" ").into(),
+                before: small(before),
+                count: small(list.len()),
+            };
+            self.by_word.entry((*word).into()).or_default().push(phrase);
+            kept.push((*word).into());
+        }
+        if !kept.is_empty() {
+            self.kept.insert(memory, kept);
+        }
+    }
+
+    /// Forgets a memory's phrases.
+    pub fn remove(&mut self, memory: u32) {
+        for word in self.kept.remove(&memory).unwrap_or_default() {
+            if let Some(list) = self.by_word.get_mut(&word) {
+                list.retain(|phrase| phrase.memory != memory);
+                if list.is_empty() {
+                    self.by_word.remove(&word);
+                }
+            }
+        }
+    }
+
+    /// Memories one of whose phrases stands in the text, with the score that [`match_triggers`] gives, in the order of
+    /// memories.
+    pub fn matches(&self, text: &str, wanted: impl Fn(u32) -> bool) -> Vec<(u32, f64)> {
+        let text = words(text);
+        let said: Vec<&str> = text.split_whitespace().collect();
+        let mut longest: std::collections::BTreeMap<u32, u16> = std::collections::BTreeMap::new();
+        for (at, word) in said.iter().enumerate() {
+            for phrase in self.by_word.get(*word).into_iter().flatten() {
+                let from = at.checked_sub(usize::from(phrase.before));
+                let there = from.and_then(|from| said.get(from..from + usize::from(phrase.count)));
+                if there.is_some_and(|there| there.iter().copied().eq(phrase.words.split(' ')))
+                    && wanted(phrase.memory)
+                {
+                    let known = longest.entry(phrase.memory).or_default();
+                    *known = phrase.count.max(*known);
+                }
+            }
+        }
+        let score = |count: u16| 0.5 + 0.5 * (f64::from(count) / said.len() as f64).min(1.0);
+        longest
+            .into_iter()
+            .map(|(memory, count)| (memory, score(count)))
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn found(text: &str, phrases: &[(&str, &[&str])]) -> Vec<(String, f64)> {
         let owned: Vec<(&str, Vec<String>)> = phrases
@@ -75,5 +162,27 @@ mod tests {
         );
         assert_eq!(found("", phrases), []);
         assert_eq!(found("?!", phrases), []);
+    }
+    proptest! {
+        /// The index finds what looking through all phrases finds, after any changes.
+        #[test]
+        fn the_index_finds_what_the_definition_finds(
+            changes in proptest::collection::vec((0u32..8, proptest::collection::vec("[abC _.]{0,9}", 0..4)), 0..20),
+            text in "[abc A-]{0,24}", odd in any::<bool>(),
+        ) {
+            let mut index = TriggerIndex::default();
+            let mut phrases: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
+            for (memory, list) in changes {
+                index.put(memory, list.iter().map(String::as_str));
+                phrases.insert(memory.to_string(), list);
+            }
+            let wanted = |memory: u32| !odd || memory % 2 == 1;
+            let of_wanted = phrases.iter().filter(|(id, _)| wanted(id.parse().unwrap()));
+            let expected = match_triggers(&text, of_wanted.map(|(id, list)| (id.as_str(), &list[..])));
+            let mut found: Vec<Hit> = index.matches(&text, wanted).into_iter()
+                .map(|(memory, score)| Hit::new(memory.to_string(), score)).collect();
+            found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
+            prop_assert_eq!(found, expected);
+        }
     }
 }

@@ -3,8 +3,12 @@
 //! Looking through all vectors is bound by memory bandwidth, so bytes are what counts: eight bits a component find the
 //! best few dozen, and sixteen bits put those in order.
 
-/// Candidates for each result that are ranked again with finer numbers.
+use super::cpu;
+
+/// Candidates beyond those that are asked for, which are ranked again with finer numbers, too.
 const AGAIN: usize = 50;
+/// Vectors that are compared before the best are picked.
+const BLOCK: usize = 1024;
 
 /// Vectors of one embedder, each with the position of what it belongs to.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +19,7 @@ pub struct VectorIndex {
     steps: Vec<f32>,
     fine: Vec<i16>,
     owners: Vec<Option<u32>>,
+    gone: usize,
 }
 
 impl VectorIndex {
@@ -26,9 +31,14 @@ impl VectorIndex {
         }
     }
 
+    /// Components of each vector.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
     /// How many vectors there are.
     pub fn len(&self) -> usize {
-        self.owners.iter().flatten().count()
+        self.owners.len() - self.gone
     }
 
     /// Whether there are none.
@@ -36,16 +46,25 @@ impl VectorIndex {
         self.len() == 0
     }
 
-    /// Bytes that the vectors take.
-    pub fn bytes(&self) -> usize {
-        self.coarse.len() + 2 * self.fine.len() + 12 * self.owners.len()
+    /// How many vectors were taken away and still take room.
+    pub fn gone(&self) -> usize {
+        self.gone
     }
 
-    /// Adds a vector; false when it has another number of components, and then it is left out.
-    pub fn push(&mut self, owner: u32, vector: &[i16]) -> bool {
+    /// Bytes that the vectors take.
+    pub fn bytes(&self) -> usize {
+        self.coarse.capacity()
+            + 2 * self.fine.capacity()
+            + 4 * self.steps.capacity()
+            + 8 * self.owners.capacity()
+    }
+
+    /// Adds a vector and gives its number; none when it has another number of components, and then it is left out.
+    pub fn push(&mut self, owner: u32, vector: &[i16]) -> Option<u32> {
         if vector.len() != self.dimension || self.dimension == 0 {
-            return false;
+            return None;
         }
+        let number = u32::try_from(self.owners.len()).ok()?;
         // The largest component of this vector decides the step, so that small ones are not all zero.
         let largest = vector
             .iter()
@@ -62,16 +81,32 @@ impl VectorIndex {
         self.steps.push(largest as f32);
         self.fine.extend_from_slice(vector);
         self.owners.push(Some(owner));
-        true
+        Some(number)
     }
 
-    /// Forgets the vectors of those for which `gone` is true. Their room is taken up when the index is built anew.
-    pub fn forget(&mut self, gone: impl Fn(u32) -> bool) {
-        for owner in &mut self.owners {
-            if owner.is_some_and(&gone) {
-                *owner = None;
-            }
+    /// Takes a vector away. Its room is not given back: whoever keeps the index builds it anew when too much is gone.
+    pub fn remove(&mut self, number: u32) {
+        if let Some(owner) = self.owners.get_mut(number as usize)
+            && owner.take().is_some()
+        {
+            self.gone += 1;
         }
+    }
+
+    /// The cosine of two vectors, by their numbers.
+    pub fn likeness(&self, one: u32, other: u32) -> Option<f64> {
+        let sum: i64 = self
+            .finely(one)?
+            .iter()
+            .zip(self.finely(other)?)
+            .map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)))
+            .sum();
+        Some(sum as f64 / (f64::from(i16::MAX) * f64::from(i16::MAX)))
+    }
+
+    fn finely(&self, number: u32) -> Option<&[i16]> {
+        let start = number as usize * self.dimension;
+        self.fine.get(start..start + self.dimension)
     }
 
     /// The owners of the nearest vectors with their cosines, nearest first; each vector by itself.
@@ -80,26 +115,35 @@ impl VectorIndex {
             return Vec::new();
         }
         let coarse_query = quantise(query);
-        let rows = self.coarse.chunks_exact(self.dimension);
-        let mut found: Vec<(f32, usize)> = rows
-            .zip(&self.steps)
-            .zip(&self.owners)
-            .enumerate()
-            .filter(|(_, (_, owner))| owner.is_some_and(&wanted))
-            .map(|(at, ((row, step), _))| (dot(row, &coarse_query) as f32 * step, at))
-            .collect();
-        let kept = (most + AGAIN).min(found.len());
-        if kept < found.len() {
-            found.select_nth_unstable_by(kept, |a, b| b.0.total_cmp(&a.0));
-            found.truncate(kept);
+        let kept = most + AGAIN;
+        // What is below the worst of the best so far need not be remembered.
+        let mut found: Vec<(f32, u32)> = Vec::with_capacity(2 * kept);
+        let mut bar = f32::NEG_INFINITY;
+        let mut products = Vec::with_capacity(BLOCK);
+        let blocks = self.coarse.chunks(BLOCK * self.dimension);
+        for (block, first) in blocks.zip((0..).step_by(BLOCK)) {
+            cpu::products(block, &coarse_query, &mut products);
+            let about = self.steps.iter().zip(&self.owners).skip(first);
+            for ((at, product), (step, owner)) in (first..).zip(&products).zip(about) {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "the error is far below that of the bytes"
+                )]
+                let score = *product as f32 * step;
+                if score > bar && owner.is_some_and(&wanted) {
+                    found.push((score, u32::try_from(at).unwrap_or(u32::MAX)));
+                    if found.len() == 2 * kept {
+                        bar = best_of(&mut found, kept);
+                    }
+                }
+            }
         }
+        best_of(&mut found, kept);
         let mut best: Vec<(u32, f64)> = found
             .into_iter()
             .filter_map(|(_, at)| {
-                let start = at * self.dimension;
-                let fine = self.fine.get(start..start + self.dimension)?;
-                let owner = self.owners.get(at).copied().flatten()?;
-                Some((owner, cosine(fine, query)))
+                let owner = self.owners.get(at as usize).copied().flatten()?;
+                Some((owner, cosine(self.finely(at)?, query)))
             })
             .collect();
         best.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -108,11 +152,15 @@ impl VectorIndex {
     }
 }
 
-fn dot(row: &[i8], query: &[i8]) -> i32 {
-    row.iter()
-        .zip(query)
-        .map(|(a, b)| i32::from(*a) * i32::from(*b))
-        .sum()
+/// Keeps the best so many, in any order, and gives the score of the worst of them.
+fn best_of(found: &mut Vec<(f32, u32)>, kept: usize) -> f32 {
+    if found.len() <= kept {
+        return f32::NEG_INFINITY;
+    }
+    let better = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    found.select_nth_unstable_by(kept - 1, better);
+    found.truncate(kept);
+    found.last().map_or(f32::NEG_INFINITY, |(score, _)| *score)
 }
 
 fn cosine(fine: &[i16], query: &[f32]) -> f64 {
@@ -190,11 +238,19 @@ mod tests {
     #[test]
     fn vectors_of_another_size_are_left_out_and_owners_can_go() {
         let mut index = VectorIndex::new(2);
-        assert!(!index.push(9, &[1, 2, 3]));
-        assert!(index.push(0, &[32767, 0]) && index.push(1, &[0, 32767]));
+        assert_eq!(index.push(9, &[1, 2, 3]), None);
+        assert_eq!(
+            [index.push(0, &[32767, 0]), index.push(1, &[0, 32767])],
+            [Some(0), Some(1)]
+        );
+        assert_eq!(
+            [index.likeness(0, 0), index.likeness(0, 1), index.likeness(0, 2)],
+            [Some(1.0), Some(0.0), None]
+        );
         assert_eq!(index.nearest(&[1.0, 0.0, 0.0], 5, |_| true), []);
         assert_eq!(index.nearest(&[0.0, 1.0], 5, |owner| owner == 0), [(0, 0.0)]);
-        index.forget(|owner| owner == 1);
+        index.remove(1);
+        index.remove(1);
         assert_eq!(
             (index.len(), index.nearest(&[0.0, 1.0], 1, |_| true)),
             (1, vec![(0, 0.0)])
@@ -215,7 +271,7 @@ mod tests {
             let query = unit(&(0..32).map(|_| next()).collect::<Vec<_>>());
             let mut index = VectorIndex::new(32);
             for (owner, vector) in (0..).zip(&vectors) {
-                prop_assert!(index.push(owner, &decode_vector(&encode_vector(vector)).unwrap()));
+                prop_assert_eq!(index.push(owner, &decode_vector(&encode_vector(vector)).unwrap()), Some(owner));
             }
             let mut plain: Vec<f64> = vectors.iter()
                 .map(|vector| vector.iter().zip(&query).map(|(a, b)| f64::from(a * b)).sum())

@@ -1,5 +1,6 @@
 //! How new results are, by whichever assessor was asked, and how far the assessors agree.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::claims::Judged;
@@ -7,7 +8,7 @@ use super::literal;
 use super::settings::{GateSettings, StopThreshold};
 
 /// Who says how new results are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Assessor {
     /// New words against the summary: the specification to the letter.
@@ -44,7 +45,7 @@ impl Assessor {
 }
 
 /// What the assessors say of one round. What could not be had is absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Novelty {
     /// The share of new words, as the specification counts.
     pub seed: Option<f64>,
@@ -170,7 +171,7 @@ pub fn model_score(answer: &str) -> ModelScore {
 }
 
 /// How far two assessors agree over the rounds that both judged.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agreement {
     /// One.
     pub a: Assessor,

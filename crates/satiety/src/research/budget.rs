@@ -1,11 +1,12 @@
 //! What may be spent, and whether anything is left: plain numbers in, a reason out.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::SettingsError;
 
 /// Hard limits beside the number of rounds. What is absent is unlimited.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Budget {
     /// Seconds from the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,7 +20,7 @@ pub struct Budget {
 }
 
 /// What was spent so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
     /// Seconds.
     pub seconds: f64,
@@ -30,7 +31,7 @@ pub struct Spent {
 }
 
 /// Which limit was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetEnd {
     /// Time.

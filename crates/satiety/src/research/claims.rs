@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::hit::Hit;
@@ -82,7 +83,7 @@ pub(super) fn claims_in(read: &[Sentences]) -> Vec<Claim> {
 }
 
 /// How a claim stands to what was accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// Nothing accepted says it.

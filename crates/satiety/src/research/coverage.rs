@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::hit::Hit;
@@ -75,7 +76,7 @@ fn may_become(word: &str, term: &str) -> bool {
 }
 
 /// How well one question is answered.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionCoverage {
     /// The question.
     pub question: String,

@@ -1,13 +1,14 @@
 //! Which pages are worth reading whole: those whose snippets say something that was not known before their round. The
 //! specification compares with a summary that has the snippet in it already, which skips the first round by construction.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::literal::overlap;
 use super::merge::Kept;
 
 /// What is done about one result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageChoice {
     /// Where it is.
     pub url: String,

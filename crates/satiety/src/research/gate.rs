@@ -3,6 +3,7 @@
 
 use rand_chacha::rand_core::Rng;
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::assess::{ModelScore, Novelty, score};
@@ -17,7 +18,7 @@ use super::settings::{GateSettings, SettingsError, StopThreshold};
 use crate::stats::random::stream;
 
 /// Go on or stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// Search again.
@@ -27,7 +28,7 @@ pub enum Decision {
 }
 
 /// Why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The first rounds are never gated.
@@ -49,7 +50,7 @@ pub enum Reason {
 }
 
 /// What was decided about one round, with everything it rests on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// Which round, from 1.
     pub round: u32,

@@ -1,12 +1,13 @@
 //! One search result, as every search engine and every foreign loop can be read into it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a search brought back.
 ///
 /// Names of other programs are understood: `href` and `link` for the address, `body`, `content`, `description` and
 /// `text` for the words.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hit {
     /// The title; may be empty.
     #[serde(default, deserialize_with = "text_or_null")]

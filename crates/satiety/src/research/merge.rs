@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::canonical_url;
@@ -14,7 +15,7 @@ const NEAR_DUPLICATE: f64 = 0.9;
 const FEWEST_WORDS: usize = 8;
 
 /// A result that was kept, and where it came from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
     /// The result.
     #[serde(flatten)]

@@ -1,5 +1,6 @@
 //! Everything about one round, as it is stored and shown.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::assess::Novelty;
@@ -8,7 +9,7 @@ use super::hit::Hit;
 use super::unseen::Unseen;
 
 /// How a search came out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum RoundOutcome {
     /// Results.
@@ -23,7 +24,7 @@ pub enum RoundOutcome {
 }
 
 /// Calls of chat models in a round, by what for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelCalls {
     /// To plan the query.
     pub plan: u32,
@@ -44,7 +45,7 @@ impl ModelCalls {
 }
 
 /// One round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundRecord {
     /// Its number, from 1.
     pub round: u32,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::assess::{Agreement, agreement};
@@ -24,7 +25,7 @@ const SAME: f64 = 0.6;
 const LONGEST: usize = 400;
 
 /// Why it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum StopReason {
     /// New results were no longer new.
@@ -69,7 +70,7 @@ impl StopReason {
 }
 
 /// One sentence and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Word for word.
     pub text: String,
@@ -78,7 +79,7 @@ pub struct Finding {
 }
 
 /// What was found about one question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// How well it is covered.
     #[serde(flatten)]
@@ -90,7 +91,7 @@ pub struct Answer {
 }
 
 /// An accepted result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// Its number.
     pub number: usize,
@@ -111,7 +112,7 @@ pub struct Source {
 }
 
 /// What became of a page that was considered for reading.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
     /// Where it is.
     pub url: String,
@@ -129,7 +130,7 @@ pub struct Page {
 }
 
 /// What was found, and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,

@@ -1,5 +1,6 @@
 //! Every constant of the loop, with the specification's values where it gives them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -34,7 +35,7 @@ pub enum SettingsError {
 }
 
 /// From where on down results are no longer new enough.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopThreshold {
     /// A score from 0 to 10, compared after rounding, as the specification does.
@@ -62,7 +63,7 @@ impl StopThreshold {
 }
 
 /// When to stop after a round that was accepted, because the next one is not expected to pay.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LookAhead {
     /// The first round after which it may stop.
     pub from_round: u32,
@@ -71,7 +72,7 @@ pub struct LookAhead {
 }
 
 /// How the gate decides.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateSettings {
     /// Who says how new results are.
     pub assessor: Assessor,
@@ -156,7 +157,7 @@ impl GateSettings {
 }
 
 /// How the whole loop works.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResearchSettings {
     /// The gate.
     pub gate: GateSettings,

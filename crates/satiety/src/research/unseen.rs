@@ -1,6 +1,7 @@
 //! How much of what these searches would still bring up is unseen: Good-Turing over clusters of claims. Reported and never
 //! decided with: every paraphrase that was not recognised is a claim seen once for ever.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{Abundance, Interval, unseen_mass};
@@ -10,7 +11,7 @@ const CONFIDENCE: f64 = 0.95;
 const FEWEST_CLAIMS: u64 = 10;
 
 /// The estimate after a round.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unseen {
     /// Claims accepted, repeats included.
     pub claims: u64,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{
@@ -14,7 +15,7 @@ use super::difference::{DifferenceClass, DifferenceThresholds, difference};
 use super::{Evaluation, Kind, Measure, RetrievalError, Run};
 
 /// What a comparison needs besides the values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparisonSettings {
     /// The error rate of the whole comparison.
     pub alpha: f64,
@@ -41,7 +42,7 @@ impl Default for ComparisonSettings {
 }
 
 /// What can be said about the treatment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It is better.
@@ -53,7 +54,7 @@ pub enum Verdict {
 }
 
 /// Two systems, compared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The verdict of the first measure.
     pub verdict: Verdict,
@@ -68,7 +69,7 @@ pub struct Comparison {
 }
 
 /// Two systems by one measure; differences are treatment − control.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasureComparison {
     /// The measure.
     pub measure: Measure,
@@ -104,7 +105,7 @@ pub struct MeasureComparison {
 }
 
 /// A query that changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueryChange {
     /// The query.
     pub query: String,
@@ -117,7 +118,7 @@ pub struct QueryChange {
 }
 
 /// Queries by how differently they are answered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DifferenceCounts {
     /// The same.
     pub identical: usize,
@@ -176,7 +177,7 @@ pub fn compare(
 }
 
 /// Queries of one kind, compared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupComparison {
     /// The value that they have in common.
     pub value: String,
@@ -379,7 +380,7 @@ fn count_differences(
 }
 
 /// What a gate says that lets the treatment be worse by at most a margin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
     /// A loss beyond the margin can be excluded.

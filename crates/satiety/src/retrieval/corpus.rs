@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{Alternative, StatsError, paired_t_detectable, paired_t_pairs};
@@ -65,7 +66,7 @@ const fn target(category: &'static str, queries: usize, tests: &'static str) -> 
 }
 
 /// What a corpus is checked with.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CorpusSettings {
     /// The grade from which on a document is relevant.
     pub relevance_threshold: i32,
@@ -95,7 +96,7 @@ impl Default for CorpusSettings {
 }
 
 /// A checked corpus.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CorpusReport {
     /// Its queries.
     pub queries: usize,
@@ -122,7 +123,7 @@ pub struct CorpusReport {
 }
 
 /// A category or an intent.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CategoryReport {
     /// Its name.
     pub name: String,
@@ -135,7 +136,7 @@ pub struct CategoryReport {
 }
 
 /// What judgments cover.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Coverage {
     /// Queries that nobody judged.
     pub without_judgments: Vec<String>,
@@ -156,7 +157,7 @@ pub struct Coverage {
 }
 
 /// Two queries that ask the same.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct NearDuplicate {
     /// The later one.
     pub query_id: String,
@@ -167,7 +168,7 @@ pub struct NearDuplicate {
 }
 
 /// What a number of queries can show.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Power {
     /// The smallest difference that is seen as often as the settings ask; absent below two queries.
     pub detectable: Option<f64>,

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,7 +15,7 @@ use super::tables::{self, cells};
 use super::{FileFormat, RetrievalError, RetrievalResult, Tier};
 
 /// A query of an evaluation corpus.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalQuery {
     /// Its id.
@@ -60,7 +61,7 @@ pub struct EvalQuery {
 }
 
 /// The session that a query was asked in.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionContext {
     /// Its id.
@@ -75,7 +76,7 @@ pub struct SessionContext {
 }
 
 /// A graded document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalJudgment {
     /// The document.
@@ -99,7 +100,7 @@ pub struct EvalJudgment {
 }
 
 /// Where a grade comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgmentSource {
     /// A person looked.
@@ -149,7 +150,7 @@ impl EvalQuery {
 }
 
 /// What is known about a document.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Its id.
     #[serde(

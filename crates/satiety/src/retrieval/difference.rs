@@ -2,12 +2,13 @@
 //! are some).
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::kendall_tau;
 
 /// How differently two lists answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceClass {
     /// The same to anybody who reads them.
@@ -21,7 +22,7 @@ pub enum DifferenceClass {
 }
 
 /// From where on a difference counts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DifferenceThresholds {
     /// How many results of each list are looked at.
     pub depth: usize,
@@ -51,7 +52,7 @@ impl Default for DifferenceThresholds {
 }
 
 /// How two lists differ.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Kendall's tau-b over everything that either list has; what a list lacks comes after all that it has. Absent when
     /// there are fewer than two documents or no order among them.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{BootstrapSettings, Interval, StatsError, bootstrap_mean, mean};
@@ -12,7 +13,7 @@ use super::measure::{Discounts, Ranked};
 use super::{Kind, Measure, Qrels, RetrievalResult, Run};
 
 /// Where the tools of the field disagree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluationOptions {
     /// The grade from which on a document is relevant.
     pub relevance_threshold: i32,
@@ -48,7 +49,7 @@ impl EvaluationOptions {
 }
 
 /// What a judged query counts for which the run returns nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingQueries {
     /// Nothing was found: 0 (`trec_eval -c`). Who leaves hard queries out gains nothing.
@@ -58,7 +59,7 @@ pub enum MissingQueries {
 }
 
 /// What a query counts without anything relevant to find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoRelevant {
     /// Nothing can be said about it; it is left out of the mean.
@@ -68,7 +69,7 @@ pub enum NoRelevant {
 }
 
 /// What a result counts that nobody judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unjudged {
     /// As much as an irrelevant one.
@@ -92,7 +93,7 @@ pub struct Evaluation {
 }
 
 /// A mean over queries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Aggregate {
     /// The mean; absent when no query has a value.
     pub mean: Option<f64>,

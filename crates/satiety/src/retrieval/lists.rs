@@ -1,6 +1,7 @@
 //! Documents by query, compact: ids lie one after the other in a buffer, and a document is a position in it. What is
 //! kept of a run of ten million lines is smaller than its file. Files are read in parts; each has its own buffers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) use super::index::Index;
@@ -15,7 +16,7 @@ pub struct Qrels(pub(super) Lists<i32>);
 pub struct Run(pub(super) Lists<Scored>);
 
 /// What orders a run besides the score.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
     /// Equal scores by document id, descending, as `trec_eval` does.
@@ -26,7 +27,7 @@ pub enum Ties {
 }
 
 /// What to do with a document that comes twice for one query.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Dedup {
     /// Refuse: it would be counted twice.
@@ -37,7 +38,7 @@ pub enum Dedup {
 }
 
 /// How lines become lists.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OrderOptions {
     /// What orders equal scores.
     pub ties: Ties,

@@ -5,12 +5,13 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{RetrievalError, Tier};
 
 /// A measure, as in `ndcg@10`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Measure {
     /// What is computed.

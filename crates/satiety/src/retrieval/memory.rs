@@ -1,10 +1,11 @@
 //! Measures for an agent's memory, where documents have tiers: what must never be missed, what weighs more, whether a
 //! chain of decisions is complete. They take one query's results, best first; tiers and chains come from the caller.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How important a memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// For the moment.
@@ -70,7 +71,7 @@ pub fn importance_weighted_recall(results: &[&str], relevant: &[(&str, Tier)], k
 }
 
 /// How many of the constitutional memories are among the first `k`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Surfacing {
     /// Whether all of them are.
     pub strict: bool,

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{self, BootstrapSettings, StatsError};
@@ -179,7 +180,7 @@ impl ResultLine {
 }
 
 /// What traces tell about a pipeline. Everything is a mean over the queries that tell it, with its interval.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Pipeline {
     /// Queries with a trace.
     pub queries: usize,
@@ -198,7 +199,7 @@ pub struct Pipeline {
 }
 
 /// What a channel contributes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Channel {
     /// Share of the results that it found.
     pub contribution: Aggregate,
@@ -207,7 +208,7 @@ pub struct Channel {
 }
 
 /// How long a stage takes, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Latency {
     /// Queries that tell.
     pub queries: usize,
@@ -222,7 +223,7 @@ pub struct Latency {
 }
 
 /// Tokens that were not sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct TokenSavings {
     /// In all.
     pub total: u64,
@@ -345,7 +346,7 @@ fn latency(values: &[f64]) -> Result<Latency, StatsError> {
 }
 
 /// How first queries of a session fare beside later ones.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct ColdStart {
     /// The mean of first queries.
     pub cold: Aggregate,

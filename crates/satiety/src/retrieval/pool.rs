@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use rand::seq::SliceRandom;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::stats::random::stream;
@@ -11,7 +12,7 @@ use crate::stats::random::stream;
 use super::{Qrels, Run};
 
 /// A query with documents that wait for a judgment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PooledQuery {
     /// The query.
@@ -23,7 +24,7 @@ pub struct PooledQuery {
 }
 
 /// A document that waits for a judgment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PooledDocument {
     /// The document.

@@ -1,5 +1,6 @@
 //! Beta-binomial: what pass/fail counts say about a rate, and the probability that one rate exceeds another.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{beta_cdf, beta_quantile, beta_regularized, ln_beta};
@@ -7,7 +8,7 @@ use super::error::{Result, StatsError, check_open_unit, check_probability};
 use super::interval::Interval;
 
 /// A beta distribution over a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BetaPosterior {
     /// Prior weight of successes plus successes seen.
     pub alpha: f64,

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::descriptive::{mean_of, quantile_of_sorted};
@@ -14,7 +15,7 @@ use super::random::Draws;
 use super::ttest::differences;
 
 /// How the interval is read off the replicates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BootstrapMethod {
     /// Quantiles of the replicates.
@@ -25,7 +26,7 @@ pub enum BootstrapMethod {
 }
 
 /// What a bootstrap needs besides the data.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BootstrapSettings {
     /// Number of resamples.
     pub resamples: u64,
@@ -49,7 +50,7 @@ impl Default for BootstrapSettings {
 }
 
 /// An estimate with its bootstrap interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BootstrapEstimate {
     /// The statistic of the sample itself.
     pub estimate: f64,

@@ -1,5 +1,6 @@
 //! Are predicted probabilities right (Brier, log loss, calibration error) and do they rank well (AUC)?
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::descriptive::{mean_of, sum};
@@ -53,7 +54,7 @@ pub fn auc(scores: &[f64], outcomes: &[bool]) -> Result<f64> {
 }
 
 /// One bin of a reliability diagram.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibrationBin {
     /// Lower edge; the bin is `(low, high]`, the first one `[0, high]`.
     pub low: f64,

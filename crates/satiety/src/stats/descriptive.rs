@@ -1,11 +1,12 @@
 //! Describing a sample: centre, spread, quantiles. Knows nothing of inference.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, check_number, check_probability, check_sample};
 
 /// Running count, mean and spread (Welford 1962), which can be merged with another (Chan et al. 1983).
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Moments {
     count: u64,
     mean: f64,

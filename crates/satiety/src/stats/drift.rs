@@ -1,12 +1,13 @@
 //! Has the mean of a stream risen? The test of Page and Hinkley (Page 1954; Hinkley 1971), which sums how far values lie
 //! above their running mean and raises an alarm when the sum leaves its lowest point by more than a threshold.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_finite};
 
 /// The state of the test: give it one value after another.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageHinkley {
     tolerance: f64,
     threshold: f64,

@@ -1,5 +1,6 @@
 //! Exact tests on counts: sign, McNemar, Fisher. They hold for any sample size, because they enumerate.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{binomial_cdf, binomial_sf_inclusive, hypergeometric_density};
@@ -32,7 +33,7 @@ pub fn mcnemar(only_treatment: u64, only_control: u64, alternative: Alternative)
 }
 
 /// The outcome of Fisher's exact test.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FisherTest {
     /// The sample odds ratio; absent when it is 0/0 or infinite.
     pub odds_ratio: Option<f64>,

@@ -1,9 +1,10 @@
 //! What all tests share: the alternative they are asked about.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which departures from "no difference" count as evidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Alternative {
     /// A difference in either direction.

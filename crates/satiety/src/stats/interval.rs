@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::descriptive::{mean_of, variance_of};
@@ -10,7 +11,7 @@ use super::distribution::{normal_critical, student_critical};
 use super::error::{Result, StatsError, check_open_unit, check_same_length, check_sample};
 
 /// A closed interval with the confidence that it was built for.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Lower bound.
     pub low: f64,
@@ -70,7 +71,7 @@ pub fn wilson(successes: u64, trials: u64, confidence: f64) -> Result<Interval> 
 }
 
 /// A mean with its standard error and Student interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeanEstimate {
     /// The sample mean.
     pub mean: f64,

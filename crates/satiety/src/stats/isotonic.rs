@@ -1,12 +1,13 @@
 //! Isotonic regression: the rising step function that fits outcomes best, found by pooling adjacent violators (Ayer et
 //! al. 1955). It turns scores that rank well into probabilities that are right.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_finite, check_same_length};
 
 /// A mapping that never falls: linear between its knots, constant outside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Isotonic {
     /// Positions, strictly rising.
     pub x: Vec<f64>,

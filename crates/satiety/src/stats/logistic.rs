@@ -1,12 +1,13 @@
 //! Logistic regression with a ridge penalty: in one batch (Newton, which is iteratively reweighted least squares)
 //! and online, one observation at a time, for scorers that learn while they work.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_finite, check_same_length};
 
 /// A fitted model: log-odds = intercept + weights · features.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogisticModel {
     /// Log-odds when all features are zero.
     pub intercept: f64,
@@ -94,7 +95,7 @@ pub fn fit_logistic_towards<R: AsRef<[f64]>>(
 /// A model that learns one observation at a time: a second-order update with the running posterior covariance (an
 /// extended Kalman filter for the logistic likelihood). It has no learning rate and depends only on the order of
 /// the observations; after many it is close to the batch fit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OnlineLogistic {
     model: LogisticModel,
     /// Covariance of (intercept, weights), row by row.

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use rand_chacha::rand_core::Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_same_length, check_sample};
@@ -16,7 +17,7 @@ use super::random::stream;
 pub const EXACT_LIMIT: usize = 36;
 
 /// The outcome of a sign-flip test.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignFlip {
     /// The mean difference.
     pub mean: f64,

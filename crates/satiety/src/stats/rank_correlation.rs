@@ -4,13 +4,14 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_open_unit, check_same_length, check_sample};
 use super::rank_tests::doubled_ranks;
 
 /// Pairs counted by how two rankings order them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Concordance {
     /// Pairs in the same order.
     pub concordant: i64,
@@ -104,7 +105,7 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64> {
 }
 
 /// Rank-biased overlap of two rankings (Webber, Moffat and Zobel 2010).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankBiasedOverlap {
     /// What is certain from the ranks seen (their eq. 11).
     pub minimum: f64,

@@ -1,5 +1,6 @@
 //! Wilcoxon's signed-rank test: paired differences judged by their ranks, so that one wild value cannot decide.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{normal_cdf, normal_sf};
@@ -10,7 +11,7 @@ use super::hypothesis::Alternative;
 pub const EXACT_LIMIT: usize = 50;
 
 /// What to do with differences that are exactly zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Zeros {
     /// Drop them before ranking (Wilcoxon).
@@ -21,7 +22,7 @@ pub enum Zeros {
 }
 
 /// The outcome of the signed-rank test.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignedRank {
     /// Sum of the ranks of positive differences.
     pub positive: f64,

@@ -3,6 +3,7 @@
 //! only knows counts. The estimates assume that equal things were recognised as equal: see
 //! [`correct_for_missed_matches`].
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::normal_critical;
@@ -11,7 +12,7 @@ use super::interval::Interval;
 
 /// What the estimators need to know of a sample: how many observations, how many kinds, and how many kinds
 /// were seen exactly once and exactly twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Abundance {
     /// Number of observations, `n`.
     pub observations: u64,
@@ -66,7 +67,7 @@ impl Abundance {
 }
 
 /// An estimate of the probability that the next observation is of a kind never seen before.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenMass {
     /// Good and Turing's estimate, `f1 / n`.
     pub estimate: f64,
@@ -135,7 +136,7 @@ pub fn coverage(abundance: &Abundance) -> Result<f64> {
 }
 
 /// A lower-bound estimate of how many kinds exist.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Richness {
     /// Estimated number of kinds, never below the number observed.
     pub estimate: f64,
@@ -177,7 +178,7 @@ pub fn chao1(abundance: &Abundance, confidence: f64) -> Result<Richness> {
 }
 
 /// How often kinds turned up among sampling units (sources, agents, runs), each unit counted once a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Incidence {
     /// Number of sampling units, `m`.
     pub units: u64,

@@ -1,6 +1,7 @@
 //! Does a series rise or fall, and how steeply? Least squares, the robust Theil-Sen slope, and the Mann-Kendall
 //! test, which is the one to label a trend by: it does not mind bounded, skewed or tied values.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::descriptive::{is_constant, mean_of, median, quantile_of_sorted, sum};
@@ -14,7 +15,7 @@ use super::rank_tests::doubled_ranks;
 pub const EXACT_LIMIT: usize = 50;
 
 /// A straight line fitted by least squares.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinearFit {
     /// Change of y for one unit of x.
     pub slope: f64,
@@ -99,7 +100,7 @@ pub fn least_squares(x: &[f64], y: &[f64], confidence: f64) -> Result<LinearFit>
 }
 
 /// The Theil-Sen line.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TheilSen {
     /// Median of the slopes between all pairs of points.
     pub slope: f64,
@@ -167,7 +168,7 @@ pub fn theil_sen(x: &[f64], y: &[f64], confidence: f64) -> Result<TheilSen> {
 }
 
 /// The outcome of the Mann-Kendall test.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MannKendall {
     /// Pairs that rise minus pairs that fall.
     pub s: i64,

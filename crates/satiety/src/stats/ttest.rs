@@ -1,6 +1,7 @@
 //! Student's test for paired samples and Welch's for independent ones. Both assume roughly normal means; for
 //! few or very skewed differences use the permutation test.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::descriptive::{mean_of, variance_of};
@@ -10,7 +11,7 @@ use super::hypothesis::Alternative;
 use super::interval::Interval;
 
 /// The outcome of a t-test.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TTest {
     /// Mean difference, first minus second.
     pub difference: f64,

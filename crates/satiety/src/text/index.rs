@@ -6,13 +6,14 @@
 //! were first seen, latest first: a late word is probably rare, and unlike a frequency order this one never changes.
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::hash::BuildHasher;
 
 use super::{Threshold, ThresholdError, Tokenization};
 
 /// An earlier statement and the words it shares with the one asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Match {
     /// The earlier statement: the number that [`JaccardIndex::insert`] gave it.
     pub id: u32,

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// One statement of a longer text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sentence<'a> {
     /// The words as they stand in the text, without list markers and surrounding white space.
     pub text: &'a str,
@@ -19,7 +20,7 @@ pub struct Sentence<'a> {
 }
 
 /// The kind of block a sentence stands in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SentenceKind {
     /// Running text.

@@ -1,11 +1,12 @@
 //! Similarity thresholds as fractions: a bound such as 0.8 has no exact floating-point value, and a filter that
 //! rounds it the wrong way silently loses pairs that sit exactly on it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
 /// A similarity bound in (0, 1], exact to six decimals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(into = "f64")]
 pub struct Threshold {
     millionths: u32,

@@ -225,6 +225,10 @@ impl Render for MemoryHealth {
                 self.vectors_of_other_models
             );
         }
+        if self.log.lost > 0 {
+            let reason = self.log.problem.as_deref().unwrap_or_default();
+            let _ = write!(text, "\n{} searches could not be logged: {reason}", self.log.lost);
+        }
         if let Some(reason) = &self.degraded {
             let _ = write!(text, "\n{} {reason}", "degraded:".yellow());
         }

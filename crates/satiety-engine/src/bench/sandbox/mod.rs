@@ -21,6 +21,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use satiety::bench::contract::spec::{SandboxBackend, SandboxSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The first argument by which the helper is known.
@@ -38,7 +39,7 @@ const BUBBLEWRAP: [&str; 4] = [
 ];
 
 /// What this machine can do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Probe {
     /// Bubblewrap's version, or why it cannot be used.
     pub bubblewrap: Result<String, String>,
@@ -77,7 +78,7 @@ fn choose(wanted: SandboxBackend, probe: &Probe) -> Result<SandboxBackend, Strin
 }
 
 /// What the helper is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Policy {
     pub(super) workdir: PathBuf,
     /// Whether the helper fences files and network with Landlock and a filter, or was put into a fence already.

@@ -6,6 +6,7 @@ use std::pin::Pin;
 
 use satiety::research::Hit;
 use satiety::text::normalize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Mutex;
@@ -13,7 +14,7 @@ use tokio::sync::Mutex;
 use super::{SearchError, SearchFuture, Source};
 
 /// One search in a recording: a line of JSON.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Line {
     source: String,
     query: String,

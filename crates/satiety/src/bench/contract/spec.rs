@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 pub const DEFAULT_MAX_OUTPUT: u64 = 10 << 20;
 
 /// A target, by its transport.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TargetSpec {
     /// A process for each case: the request on stdin, the answer on stdout.
@@ -62,7 +63,7 @@ impl TargetSpec {
 }
 
 /// A process for each case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecSpec {
     /// The program: a name that is looked up in `PATH`, or a path; one with a slash that is not absolute is relative to
@@ -93,7 +94,7 @@ pub struct ExecSpec {
 }
 
 /// How a process gets its request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestForm {
     /// The whole request as one JSON object on stdin.
@@ -106,7 +107,7 @@ pub enum RequestForm {
 }
 
 /// Long-lived processes, each with one request in flight.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSpec {
     /// The program, as in [`ExecSpec::command`].
@@ -139,7 +140,7 @@ pub struct WorkerSpec {
 }
 
 /// An address that takes requests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSpec {
     /// `http://` or `https://`.
@@ -166,7 +167,7 @@ pub struct HttpSpec {
 }
 
 /// A chat model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSpec {
     /// `ollama:MODEL`, `openai:MODEL` or `anthropic:MODEL`, with `@URL` for another address.
@@ -186,7 +187,7 @@ pub struct ChatSpec {
 }
 
 /// A tool of an MCP server: `command` starts one that speaks over stdin and stdout, `url` is one that is there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpSpec {
     /// The server's program, as in [`ExecSpec::command`].
@@ -217,7 +218,7 @@ pub struct McpSpec {
 }
 
 /// Recorded answers: JSON Lines of `{"case_id", "repeat"?, "variant"?, …the answer}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaySpec {
     /// The file, relative to the folder of the description.
@@ -225,12 +226,12 @@ pub struct ReplaySpec {
 }
 
 /// The goal comes back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EchoSpec {}
 
 /// Fences around a process: its working folder is the only place it can write.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSpec {
     /// Whether it may use the network.
@@ -261,7 +262,7 @@ impl Default for SandboxSpec {
 }
 
 /// The means of fencing a process in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxBackend {
     /// Bubblewrap where it works, Landlock otherwise.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::stratified::Stratum;
@@ -10,7 +11,7 @@ use crate::bench::run::{BenchmarkResult, ErrorOwner, Status};
 use crate::bench::summary::{by_case, leading};
 
 /// Passes among tries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
     /// Passed.
     pub passes: u64,
@@ -39,7 +40,7 @@ impl fmt::Display for Tally {
 }
 
 /// How a case is not as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// It is gone.
@@ -63,7 +64,7 @@ pub enum ChangeKind {
 }
 
 /// A case that is not as it was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseChange {
     /// The case.
     pub case_id: String,

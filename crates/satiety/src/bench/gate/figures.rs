@@ -4,6 +4,7 @@
 //!
 //! Latencies are compared by their logarithms, because slow answers come in factors.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::GatePolicy;
@@ -19,7 +20,7 @@ const PERMUTATIONS: u64 = 9_999;
 const SEED: u64 = 20;
 
 /// A figure of two runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FigureComparison {
     /// Cases that have it in both runs.
     pub cases: usize,

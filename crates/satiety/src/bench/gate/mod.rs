@@ -47,6 +47,7 @@ mod tests;
 
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::explanation::{Explanation, Number, Relation};
@@ -59,7 +60,7 @@ use figures::{FigureComparison, compare_latency, compare_scores};
 use stratified::{Stratum, case_tests, suite_p_value};
 
 /// What a comparison may cost and what it looks at.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatePolicy {
     /// The probability of a false alarm for an unchanged system; a little below one in twenty by default, so that a
@@ -91,7 +92,7 @@ impl Default for GatePolicy {
 }
 
 /// What the gate says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateVerdict {
     /// Nothing speaks against the candidate.
@@ -103,7 +104,7 @@ pub enum GateVerdict {
 }
 
 /// Two runs, compared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateReport {
     /// What follows.
     pub verdict: GateVerdict,
@@ -128,7 +129,7 @@ pub struct GateReport {
 }
 
 /// Pass rates of two runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PassComparison {
     /// Cases that both runs decided.
     pub cases: usize,

@@ -1,11 +1,12 @@
 //! How far judges agree beyond chance: Krippendorff's alpha, for any number of judges and with missing answers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::run::JudgeOpinion;
 
 /// What a difference between two values means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgreementLevel {
     /// Same or not: pass and fail.

@@ -1,6 +1,7 @@
 //! The judge's reply, read leniently in form and strictly in content: fences and prose around the object are read over,
 //! a score beyond the scale is clamped and noted, a criterion without an answer is an error.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -10,7 +11,7 @@ use crate::bench::rubric::Rubric;
 use crate::bench::run::JudgeOpinion;
 
 /// What a judge said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgeAnswer {
     /// Between 0 and 1: as given, or the share of criteria that are met.
     pub score: f64,
@@ -25,7 +26,7 @@ pub struct JudgeAnswer {
 }
 
 /// What a judge said about one criterion.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CriterionAnswer {
     /// The criterion.
     pub criterion: String,

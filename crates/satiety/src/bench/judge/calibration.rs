@@ -1,11 +1,12 @@
 //! A judge beside people who labelled the same answers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{Interval, wilson};
 
 /// How a judge compares with people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// Both pass.
     pub both_pass: u64,

@@ -10,6 +10,7 @@ mod test_files;
 use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::{Environment, Value as Template};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -32,7 +33,7 @@ pub struct PromptfooImport {
 }
 
 /// What became of a configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImportReport {
     /// Cases that can be run and checked.
     pub imported: usize,

@@ -1,9 +1,10 @@
 //! Plain messages: what every log has in common, before anything is sorted into rounds.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The messages of one conversation, in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageLog {
     /// The writer's id of the conversation.
     pub conversation_id: Option<String>,
@@ -14,7 +15,7 @@ pub struct MessageLog {
 }
 
 /// One thing said.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     /// In which function it was said.
     pub role: Role,
@@ -31,7 +32,7 @@ pub struct Message {
 }
 
 /// An entry of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanItem {
     /// What is to be done.
     pub text: String,
@@ -40,7 +41,7 @@ pub struct PlanItem {
 }
 
 /// In which function something is said.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Instructions.

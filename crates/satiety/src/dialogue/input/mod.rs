@@ -14,6 +14,7 @@ mod json;
 mod message;
 mod trace;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use error::InputError;
@@ -23,7 +24,7 @@ pub use message::{Message, MessageLog, PlanItem, Role};
 use super::wire::Transcript;
 
 /// The shapes of input that are understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputFormat {
     /// One JSON object with `rounds`.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::EvictionError;
@@ -19,7 +20,7 @@ use crate::stats::{
 };
 
 /// How to fit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FitSettings {
     /// How strongly the old weights hold.
@@ -47,7 +48,7 @@ impl Default for FitSettings {
 }
 
 /// New weights, and whether they are better at foretelling what is kept back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fitted {
     /// The weights.
     pub weights: Weights,
@@ -66,7 +67,7 @@ pub struct Fitted {
 }
 
 /// What new weights add.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
     /// How much lower the log loss is than the rescaled old scorer's, over proposals that the fit has not seen.
     pub log_loss: BootstrapEstimate,
@@ -151,7 +152,7 @@ pub fn fit(
 }
 
 /// What the regression sees: the scorer's terms, then an offset and an ageing for each zone, then an offset for each kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Space {
     zones: Vec<String>,
     kinds: Vec<String>,

@@ -3,6 +3,7 @@
 //!
 //! The result is a candidate: it goes into force through the gate like every other version.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::EvictionError;
@@ -12,7 +13,7 @@ use super::fit::Space;
 use crate::stats::{LogisticModel, PageHinkley};
 
 /// How it learns.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OnlineSettings {
     /// Learning rate.
@@ -43,7 +44,7 @@ impl Default for OnlineSettings {
 const SETTLING: u64 = 100;
 
 /// A scorer that learns while it works.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Online {
     start: Weights,
     first: LogisticModel,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::EvictionError;
@@ -15,7 +16,7 @@ const BINS: usize = 10;
 const CONFIDENCE: f64 = 0.95;
 
 /// What is known from feedback.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedbackReport {
     /// Proposals that were answered.
     pub proposals: usize,
@@ -30,7 +31,7 @@ pub struct FeedbackReport {
 }
 
 /// Keep-back rates by groups, each in the order of its values.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
     /// By zone.
     pub zone: Vec<RateRow>,
@@ -45,7 +46,7 @@ pub struct Rates {
 }
 
 /// A keep-back rate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateRow {
     /// The group.
     pub group: String,
@@ -60,7 +61,7 @@ pub struct RateRow {
 }
 
 /// How well probabilities foretell what is kept back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// The probability that a kept item is ranked above one that went; 1/2 is chance.
     pub auc: f64,

@@ -1,6 +1,7 @@
 //! Policies side by side on the same sessions. A session is one observation: figures are means over sessions, and
 //! differences are paired by session, with bootstrap intervals.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::error::EvictionError;
@@ -21,7 +22,7 @@ pub struct SimulationSettings {
 }
 
 /// What came out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Simulation {
     /// Sessions.
     pub sessions: usize,
@@ -34,7 +35,7 @@ pub struct Simulation {
 }
 
 /// One policy.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PolicyReport {
     /// Its name.
     pub policy: String,
@@ -64,7 +65,7 @@ pub struct PolicyReport {
 }
 
 /// A difference of hit rates.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Beside whom.
     pub policy: String,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rand_chacha::rand_core::Rng;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::error::EvictionError;
@@ -67,6 +68,16 @@ impl Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
+    }
+}
+
+impl JsonSchema for Policy {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Policy".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
     }
 }
 

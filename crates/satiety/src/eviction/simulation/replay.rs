@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::EvictionError;
@@ -20,7 +21,7 @@ use super::policy::{Policy, Resident};
 use super::trace::Session;
 
 /// How big the context is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
     /// So many tokens.

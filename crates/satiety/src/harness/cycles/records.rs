@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ const CYCLES: &str = "eval-harness/saturation/cycles/";
 const EXPANSIONS: &str = "eval-harness/saturation/expansions/";
 
 /// A value to be stored under a key, with the specification's tags.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Where.
     pub key: String,

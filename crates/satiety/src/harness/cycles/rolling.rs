@@ -1,12 +1,13 @@
 //! The figures of a window of cycles: average, trend and the two trailing runs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::harness::signals::{Level, slope};
 use crate::stats::mean;
 
 /// Figures of the window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RollingMetrics {
     /// Mean score; 0 for an empty window.
     pub avg_saturation_score: f64,
@@ -19,7 +20,7 @@ pub struct RollingMetrics {
 }
 
 /// Where the score is going.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trend {
     /// Up by more than 0.01 a cycle.
@@ -31,7 +32,7 @@ pub enum Trend {
 }
 
 /// One cycle of the window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryEntry {
     /// Which.
     pub cycle_id: String,

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::compare_cases::compare_cases;
@@ -23,7 +24,7 @@ use crate::bench::gate::GatePolicy;
 const LEAST_RESCORED: u64 = 20;
 
 /// What a change does to the harness's rigor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rigor {
     /// It asks less.
@@ -37,7 +38,7 @@ pub enum Rigor {
 }
 
 /// One change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Where: `suites.arithmetic.c1.repeats`.
     pub place: String,
@@ -48,7 +49,7 @@ pub struct Change {
 }
 
 /// What lies between two harnesses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RigorDiff {
     /// The old version.
     pub from: String,

@@ -4,6 +4,7 @@
 //! A figure beside the window's counters, not in their place: it says nothing of levels or actions, and whether a suite is
 //! too easy or too small is the verdict's business.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Matrix, MeasureError, MeasureSettings};
@@ -17,7 +18,7 @@ use crate::stats::{Alternative, Evidence};
 pub const SHOWN_AT: f64 = 20.0;
 
 /// What the versions say together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SaturationEvidence {
     /// The failure rate that is tested: failing cases that an improvement needs, over cases.
     pub rate: f64,

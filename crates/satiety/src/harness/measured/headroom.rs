@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::matrix::{Matrix, rate};
@@ -11,7 +12,7 @@ use crate::stats::power::{differences_needed, effective_sample_size, normal_dete
 use crate::stats::{Alternative, mean, variance, wilson};
 
 /// What is left to gain, and whether gaining it would be seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Headroom {
     /// Cases.
     pub cases: u64,

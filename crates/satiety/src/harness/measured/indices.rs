@@ -3,6 +3,7 @@
 //! [`super::Items`] has the corrected correlation with the rest, which is the one to act on; these are what
 //! textbooks and other tools print.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::items::correlation;
@@ -13,7 +14,7 @@ use crate::stats::mean;
 const TAIL: f64 = 0.27;
 
 /// The figures of one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseIndex {
     /// Which.
     pub case_id: String,

@@ -1,5 +1,6 @@
 //! What each case still tells about the versions, and what all of them together do.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::MeasureSettings;
@@ -7,7 +8,7 @@ use super::matrix::{Matrix, rate};
 use crate::stats::{clustered_mean_interval, mean};
 
 /// What the cases tell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Items {
     /// How many versions back "always" and "never" look.
     pub versions: usize,
@@ -34,7 +35,7 @@ pub struct Items {
 }
 
 /// How a case goes with the rest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Discrimination {
     /// Which.
     pub case_id: String,

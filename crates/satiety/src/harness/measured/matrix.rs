@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::MeasureError;
@@ -10,7 +11,7 @@ use crate::bench::run::{BenchmarkResult, BenchmarkRun};
 use crate::bench::summary::by_case;
 
 /// Cases by versions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Matrix {
     /// How many versions, oldest first; the last is the accepted one.
     pub versions: usize,
@@ -19,7 +20,7 @@ pub struct Matrix {
 }
 
 /// One case over the versions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseHistory {
     /// Which.
     pub case_id: String,

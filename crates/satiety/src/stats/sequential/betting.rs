@@ -2,6 +2,7 @@
 //! and Ramdas 2024, *JRSS B* 86:1, the hedged capital process with predictable plug-in bets). Valid for any
 //! distribution inside the bounds, at any stopping time.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
@@ -10,7 +11,7 @@ use crate::stats::hypothesis::Alternative;
 use crate::stats::interval::Interval;
 
 /// Bounds, level and resolution.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BettingSettings {
     /// Smallest possible difference, such as −1.
     pub low: f64,
@@ -42,7 +43,7 @@ impl Default for BettingSettings {
 }
 
 /// The running test. Wealth is kept for the null and for each candidate mean.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BettingTest {
     settings: BettingSettings,
     samples: u64,
@@ -59,7 +60,7 @@ pub struct BettingTest {
 }
 
 /// Log-wealth of betting that the mean is above, and that it is below, `mean`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Wealth {
     mean: f64,
     above: f64,

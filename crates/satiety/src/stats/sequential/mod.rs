@@ -16,12 +16,13 @@ pub use discordant::{discordant_evidence, win_rate_sequence};
 pub use rate::rate_below_evidence;
 pub use sprt::{NormalSprt, SprtDecision, SprtSettings, SprtSigma};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Evidence against a null hypothesis as an e-value: the wealth of a gambler who starts with one and bets against
 /// the null at fair odds. Large is evidence; under the null it exceeds 1/alpha *ever* with probability at most
 /// alpha (Ville's inequality). Kept as a logarithm, because it grows without limit.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Natural logarithm of the e-value.
     pub ln_e: f64,

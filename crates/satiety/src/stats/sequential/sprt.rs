@@ -1,13 +1,14 @@
 //! Wald's sequential probability ratio test for the mean of normal differences: "no effect" against "an effect of
 //! δ". Decisions are absorbing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::descriptive::Moments;
 use crate::stats::error::{Result, StatsError, check_open_unit};
 
 /// Where the standard deviation of the differences comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SprtSigma {
     /// Known beforehand.
@@ -18,7 +19,7 @@ pub enum SprtSigma {
 }
 
 /// What the test decides between, and how sure it must be.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SprtSettings {
     /// The effect δ of the alternative hypothesis; its sign says which direction is tested.
     pub effect: f64,
@@ -33,7 +34,7 @@ pub struct SprtSettings {
 }
 
 /// What the test says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SprtDecision {
     /// Not enough evidence yet.
@@ -45,7 +46,7 @@ pub enum SprtDecision {
 }
 
 /// The running test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NormalSprt {
     settings: SprtSettings,
     moments: Moments,

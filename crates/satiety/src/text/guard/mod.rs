@@ -16,12 +16,13 @@ mod strength;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use reading::Reading;
 
 /// Something in which two alike statements contradict each other, with the words that show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Difference {

@@ -1,0 +1,115 @@
+//! What a session did before, and the log of what it asks now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use satiety::memory::{Pipeline, is_research, session_attention};
+use satiety_store::LoggedQuery;
+use satiety_store::evaluation::EvalQueryRow;
+use satiety_store::memory::FeedbackRow;
+use satiety_store::now_micros;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::searching::{MemorySearch, SearchRequest};
+use crate::{Engine, EngineError};
+
+/// What the session did before.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    pub(super) shown: BTreeSet<String>,
+    pub(super) attention: BTreeMap<String, f64>,
+    pub(super) research_of: Option<String>,
+}
+
+impl Engine {
+    pub(super) async fn memory_session(
+        &self,
+        request: &SearchRequest,
+        pipeline: &Pipeline,
+    ) -> Result<Session, EngineError> {
+        let Some(name) = &request.session else {
+            return Ok(Session::default());
+        };
+        let store = self.store().await?;
+        let look_back = pipeline.session.look_back;
+        let (queries, events) = tokio::try_join!(
+            store.queries_of_session(name, look_back),
+            store.feedback_of_session(name, look_back)
+        )?;
+        let used = events.iter().filter(|event| {
+            matches!(
+                event.event_type.as_str(),
+                "read_after_search" | "reference" | "validate_useful"
+            )
+        });
+        // How many queries were asked since the one that the use belongs to.
+        let turns = |event: &FeedbackRow| {
+            let at = queries
+                .iter()
+                .position(|(id, ..)| Some(id) == event.query_id.as_ref());
+            u32::try_from(at.unwrap_or(0)).unwrap_or(look_back)
+        };
+        let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, turns(event))));
+        let again = queries
+            .first()
+            .filter(|(_, query, _)| is_research(&request.query, query));
+        Ok(Session {
+            attention: session_attention(used, pipeline.session.decay),
+            shown: queries
+                .iter()
+                .flat_map(|(_, _, results)| results.iter().cloned())
+                .collect(),
+            research_of: again.map(|(id, ..)| id.clone()),
+        })
+    }
+
+    /// Hands a search over to the log, which writes it soon.
+    pub(super) async fn log_search(
+        &self,
+        request: &SearchRequest,
+        answer: &MemorySearch,
+    ) -> Result<(), EngineError> {
+        let mut contributions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for result in &answer.results {
+            for channel in result.channels.keys() {
+                contributions.entry(channel.name()).or_default().push(&result.id);
+            }
+        }
+        let row = EvalQueryRow {
+            query_id: answer.query_id.clone(),
+            query: request.query.clone(),
+            intent: answer.intent.intent.map(|intent| intent.name().to_owned()),
+            mode: Some(answer.mode.selected_mode.name().into()),
+            session_id: request.session.clone(),
+            tool_name: request.tool.into(),
+            result_ids: answer.results.iter().map(|result| result.id.clone()).collect(),
+            channel_contributions: json!(contributions),
+            total_latency_ms: Some(answer.telemetry.total_latency_ms),
+            fusion_weights: Some(json!(answer.telemetry.weights)),
+            quality_proxy_score: Some(answer.telemetry.quality_proxy_score),
+            trace_id: Some(answer.telemetry.trace_id.clone()),
+            is_eval_corpus: false,
+            eval_category: None,
+            detail: json!({"degraded": answer.degraded, "folder": request.folder}),
+        };
+        let at = now_micros();
+        let mut events = Vec::new();
+        if let (Some(session), Some(earlier)) = (&request.session, &answer.telemetry.re_search_of) {
+            events.push(FeedbackRow {
+                feedback_id: satiety::ids::prefixed("fb", Uuid::now_v7()),
+                event_type: "re_search".into(),
+                session_id: session.clone(),
+                query_id: Some(earlier.clone()),
+                memory_id: None,
+                rank_in_results: None,
+                metadata: json!({"asked_again_as": answer.query_id}),
+                created_at: at,
+            });
+        }
+        self.store()
+            .await?
+            .log_query(LoggedQuery { row, at, events })
+            .await;
+        Ok(())
+    }
+}

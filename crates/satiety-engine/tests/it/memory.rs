@@ -1,0 +1,350 @@
+//! Searching an agent's memory: what must always surface does, what is held in memory is what the store has, whoever
+//! wrote it, and a pipeline that is tried leaves no trace.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use satiety::memory::{Draft, Fusion, Mode, Pipeline, in_folder};
+use satiety::retrieval::Tier;
+use satiety_engine::memory::{
+    LinkRequest, MemorySearch, SaveRequest, SearchRequest, UpdateRequest, ValidateRequest,
+};
+use satiety_engine::{Engine, Settings, StoreUrl};
+use satiety_store::Store;
+
+const WORDS: [&str; 12] = [
+    "database", "locked", "cache", "login", "deploy", "rollback", "index", "query", "token", "secret",
+    "timeout", "retry",
+];
+const FOLDERS: [&str; 5] = ["", "store", "store/sqlite", "web", "web/login"];
+
+fn engine(folder: &Path, embedder: &str) -> Engine {
+    Engine::new(Settings {
+        store: StoreUrl::sqlite(folder.join("s.db")),
+        archive_folder: folder.join("archive"),
+        embedder: embedder.into(),
+        chat: None,
+        api_key: None,
+        anthropic_key: None,
+    })
+}
+
+async fn save(
+    engine: &Engine,
+    title: &str,
+    content: &str,
+    tier: Tier,
+    folder: &str,
+    trigger: Option<&str>,
+) -> String {
+    let request = SaveRequest {
+        draft: Draft {
+            title: title.into(),
+            content: content.into(),
+            tier,
+            triggers: trigger.into_iter().map(str::to_owned).collect(),
+            folder: folder.into(),
+            kind: String::new(),
+        },
+        expires_in_days: None,
+        origin: None,
+    };
+    engine.memory_save(request).await.unwrap().memory.id
+}
+
+fn text(words: &[usize]) -> String {
+    words
+        .iter()
+        .map(|word| WORDS[*word % WORDS.len()])
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn words() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(0..WORDS.len(), 1..12)
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    words: Vec<usize>,
+    mode: usize,
+    folder: usize,
+    limit: usize,
+    budget: usize,
+    session: bool,
+    skip_shown: bool,
+    ranks: bool,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    (
+        words(),
+        0..4usize,
+        0..FOLDERS.len(),
+        5..20usize,
+        1..4000usize,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(words, mode, folder, limit, budget, session, skip_shown, ranks)| Asked {
+                words,
+                mode,
+                folder,
+                limit,
+                budget,
+                session,
+                skip_shown,
+                ranks,
+            },
+        )
+}
+
+fn request(asked: &Asked) -> SearchRequest {
+    let pipeline = Pipeline {
+        fusion: if asked.ranks {
+            Fusion::ReciprocalRank { k: 60 }
+        } else {
+            Fusion::Score
+        },
+        ..Pipeline::default()
+    };
+    SearchRequest {
+        query: text(&asked.words),
+        mode: Mode::ALL.get(asked.mode).copied(),
+        limit: Some(asked.limit),
+        token_budget: Some(asked.budget),
+        folder: Some(FOLDERS[asked.folder].into()),
+        session: asked.session.then(|| "s".into()),
+        skip_shown: asked.skip_shown,
+        pipeline: Arc::new(pipeline),
+        ..SearchRequest::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// The promise of the specification: all of up to five constitutional memories that hold in a folder are among the
+    /// first five results, whatever is asked, whatever the budget, and whatever the session has seen.
+    #[test]
+    fn constitutional_memories_always_surface(
+        others in proptest::collection::vec((words(), 0..FOLDERS.len(), 0..4usize), 0..25),
+        rules in proptest::collection::vec((words(), 0..FOLDERS.len(), 1..60usize), 0..=5),
+        questions in proptest::collection::vec(asked(), 1..8),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let outcome: Result<(), TestCaseError> = runtime.block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = engine(folder.path(), "none");
+            for (words, at, tier) in &others {
+                let tier = [Tier::Temporary, Tier::Normal, Tier::Important, Tier::Critical][*tier];
+                save(&engine, "note", &text(words), tier, FOLDERS[*at], Some("database locked")).await;
+            }
+            let mut kept = Vec::new();
+            for (words, at, long) in &rules {
+                // Some rules are longer than any budget.
+                let id = save(&engine, "rule", &text(words).repeat(*long), Tier::Constitutional, FOLDERS[*at], None).await;
+                kept.push((id, FOLDERS[*at]));
+            }
+            for question in &questions {
+                let asked = FOLDERS[question.folder];
+                let found = engine.memory_search(request(question)).await.unwrap();
+                let first: Vec<&str> = found.results.iter().take(5).map(|result| result.id.as_str()).collect();
+                for (id, own) in &kept {
+                    if in_folder(own, asked) || in_folder(asked, own) {
+                        prop_assert!(first.contains(&id.as_str()), "{id} of `{own}` is not in {first:?} of {question:?}");
+                    }
+                }
+            }
+            engine.close().await;
+            Ok(())
+        });
+        outcome?;
+    }
+}
+
+/// What a search returned, without what differs from run to run.
+fn told(found: &MemorySearch) -> Vec<String> {
+    let results = found.results.iter();
+    results
+        .map(|one| {
+            format!(
+                "{} {} {} {:.9} {:?} {}",
+                one.id, one.title, one.excerpt, one.score, one.channels, one.folder
+            )
+        })
+        .collect()
+}
+
+/// Two engines on one store are two processes: one writes and searches, the other only looks, and at every step both
+/// find what an engine finds that has just read everything.
+#[tokio::test]
+async fn what_is_held_in_memory_follows_every_change_of_anybody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (writer, looker) = (engine(folder.path(), "builtin"), engine(folder.path(), "builtin"));
+    let long = "# One\n\nThe cache was cold.\n\n".repeat(60) + "# Two\n\nThe login token expired.\n";
+    let mut ids = Vec::new();
+    for step in 0..12_usize {
+        match step {
+            0..=3 => {
+                let words: Vec<usize> = (step..step + 4).collect();
+                ids.push(
+                    save(
+                        &writer,
+                        WORDS[step],
+                        &text(&words),
+                        Tier::Normal,
+                        FOLDERS[step],
+                        Some("retry now"),
+                    )
+                    .await,
+                );
+            }
+            4 => ids.push(save(&writer, "long", &long, Tier::Constitutional, "store", None).await),
+            5 | 6 => {
+                let update = UpdateRequest {
+                    id: ids[step - 5].clone(),
+                    content: Some("the rollback of the query cache".into()),
+                    folder: Some("web".into()),
+                    ..UpdateRequest::default()
+                };
+                writer.memory_update(update).await.unwrap();
+            }
+            7 => {
+                let update = UpdateRequest {
+                    id: ids[4].clone(),
+                    content: Some("short now".into()),
+                    tier: Some("normal".into()),
+                    ..UpdateRequest::default()
+                };
+                writer.memory_update(update).await.unwrap();
+            }
+            8 => {
+                writer.memory_delete(&[ids[1].clone()]).await.unwrap();
+            }
+            9 => {
+                let request = ValidateRequest {
+                    id: ids[0].clone(),
+                    useful: true,
+                    session: Some("s".into()),
+                };
+                writer.memory_validate(&request).await.unwrap();
+            }
+            10 => ids.push(
+                save(
+                    &looker,
+                    "other",
+                    "a secret of the other process",
+                    Tier::Normal,
+                    "",
+                    None,
+                )
+                .await,
+            ),
+            _ => {
+                looker
+                    .memory_delete(&[ids[2].clone(), ids[5].clone()])
+                    .await
+                    .unwrap();
+            }
+        }
+        for query in ["query cache rollback", "retry now", "login token", "a secret"] {
+            for (mode, folder_asked) in [
+                (Mode::Focused, None),
+                (Mode::Quick, Some("web")),
+                (Mode::Deep, Some("store")),
+            ] {
+                let request = SearchRequest {
+                    query: query.into(),
+                    mode: Some(mode),
+                    folder: folder_asked.map(str::to_owned),
+                    ..SearchRequest::default()
+                };
+                let fresh = engine(folder.path(), "builtin");
+                let expected = told(
+                    &fresh
+                        .memory_search_with(&request.pipeline, &request)
+                        .await
+                        .unwrap(),
+                );
+                fresh.close().await;
+                for engine in [&writer, &looker] {
+                    let found = engine
+                        .memory_search_with(&request.pipeline, &request)
+                        .await
+                        .unwrap();
+                    assert_eq!(told(&found), expected, "step {step}, {query}, {mode}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path(), "none");
+    let id = save(
+        &engine,
+        "Locks",
+        "the database was locked",
+        Tier::Normal,
+        "",
+        None,
+    )
+    .await;
+    let other = save(&engine, "Caches", "the cache was cold", Tier::Normal, "", None).await;
+    let link = LinkRequest {
+        from: id.clone(),
+        kind: satiety::memory::LinkKind::Caused,
+        to: other.clone(),
+        remove: false,
+    };
+    engine.memory_link(link).await.unwrap();
+    let request = SearchRequest {
+        query: "why was the database locked".into(),
+        session: Some("s".into()),
+        ..SearchRequest::default()
+    };
+    let found = engine.memory_search(request.clone()).await.unwrap();
+    let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
+    assert_eq!(ids, [id.as_str(), other.as_str()]);
+    let alone = Pipeline::with(&serde_json::json!({"channels": {"graph": false}})).unwrap();
+    let tried = engine.memory_search_with(&alone, &request).await.unwrap();
+    assert_eq!(tried.results.len(), 1);
+    // The log is written behind our back, and still the validation knows which query it is about.
+    let useful = ValidateRequest {
+        id: id.clone(),
+        useful: true,
+        session: Some("s".into()),
+    };
+    let validated = engine.memory_validate(&useful).await.unwrap();
+    assert_eq!(
+        (validated.query_id.as_deref(), validated.rank_in_results),
+        (Some(found.query_id.as_str()), Some(1))
+    );
+    let again = engine.memory_search(request).await.unwrap();
+    assert_eq!(
+        again.telemetry.re_search_of.as_deref(),
+        Some(found.query_id.as_str())
+    );
+    let health = engine.memory_health().await.unwrap();
+    assert_eq!(health.log.written + health.log.waiting, 2);
+    engine.close().await;
+    let store = Store::open(&StoreUrl::sqlite(folder.path().join("s.db")))
+        .await
+        .unwrap();
+    let written = store.queries_of_session("s", 10).await.unwrap();
+    assert_eq!(
+        written.iter().map(|(id, ..)| id).collect::<Vec<_>>(),
+        [&again.query_id, &found.query_id]
+    );
+    let events = store.feedback_of_session("s", 10).await.unwrap();
+    assert!(
+        events
+            .iter()
+            .any(|event| event.event_type == "re_search" && event.query_id.as_ref() == Some(&found.query_id))
+    );
+}

@@ -1,0 +1,245 @@
+//! The log of searches, written behind the searcher's back: a search hands over what it found and goes on, and one
+//! writer puts everything that is waiting into one commit.
+//!
+//! What waits is bounded: when the writer falls behind, searches wait for room rather than lose what they asked. What
+//! waits can already be read by sessions, and [`Store::settle_log`] writes it at once, which everything that reads the
+//! tables calls first. A process that is killed loses at most what came in the last [`LINGER`] and the commit under way.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::QueryBuilder;
+use tokio::sync::{Notify, watch};
+
+use crate::evaluation::EvalQueryRow;
+use crate::memory::{FeedbackRow, insert_feedback};
+use crate::pool::{Pool, in_transaction};
+use crate::{Store, StoreError, storable};
+
+/// Searches that may wait; more are held back until there is room.
+const MOST_WAITING: usize = 4096;
+/// Searches in one transaction at most, so that other writers get their turn.
+const TOGETHER: usize = 500;
+/// How long the writer lets searches gather, unless somebody wants to read.
+const LINGER: Duration = Duration::from_millis(20);
+
+/// A search, as it is logged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoggedQuery {
+    /// What was asked and found.
+    pub row: EvalQueryRow,
+    /// When, in microseconds since 1970.
+    pub at: i64,
+    /// What it says about earlier results.
+    pub events: Vec<FeedbackRow>,
+}
+
+/// How the log is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LogState {
+    /// Searches that this process has written.
+    pub written: u64,
+    /// Searches that are waiting to be written.
+    pub waiting: u64,
+    /// Searches that could not be written.
+    pub lost: u64,
+    /// Why the last of those could not.
+    pub problem: Option<String>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    waiting: Mutex<VecDeque<Arc<LoggedQuery>>>,
+    /// Something came, or somebody does not want to wait.
+    wake: Notify,
+    /// Searches that were handed over, and those that the writer is done with.
+    handed: AtomicU64,
+    done: watch::Sender<u64>,
+    hurry: AtomicBool,
+    closed: AtomicBool,
+    lost: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+/// The way to the writer. Its task ends when the last of these is gone and nothing waits any more.
+#[derive(Debug)]
+pub(crate) struct QueryLog(Arc<Shared>);
+
+impl QueryLog {
+    pub(crate) fn start(pool: Pool) -> Arc<Self> {
+        let shared = Arc::new(Shared {
+            waiting: Mutex::default(),
+            wake: Notify::new(),
+            handed: AtomicU64::new(0),
+            done: watch::Sender::new(0),
+            hurry: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+            problem: Mutex::default(),
+        });
+        tokio::spawn(write_until_closed(pool, Arc::clone(&shared)));
+        Arc::new(Self(shared))
+    }
+}
+
+impl Drop for QueryLog {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::SeqCst);
+        self.0.wake.notify_one();
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<LoggedQuery>>> {
+        // Nothing under this lock can fail half way.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the writer is done with the first so many.
+    async fn until(&self, target: u64) {
+        let mut done = self.done.subscribe();
+        // The sender lives as long as `self`.
+        let _ = done.wait_for(|count| *count >= target).await;
+    }
+}
+
+impl Store {
+    /// Logs a search. Returns as soon as there is room for it, and that is at once unless thousands wait.
+    pub async fn log_query(&self, query: LoggedQuery) {
+        let shared = &self.log.0;
+        let query = Arc::new(query);
+        loop {
+            let full = {
+                let mut waiting = shared.waiting();
+                if waiting.len() < MOST_WAITING {
+                    waiting.push_back(Arc::clone(&query));
+                    shared.handed.fetch_add(1, Ordering::SeqCst);
+                    None
+                } else {
+                    Some(shared.handed.load(Ordering::SeqCst) - waiting.len() as u64)
+                }
+            };
+            shared.wake.notify_one();
+            match full {
+                None => return,
+                Some(done) => {
+                    shared.hurry.store(true, Ordering::SeqCst);
+                    shared.until(done + 1).await;
+                }
+            }
+        }
+    }
+
+    /// Returns when everything that was logged before is written, or has turned out to be unwritable.
+    pub async fn settle_log(&self) {
+        let shared = &self.log.0;
+        let target = shared.handed.load(Ordering::SeqCst);
+        if *shared.done.borrow() >= target {
+            return;
+        }
+        shared.hurry.store(true, Ordering::SeqCst);
+        shared.wake.notify_one();
+        shared.until(target).await;
+    }
+
+    /// How the log is.
+    pub fn log_state(&self) -> LogState {
+        let shared = &self.log.0;
+        let lost = shared.lost.load(Ordering::SeqCst);
+        let problem = shared.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        LogState {
+            written: shared.done.borrow().saturating_sub(lost),
+            waiting: shared.waiting().len() as u64,
+            lost,
+            problem: problem.clone(),
+        }
+    }
+
+    /// Searches of a session that are not written yet, oldest first.
+    pub(crate) fn waiting_queries(&self, session: &str) -> Vec<Arc<LoggedQuery>> {
+        let waiting = self.log.0.waiting();
+        let own = waiting
+            .iter()
+            .filter(|query| query.row.session_id.as_deref() == Some(session));
+        own.cloned().collect()
+    }
+}
+
+async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
+    loop {
+        let empty = shared.waiting().is_empty();
+        if empty {
+            if shared.closed.load(Ordering::SeqCst) {
+                return;
+            }
+            shared.hurry.store(false, Ordering::SeqCst);
+            // A wake that came since `empty` was looked at is kept for us.
+            shared.wake.notified().await;
+            continue;
+        }
+        let hurry = || shared.hurry.load(Ordering::SeqCst) || shared.closed.load(Ordering::SeqCst);
+        let gathering = tokio::time::Instant::now() + LINGER;
+        while !hurry() && shared.waiting().len() < TOGETHER {
+            if tokio::time::timeout_at(gathering, shared.wake.notified())
+                .await
+                .is_err()
+            {
+                break;
+            }
+        }
+        let batch: Vec<Arc<LoggedQuery>> = shared.waiting().iter().take(TOGETHER).cloned().collect();
+        if let Err(error) = insert(&pool, &batch).await {
+            tracing::warn!(%error, queries = batch.len(), "searches could not be logged");
+            shared.lost.fetch_add(batch.len() as u64, Ordering::SeqCst);
+            *shared.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        }
+        shared.waiting().drain(..batch.len());
+        shared.done.send_modify(|done| *done += batch.len() as u64);
+    }
+}
+
+/// Writes searches with their events in one transaction. An id that is there already is the same search, sent again
+/// after a connection was lost in mid-commit.
+async fn insert(pool: &Pool, batch: &[Arc<LoggedQuery>]) -> Result<(), StoreError> {
+    let events: Vec<(&FeedbackRow, String)> = batch
+        .iter()
+        .flat_map(|query| &query.events)
+        .map(|event| (event, event.metadata.to_string()))
+        .collect();
+    in_transaction!(pool, |connection| {
+        let mut insert = QueryBuilder::new(
+            "INSERT INTO eval_queries (query_id, query, intent, mode, session_id, tool_name, result_ids, result_count,
+                 channel_contributions, total_latency_ms, fusion_weights, quality_proxy_score, trace_id, created_at,
+                 is_eval_corpus, eval_category, detail) ",
+        );
+        insert.push_values(batch, |mut values, query| {
+            let row = &query.row;
+            values
+                .push_bind(storable(&row.query_id))
+                .push_bind(storable(&row.query))
+                .push_bind(row.intent.as_deref().map(storable))
+                .push_bind(row.mode.as_deref().map(storable))
+                .push_bind(row.session_id.as_deref().map(storable))
+                .push_bind(storable(&row.tool_name))
+                .push_bind(storable(&Value::from(row.result_ids.clone()).to_string()).into_owned())
+                .push_bind(i64::try_from(row.result_ids.len()).unwrap_or(i64::MAX))
+                .push_bind(row.channel_contributions.to_string())
+                .push_bind(row.total_latency_ms)
+                .push_bind(row.fusion_weights.as_ref().map(Value::to_string))
+                .push_bind(row.quality_proxy_score)
+                .push_bind(row.trace_id.as_deref().map(storable))
+                .push_bind(query.at)
+                .push_bind(row.is_eval_corpus)
+                .push_bind(row.eval_category.as_deref().map(storable))
+                .push_bind(row.detail.to_string());
+        });
+        insert.push(" ON CONFLICT (query_id) DO NOTHING");
+        insert.build().execute(&mut *connection).await?;
+        insert_feedback!(connection, events);
+    })
+}

@@ -1,0 +1,245 @@
+//! How long a search takes, how long until the first one, what a change costs the next one, and how much room it takes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use cpu_time::ProcessTime;
+use satiety::memory::{Mode, query_terms};
+use satiety_engine::Engine;
+use satiety_engine::memory::{SearchRequest, UpdateRequest};
+use satiety_models::minilm::MiniLm;
+use satiety_store::{Store, StoreUrl};
+use serde::Deserialize;
+
+use crate::corpus::{Corpus, stored};
+use crate::{Times, engine, plain, resident};
+
+/// The naive version and the peer are timed over fewer questions.
+const FEWER: usize = 30;
+
+/// The id of the built-in model, which stored vectors carry.
+pub(crate) fn model_of() -> Result<String> {
+    Ok(MiniLm::builtin_id()?.to_string())
+}
+
+pub(crate) async fn measure(
+    size: usize,
+    searches: usize,
+    folder: &Path,
+    python: Option<&Path>,
+) -> Result<()> {
+    let corpus = Corpus::new(size, searches)?;
+    let path = stored(&corpus, folder, &model_of()?).await?;
+    println!("speed at {size} memories, {searches} searches, ms; without embedding the question");
+    let engine = engine(&path, "builtin");
+    let before = resident();
+    let (cold, cold_cpu) = (Instant::now(), ProcessTime::now());
+    search(&engine, &corpus.questions[0], Mode::Focused).await?;
+    println!(
+        "  first search: {:.0} ms, {:.0} ms CPU; {:.0} MB more memory",
+        cold.elapsed().as_secs_f64() * 1e3,
+        cold_cpu.elapsed().as_secs_f64() * 1e3,
+        resident() - before
+    );
+    let health = engine.memory_health().await?;
+    println!(
+        "  of that vectors {:.0} MB, words {:.0} MB",
+        health.vector_bytes as f64 / 1e6,
+        health.word_bytes as f64 / 1e6
+    );
+    println!("  {:<34} {:>8} {:>8} {:>8} {:>8}", "", "p50", "p95", "p99", "CPU");
+    for mode in [Mode::Quick, Mode::Focused, Mode::Deep] {
+        let mut times = Times::default();
+        let mut embedding = Times::default();
+        let mut stages: BTreeMap<String, Times> = BTreeMap::new();
+        let mut cpu = Times::default();
+        for question in &corpus.questions {
+            let found = search(&engine, question, mode).await?;
+            times.0.push(found.wall);
+            cpu.0.push(found.cpu);
+            embedding.0.push(found.embedding);
+            for (stage, time) in found.stages {
+                stages.entry(stage).or_default().0.push(time);
+            }
+        }
+        println!("  {:<34} {} {:>8.2}", mode.name(), times.line(), cpu.at(0.5));
+        if mode == Mode::Focused {
+            for (stage, times) in stages {
+                println!("    {stage:<32} {}", times.line());
+            }
+            println!("    {:<32} {}", "(embedding the question)", embedding.line());
+        }
+    }
+    changes(&engine, &corpus).await?;
+    engine.close().await;
+    naive(&corpus, &path).await?;
+    match python {
+        Some(python) => peer(&corpus, python)?,
+        None => println!("  no --python PYTHON: the peer is left out"),
+    }
+    println!();
+    Ok(())
+}
+
+struct Search {
+    wall: f64,
+    cpu: f64,
+    embedding: f64,
+    stages: Vec<(String, f64)>,
+}
+
+async fn search(engine: &Engine, question: &str, mode: Mode) -> Result<Search> {
+    let request = SearchRequest {
+        query: question.to_owned(),
+        mode: Some(mode),
+        ..SearchRequest::default()
+    };
+    let (began, cpu) = (Instant::now(), ProcessTime::now());
+    let answer = engine.memory_search(request).await?;
+    let (wall, cpu) = (
+        began.elapsed().as_secs_f64() * 1e3,
+        cpu.elapsed().as_secs_f64() * 1e3,
+    );
+    ensure!(!answer.results.is_empty(), "nothing was found for {question}");
+    let telemetry = answer.telemetry;
+    let embedding = telemetry.embedding_latency_ms;
+    let stages = telemetry.stages.iter().map(|stage| {
+        // The first stage holds the embedding.
+        let of_embedding = if stage.stage == satiety::memory::Stage::Candidate {
+            embedding
+        } else {
+            0.0
+        };
+        (format!("{:?}", stage.stage), stage.duration_ms - of_embedding)
+    });
+    Ok(Search {
+        wall: wall - embedding,
+        // The built-in model works on this process's time; its wall time is the nearest thing to its share.
+        cpu: (cpu - embedding).max(0.0),
+        embedding,
+        stages: stages.collect(),
+    })
+}
+
+/// What the search after a change costs.
+async fn changes(engine: &Engine, corpus: &Corpus) -> Result<()> {
+    let mut times = Times::default();
+    for (number, question) in corpus.questions.iter().take(FEWER).enumerate() {
+        engine
+            .memory_update(UpdateRequest {
+                id: format!("mem-{number:08}"),
+                triggers: Some(vec![format!("phrase {number}")]),
+                ..UpdateRequest::default()
+            })
+            .await?;
+        times.0.push(search(engine, question, Mode::Focused).await?.wall);
+    }
+    println!("  {:<34} {}", "focused, after an update", times.line());
+    Ok(())
+}
+
+/// The store's own full text and a loop over all vectors, fused by ranks.
+async fn naive(corpus: &Corpus, path: &Path) -> Result<()> {
+    let store = Store::open(&StoreUrl::sqlite(path)).await?;
+    let model = MiniLm::builtin()?;
+    let mut times = Times::default();
+    let cpu = ProcessTime::now();
+    for question in corpus.questions.iter().take(FEWER) {
+        let vector = model
+            .encode_on(&[question.as_str()], 1)
+            .pop()
+            .context("one vector")?;
+        let began = Instant::now();
+        let terms = query_terms(question, false);
+        let words: Vec<&str> = terms.all().collect();
+        let mut scores: BTreeMap<String, f64> = BTreeMap::new();
+        for (rank, hit) in store
+            .search_memory_words(&words, 100)
+            .await?
+            .into_iter()
+            .enumerate()
+        {
+            *scores.entry(hit.memory_id).or_default() += 1.0 / (61.0 + rank as f64);
+        }
+        for (rank, (at, _)) in plain::nearest(&corpus.vectors, &vector, 100)
+            .into_iter()
+            .enumerate()
+        {
+            *scores.entry(format!("mem-{at:08}")).or_default() += 1.0 / (61.0 + rank as f64);
+        }
+        let mut best: Vec<(String, f64)> = scores.into_iter().collect();
+        best.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let ids: Vec<String> = best.into_iter().take(10).map(|(id, _)| id).collect();
+        ensure!(!store.memories_by_id(&ids).await?.is_empty(), "nothing was found");
+        times.0.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    store.close().await;
+    println!(
+        "  {:<34} {} {:>8.2}",
+        "naive: FTS5 and f32, one by one",
+        times.line(),
+        cpu.elapsed().as_secs_f64() * 1e3 / FEWER as f64
+    );
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Peer {
+    name: String,
+    times: Vec<f64>,
+    cpu: f64,
+    megabytes: f64,
+    build_seconds: f64,
+}
+
+fn peer(corpus: &Corpus, python: &Path) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let write = |name: &str, bytes: Vec<u8>| fs_err::write(folder.path().join(name), bytes);
+    let texts: Vec<String> = corpus
+        .texts
+        .iter()
+        .map(|(title, body)| format!("{title} {body}"))
+        .collect();
+    write("texts.json", serde_json::to_vec(&texts)?)?;
+    let flat = |vectors: &[Vec<f32>]| -> Vec<u8> {
+        vectors
+            .iter()
+            .flatten()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    };
+    write("vectors.f32", flat(&corpus.vectors))?;
+    let questions: Vec<&str> = corpus.questions.iter().take(FEWER).map(String::as_str).collect();
+    write("questions.json", serde_json::to_vec(&questions)?)?;
+    write(
+        "questions.f32",
+        flat(&MiniLm::builtin()?.encode_on(&questions, 2)),
+    )?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/memory_peer.py");
+    let output = Command::new(python).arg(script).arg(folder.path()).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        println!(
+            "  the peer did not run: {}",
+            said.lines().last().unwrap_or_default()
+        );
+        return Ok(());
+    }
+    let peers: Vec<Peer> = serde_json::from_slice(&output.stdout).context("the peer's figures")?;
+    for peer in peers {
+        println!(
+            "  {:<34} {} {:>8.2}",
+            peer.name,
+            Times(peer.times).line(),
+            peer.cpu
+        );
+        println!(
+            "    built in {:.1} s, {:.0} MB",
+            peer.build_seconds, peer.megabytes
+        );
+    }
+    Ok(())
+}
