@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// Puts a search that was answered into the line for the shadow, once for each feature whose sample it is in.
-    pub(crate) fn shadow(&self, deal: Deal<'_>, request: SearchRequest, answer: &MemorySearch) {
+    pub(crate) fn shadow(&self, deal: &Deal<'_>, request: &SearchRequest, answer: &MemorySearch) {
         let Some(live) = &deal.live else { return };
         for (position, feature) in live.running.iter().enumerate() {
             let sampled = feature.shadow_enabled

@@ -46,7 +46,7 @@ impl Default for AbSettings {
             auto_graduate: false,
             time_limit: Duration::from_secs(5),
             queue: 64,
-            settle: Duration::from_secs(30 * 60),
+            settle: Duration::from_mins(30),
         }
     }
 }

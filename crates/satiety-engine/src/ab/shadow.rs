@@ -25,7 +25,7 @@ impl Engine {
     pub async fn serve_shadows(&self) {
         loop {
             let job = self.ab.queue.next().await;
-            self.run_shadow(job).await;
+            Box::pin(self.run_shadow(job)).await;
         }
     }
 
@@ -34,7 +34,7 @@ impl Engine {
     pub async fn finish_shadows(&self, limit: Duration) -> ShadowTally {
         let all = async {
             while let Some(job) = self.ab.queue.pop() {
-                self.run_shadow(job).await;
+                Box::pin(self.run_shadow(job)).await;
             }
         };
         if tokio::time::timeout(limit, all).await.is_err() {
@@ -50,14 +50,15 @@ impl Engine {
 
     /// One run, recorded whatever comes of it; then what can be counted is counted.
     async fn run_shadow(&self, job: Job) {
-        let row = match tokio::time::timeout(self.ab.settings.time_limit, self.both_lists(&job)).await {
-            Ok(Ok((control, treatment))) => compared(&job, &control, &treatment),
-            Ok(Err(error)) => failed(&job, error.to_string()),
-            Err(_) => failed(
-                &job,
-                format!("no answer within {:?}", self.ab.settings.time_limit),
-            ),
-        };
+        let row =
+            match tokio::time::timeout(self.ab.settings.time_limit, Box::pin(self.both_lists(&job))).await {
+                Ok(Ok((control, treatment))) => compared(&job, &control, &treatment),
+                Ok(Err(error)) => failed(&job, error.to_string()),
+                Err(_) => failed(
+                    &job,
+                    format!("no answer within {:?}", self.ab.settings.time_limit),
+                ),
+            };
         let outcome = async {
             self.store().await?.put_shadow_run(&row).await?;
             // What is judged counts at once; to look for what askers did meanwhile, now and then is enough.

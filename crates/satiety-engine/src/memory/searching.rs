@@ -228,7 +228,7 @@ impl Engine {
         let deal = self.deal(&mut request).await?;
         let answer = self.memory_search_with(&request.pipeline, &request).await?;
         self.log_search(&request, &answer).await?;
-        self.shadow(deal, request, &answer);
+        self.shadow(&deal, &request, &answer);
         Ok(answer)
     }
 

@@ -13,7 +13,7 @@ use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow};
 use satiety_store::{Store, StoreUrl};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 struct Bench {
     folder: tempfile::TempDir,

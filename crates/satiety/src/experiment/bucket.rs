@@ -154,7 +154,9 @@ mod tests {
             bucket("shadow", "rrf", "eq-1"),
             bucket("rollout", "", ""),
         ];
-        assert_eq!(found.map(|place| (place * 1e6).round()), KNOWN);
+        for (found, known) in found.into_iter().zip(KNOWN) {
+            assert!((found * 1e6 - known).abs() < 1.0, "{found} {known}");
+        }
     }
 
     const KNOWN: [f64; 3] = [27_513_584.0, 82_841_225.0, 89_095_243.0];
@@ -180,7 +182,8 @@ mod tests {
         /// Lengths are part of what is hashed: no border can be moved.
         #[test]
         fn parts_do_not_run_together(a in "[ab]{0,4}", b in "[ab]{0,4}", c in "[ab]{1,4}") {
-            prop_assert_ne!(bucket("rollout", &format!("{a}{c}"), &b), bucket("rollout", &a, &format!("{c}{b}")));
+            let (one, other) = (bucket("rollout", &format!("{a}{c}"), &b), bucket("rollout", &a, &format!("{c}{b}")));
+            prop_assert!((one - other).abs() > 0.0);
         }
     }
 }

@@ -220,7 +220,8 @@ mod tests {
                 .is_err()
         );
         let toml = "feature_id = 'rrf'\nshadow_percent = 50\n[pipeline]\na = 1\n";
-        assert_eq!(toml::from_str::<Feature>(toml).unwrap().shadow_percent, 50.0);
+        let found: Feature = toml::from_str(toml).unwrap();
+        assert!((found.shadow_percent - 50.0).abs() < 1e-12);
     }
 
     #[test]

@@ -67,29 +67,29 @@ fn everything_must_hold() {
     let cases: [(&str, Check, Change); 18] = [
         ("corpus_improvement", Check::Undecided, |e| e.corpus = None),
         ("corpus_improvement", Check::Undecided, |e| {
-            corpus(e).measures.clear()
+            corpus(e).measures.clear();
         }),
         ("corpus_improvement", Check::Undecided, |e| {
-            corpus(e).measures[0].verdict = Verdict::NoEvidence
+            corpus(e).measures[0].verdict = Verdict::NoEvidence;
         }),
         ("corpus_improvement", Check::Fail, |e| {
-            corpus(e).measures[0].verdict = Verdict::Worse
+            corpus(e).measures[0].verdict = Verdict::Worse;
         }),
         ("corpus_improvement", Check::Fail, |e| {
-            corpus(e).measures[1].verdict = Verdict::Worse
+            corpus(e).measures[1].verdict = Verdict::Worse;
         }),
         ("sequential_test", Check::Undecided, |e| {
-            e.standing.decision = Decision::Continue
+            e.standing.decision = Decision::Continue;
         }),
         ("sequential_test", Check::Fail, |e| {
-            e.standing.decision = Decision::AcceptControl
+            e.standing.decision = Decision::AcceptControl;
         }),
         ("minimum_samples", Check::Undecided, |e| e.standing.samples = 99),
         ("graduation_threshold", Check::Fail, |e| {
-            e.standing.mrr_delta = Some(0.029)
+            e.standing.mrr_delta = Some(0.029);
         }),
         ("graduation_threshold", Check::Undecided, |e| {
-            e.standing.mrr_delta = None
+            e.standing.mrr_delta = None;
         }),
         // Small and sure: it will not get there, but nothing was decided.
         ("graduation_threshold", Check::Undecided, |e| {
@@ -97,7 +97,7 @@ fn everything_must_hold() {
             e.standing.interval = Some(Bounds { low: 0.0, high: 0.02 });
         }),
         ("constitutional_surfacing", Check::Fail, |e| {
-            corpus(e).treatment_surfacing = Some(0.99)
+            corpus(e).treatment_surfacing = Some(0.99);
         }),
         ("constitutional_surfacing", Check::Pass, |e| {
             (corpus(e).control_surfacing, corpus(e).treatment_surfacing) = (None, None);
@@ -112,7 +112,7 @@ fn everything_must_hold() {
         }),
         ("treatment_answers", Check::Fail, |e| e.shadow.failed = 7),
         ("treatment_answers", Check::Undecided, |e| {
-            e.shadow = ShadowCounts::default()
+            e.shadow = ShadowCounts::default();
         }),
     ];
     for (name, expected, change) in cases {

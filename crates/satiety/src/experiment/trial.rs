@@ -236,18 +236,16 @@ impl Trial {
     }
 
     fn log_likelihood_ratio(&self) -> Option<f64> {
-        match &self.sprt {
-            Some(sprt) => sprt.ln_likelihood_ratio(),
-            None => {
-                let above = self.betting.evidence(Alternative::Greater).ln_e;
-                let below = self.betting.evidence(Alternative::Less).ln_e;
-                Some(if above >= below {
-                    above.max(0.0)
-                } else {
-                    -below.max(0.0)
-                })
-            }
+        if let Some(sprt) = &self.sprt {
+            return sprt.ln_likelihood_ratio();
         }
+        let above = self.betting.evidence(Alternative::Greater).ln_e;
+        let below = self.betting.evidence(Alternative::Less).ln_e;
+        Some(if above >= below {
+            above.max(0.0)
+        } else {
+            -below.max(0.0)
+        })
     }
 
     /// What it says so far.
