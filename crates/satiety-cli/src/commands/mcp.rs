@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
     }
     let session = arguments.session.clone().unwrap_or_else(new_session);
     block_on(async {
-        let engine = Arc::new(Engine::new(settings.for_engine()));
+        let engine = Arc::new(Engine::new(settings.for_engine()).with_ab(settings.ab));
         let context = Context {
             engine: Arc::clone(&engine),
             dialogue_profile: settings.profile.clone(),

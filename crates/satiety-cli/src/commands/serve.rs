@@ -46,7 +46,7 @@ impl Render for Started {
 
 pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     super::block_on(async {
-        let engine = Arc::new(Engine::new(settings.for_engine()));
+        let engine = Arc::new(Engine::new(settings.for_engine()).with_ab(settings.ab));
         let shadows = super::in_the_shadow(&engine);
         let outcome = serve(arguments, engine.clone(), settings, printer).await;
         shadows.abort();

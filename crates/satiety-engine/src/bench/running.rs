@@ -88,6 +88,13 @@ impl BenchPlan {
     pub fn power(&self) -> &PowerStatement {
         &self.power
     }
+
+    /// Fences the target's processes in, where it starts any.
+    pub fn fenced(mut self) -> Result<Self, EngineError> {
+        let mut described = target(self.request.target.as_deref(), &self.loaded)?;
+        self.request.sandbox = described.spec.sandbox_mut().is_some();
+        Ok(self)
+    }
 }
 
 /// A suite that was run.

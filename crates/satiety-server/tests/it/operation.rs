@@ -46,9 +46,9 @@ async fn the_end_waits_for_what_is_under_way() {
     let mut server = start().await;
     let url = server.url("");
     // A request that takes its time: many rounds to be compared with each other.
-    let rounds: Vec<_> = (0..150)
+    let rounds: Vec<_> = (0..40)
         .map(|number| {
-            let claims: Vec<String> = (0..12)
+            let claims: Vec<String> = (0..8)
                 .map(|claim| format!("Claim {claim} of round {number} about part {}", claim * number))
                 .collect();
             let claims: Vec<&str> = claims.iter().map(String::as_str).collect();
@@ -68,7 +68,7 @@ async fn the_end_waits_for_what_is_under_way() {
     assert!(ended.await.unwrap(), "not everything was finished");
     let refused = client.get(format!("{url}/healthz")).send().await;
     assert!(refused.is_err(), "the port is still open");
-    assert_eq!(engine.conversation("long").await.unwrap().rounds.len(), 150);
+    assert_eq!(engine.conversation("long").await.unwrap().rounds.len(), 40);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -231,17 +231,15 @@ async fn start(call: Call<Nothing, Nothing, Json<RunBody>>) -> Result<JobView, P
         cases: body.cases,
         tags: body.tags,
         seed: body.seed,
-        sandbox: true,
         cache: true,
         resume: body.resume,
         gate: body.gate.then(GatePolicy::default),
         ..RunBenchRequest::default()
     };
-    // What cannot be run is refused now and not in the background.
-    let plan = app
-        .engine
-        .bench_plan(request)
-        .await
+    // What cannot be run is refused now and not in the background; what starts processes is fenced in.
+    let plan = app.engine.bench_plan(request).await;
+    let plan = plan
+        .and_then(satiety_engine::bench::BenchPlan::fenced)
         .map_err(|error| app.discreet(error))?;
     if app.is_ending() {
         return Err(

@@ -42,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/metrics",
             "metrics",
             "Figures for Prometheus",
-            "text/plain",
+            "application/openmetrics-text",
             figures,
         ),
         raw(
