@@ -146,7 +146,7 @@ fn put_down(request: &InlineRankings) -> Result<(tempfile::TempDir, Rankings), E
     let folder = tempfile::tempdir().map_err(failed)?;
     let write = |name: String, lines: Vec<serde_json::Value>| -> Result<PathBuf, EngineError> {
         let path = folder.path().join(name);
-        let mut file = std::io::BufWriter::new(std::fs::File::create(&path).map_err(failed)?);
+        let mut file = std::io::BufWriter::new(fs_err::File::create(&path).map_err(failed)?);
         for line in lines {
             writeln!(file, "{line}").map_err(failed)?;
         }
