@@ -7,7 +7,8 @@ use satiety_engine::{EngineError, Trouble};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Why a request was not carried out. Its texts are boxed, because every `Result` has room for one.
+// Its texts are boxed, because every `Result` of this crate has room for one.
+/// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// What kind of problem it is: `urn:satiety:problem:` and a word.
