@@ -143,9 +143,13 @@ pub struct ListedConversation {
     pub updated_at: jiff::Timestamp,
 }
 
-/// Conversations held in memory, by id.
+/// Conversations held in memory, by id, and for each built-in profile one that nobody has spoken in yet: reading a profile
+/// and its word lists takes longer than scoring a short conversation.
 #[derive(Debug, Default)]
-pub(crate) struct Held(Mutex<BTreeMap<String, Current>>);
+pub(crate) struct Held {
+    current: Mutex<BTreeMap<String, Current>>,
+    fresh: Mutex<BTreeMap<String, Conversation>>,
+}
 
 /// A conversation as of a state of the store.
 #[derive(Debug, Clone)]
@@ -250,7 +254,7 @@ impl Engine {
             let body = json!({"signal": row.signal, "score": report.score, "rounds": before + rows.len(),
                 "profile": report.profile, "embedder": report.embedder});
             store.append(Event::now("dialogue.verdict", id, body)).await?;
-            current.state = (written, current.state.1 + request.rounds.len() as i64);
+            current.state = (written, current.state.1 + signed(request.rounds.len()));
             let answer = done(&current, verdicts);
             self.conversations.hold(id, current);
             return Ok(answer);
@@ -300,7 +304,7 @@ impl Engine {
             .await?
             .conversations_before(before, limit + 1)
             .await?;
-        let more = rows.len() as i64 > limit;
+        let more = signed(rows.len()) > limit;
         rows.truncate(usize::try_from(limit).unwrap_or_default());
         let next = rows
             .last()
@@ -323,13 +327,8 @@ impl Engine {
             return Ok(current);
         }
         let (row, rounds) = store.conversation(id).await?.ok_or_else(|| no_conversation(id))?;
-        let profile = self.profile(&row.profile)?;
-        let mut conversation = Conversation::new(profile.clone())?;
-        if let Some(embedder) = self.embedder().await? {
-            let mut meaning = Meaning::new(embedder);
-            conversation = conversation.with_blocker_prototypes(meaning.of_prototypes(&profile).await?)?;
-        }
-        let count = rounds.len() as i64;
+        let mut conversation = self.fresh_conversation(&row.profile).await?;
+        let count = signed(rounds.len());
         let earlier = rounds
             .into_iter()
             .map(|round| serde_json::from_value(round.body))
@@ -341,6 +340,24 @@ impl Engine {
             topic: row.topic,
             conversation,
         })
+    }
+
+    /// A conversation that nobody has spoken in yet, by the name or the file of its profile.
+    pub(crate) async fn fresh_conversation(&self, profile: &str) -> Result<Conversation, EngineError> {
+        if let Some(fresh) = lock(&self.conversations.fresh).get(profile) {
+            return Ok(fresh.clone());
+        }
+        let read = self.profile(profile)?;
+        let mut fresh = Conversation::new(read.clone())?;
+        if let Some(embedder) = self.embedder().await? {
+            let mut meaning = Meaning::new(embedder);
+            fresh = fresh.with_blocker_prototypes(meaning.of_prototypes(&read).await?)?;
+        }
+        // A file may be changed by the next request; what is built in may not.
+        if satiety::dialogue::Profile::built_in_names().contains(&profile) {
+            lock(&self.conversations.fresh).insert(profile.to_owned(), fresh.clone());
+        }
+        Ok(fresh)
     }
 
     async fn observe(
@@ -366,12 +383,12 @@ impl Engine {
 
 impl Held {
     fn get(&self, id: &str, state: (i64, i64)) -> Option<Current> {
-        let held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = lock(&self.current);
         held.get(id).filter(|current| current.state == state).cloned()
     }
 
     fn hold(&self, id: &str, mut current: Current) {
-        let mut held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut held = lock(&self.current);
         current.used = 1 + held.values().map(|other| other.used).max().unwrap_or_default();
         held.insert(id.to_owned(), current);
         if held.len() > HELD {
@@ -384,6 +401,15 @@ impl Held {
             }
         }
     }
+}
+
+/// A count as the store has it.
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// An id that somebody gave: short, and nothing that could hide in a path or a log.

@@ -57,7 +57,7 @@ pub struct Scored {
 impl Engine {
     /// Scores a conversation.
     pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
-        let profile = self.profile(&request.profile)?;
+        let fresh = self.fresh_conversation(&request.profile).await?;
         let options = ReadOptions {
             format: request.format,
             growing: false,
@@ -72,7 +72,12 @@ impl Engine {
             (Content::Messages(log), Extract::Rules) => input::extract(&log),
             (Content::Messages(log), Extract::Model) => self.extract_with_model(&log).await?,
         };
-        let mut follower = self.follow(profile).await?;
+        let mut follower = Follower {
+            conversation: fresh.clone(),
+            fresh,
+            meaning: self.embedder().await?.map(Meaning::new),
+            rounds: Vec::new(),
+        };
         follower.observe_all(&transcript.rounds).await?;
         let report = follower.report()?;
         let mut scored = Scored {

@@ -79,15 +79,14 @@ impl Store {
             }
         )?;
         Ok(match found {
-            // The one who held it failed and gave it back just now; who comes again will get it.
-            None => Claim::UnderWay,
             Some((_, holder, None, _)) if holder == claim.holder => Claim::Ours,
             Some((hash, ..)) if hash != claim.request_hash => Claim::OtherRequest,
             Some((_, _, Some(status), body)) => Claim::Answered {
                 status,
                 body: body.unwrap_or_default(),
             },
-            Some(_) => Claim::UnderWay,
+            // None: the one who held it failed and gave it back just now; who comes again will get it.
+            Some(_) | None => Claim::UnderWay,
         })
     }
 

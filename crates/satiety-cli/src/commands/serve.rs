@@ -92,7 +92,7 @@ async fn serve(
         tokens: access == Access::Tokens,
     })?;
     let beside = Beside {
-        pages: satiety_server::dashboard::pages(),
+        pages: Some(satiety_server::dashboard::pages()),
         mcp: Some(satiety_server::http::mcp(
             context(&app, settings),
             &arguments.host_name,

@@ -154,7 +154,8 @@ impl App {
                     problem.detail = problem
                         .detail
                         .replace(&format!("{text}/"), "")
-                        .replace(&text, ".");
+                        .replace(&text, ".")
+                        .into();
                 }
             }
         }
@@ -200,8 +201,8 @@ mod tests {
     fn nothing_outside_of_the_root_can_be_named() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
-        std::fs::create_dir_all(root.join("suites/a")).unwrap();
-        std::fs::write(folder.path().join("secret"), "x").unwrap();
+        fs_err::create_dir_all(root.join("suites/a")).unwrap();
+        fs_err::write(folder.path().join("secret"), "x").unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(folder.path().join("secret"), root.join("link")).unwrap();
         assert!(below(&root, "suites/a").is_ok());

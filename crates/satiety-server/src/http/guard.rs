@@ -121,7 +121,7 @@ fn finish(app: &App, mut response: Response, id: &str) -> Response {
         if let Some(inside) = &problem.inside {
             tracing::error!(request_id = id, status = problem.status, "{inside}");
         }
-        problem.request_id = Some(id.to_owned());
+        problem.request_id = Some(id.into());
         response.headers_mut().remove(header::CONTENT_LENGTH);
         *response.body_mut() = Body::from(problem.to_json());
     }

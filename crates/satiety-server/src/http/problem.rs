@@ -7,42 +7,43 @@ use satiety_engine::{EngineError, Trouble};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+// Its texts are boxed, because every `Result` of this crate has room for one.
 /// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// What kind of problem it is: `urn:satiety:problem:` and a word.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: &'static str,
     /// The kind, for people.
-    pub title: String,
+    pub title: &'static str,
     /// The status of the answer.
     pub status: u16,
     /// What is wrong with this request.
-    pub detail: String,
+    pub detail: Box<str>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// Where in the request body: a JSON path.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<String>,
+    pub at: Option<Box<str>>,
     /// What tells this request from others, also in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
+    pub request_id: Option<Box<str>>,
     /// Seconds to wait before another attempt makes sense.
     #[serde(skip)]
-    pub retry_after: Option<u64>,
+    pub retry_after: Option<u16>,
     /// What is said to the log and to nobody else.
     #[serde(skip)]
-    pub inside: Option<String>,
+    pub inside: Option<Box<str>>,
 }
 
 impl Problem {
     /// A problem of this status.
-    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        let (word, title) = kind(status);
+    pub fn new(status: StatusCode, detail: impl Into<Box<str>>) -> Self {
+        let (kind, title) = kind(status);
         Self {
-            kind: format!("urn:satiety:problem:{word}"),
-            title: title.to_owned(),
+            kind,
+            title,
             status: status.as_u16(),
             detail: detail.into(),
             hint: None,
@@ -54,25 +55,25 @@ impl Problem {
     }
 
     /// With what to do about it.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// With the seconds after which to try again.
     pub fn retry_after(mut self, seconds: u64) -> Self {
-        self.retry_after = Some(seconds);
+        self.retry_after = Some(u16::try_from(seconds).unwrap_or(u16::MAX));
         self
     }
 
     /// With the place in the request.
-    pub fn at(mut self, place: impl Into<String>) -> Self {
+    pub fn at(mut self, place: impl Into<Box<str>>) -> Self {
         self.at = Some(place.into());
         self
     }
 
     /// Something that went wrong inside.
-    pub fn inside(what: impl Into<String>) -> Self {
+    pub fn inside(what: impl Into<Box<str>>) -> Self {
         let mut problem = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "something went wrong inside the server; its log says what, under this request's id",
@@ -82,22 +83,22 @@ impl Problem {
     }
 
     /// There is no such thing.
-    pub fn not_found(what: impl Into<String>) -> Self {
+    pub fn not_found(what: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::NOT_FOUND, what)
     }
 
     /// A request that cannot be understood.
-    pub fn bad_request(detail: impl Into<String>) -> Self {
+    pub fn bad_request(detail: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
     /// A request that was understood and makes no sense.
-    pub fn unprocessable(detail: impl Into<String>) -> Self {
+    pub fn unprocessable(detail: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
     /// A request that is not allowed.
-    pub fn forbidden(detail: impl Into<String>) -> Self {
+    pub fn forbidden(detail: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
@@ -113,23 +114,32 @@ impl Problem {
     }
 }
 
-/// The word and the title of a status.
+/// The kind and the title of a status.
 fn kind(status: StatusCode) -> (&'static str, &'static str) {
     match status.as_u16() {
-        400 => ("malformed", "The request cannot be read"),
-        401 => ("unauthenticated", "A valid token is needed"),
-        403 => ("forbidden", "This is not allowed"),
-        404 => ("not_there", "There is no such thing"),
-        405 => ("method", "This method does nothing here"),
-        408 => ("slow_request", "The request took too long to arrive"),
-        409 => ("conflict", "This does not fit with what is there"),
-        413 => ("too_large", "The request is too large"),
-        415 => ("media_type", "The request must be JSON"),
-        421 => ("misdirected", "This server does not answer to that name"),
-        422 => ("unacceptable", "The request makes no sense"),
-        429 => ("too_many", "Too many requests"),
-        503 => ("unavailable", "This cannot be done just now"),
-        _ => ("internal", "Something went wrong inside"),
+        400 => ("urn:satiety:problem:malformed", "The request cannot be read"),
+        401 => ("urn:satiety:problem:unauthenticated", "A valid token is needed"),
+        403 => ("urn:satiety:problem:forbidden", "This is not allowed"),
+        404 => ("urn:satiety:problem:not_there", "There is no such thing"),
+        405 => ("urn:satiety:problem:method", "This method does nothing here"),
+        408 => (
+            "urn:satiety:problem:slow_request",
+            "The request took too long to arrive",
+        ),
+        409 => (
+            "urn:satiety:problem:conflict",
+            "This does not fit with what is there",
+        ),
+        413 => ("urn:satiety:problem:too_large", "The request is too large"),
+        415 => ("urn:satiety:problem:media_type", "The request must be JSON"),
+        421 => (
+            "urn:satiety:problem:misdirected",
+            "This server does not answer to that name",
+        ),
+        422 => ("urn:satiety:problem:unacceptable", "The request makes no sense"),
+        429 => ("urn:satiety:problem:too_many", "Too many requests"),
+        503 => ("urn:satiety:problem:unavailable", "This cannot be done just now"),
+        _ => ("urn:satiety:problem:internal", "Something went wrong inside"),
     }
 }
 
@@ -147,7 +157,7 @@ impl From<EngineError> for Problem {
                     "the store or a model does not answer; nothing was acknowledged",
                 )
                 .retry_after(1);
-                problem.inside = Some(said);
+                problem.inside = Some(said.into());
                 return problem;
             }
             Trouble::Internal => return Self::inside(said),
@@ -211,6 +221,6 @@ mod tests {
         };
         let problem = Problem::from(error);
         assert_eq!((problem.status, problem.hint.as_deref()), (404, Some("begin it")));
-        assert_eq!(problem.detail, "there is no conversation `x`");
+        assert_eq!(&*problem.detail, "there is no conversation `x`");
     }
 }

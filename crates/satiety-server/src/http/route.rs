@@ -198,7 +198,7 @@ where
             body: |_| None,
             answer: Answer::Other(content_type),
         },
-        router: raw_router(about.clone(), handler),
+        router: raw_router(&about, handler),
         about,
     }
 }
@@ -218,7 +218,7 @@ impl Route {
                 path: P::schema(),
                 query: Q::schema(),
                 body: B::schema,
-                answer: Answer::Json(|generator| generator.subschema_for::<T>()),
+                answer: Answer::Json(SchemaGenerator::subschema_for::<T>),
             },
             router: router(about.clone(), handler),
             about,
@@ -302,15 +302,15 @@ where
     })
 }
 
-fn raw_router<P, F, Fut>(about: About, handler: F) -> MethodRouter<Arc<App>>
+fn raw_router<P, F, Fut>(about: &About, handler: F) -> MethodRouter<Arc<App>>
 where
     P: Parameters,
     F: Fn(Arc<App>, P, HeaderMap) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Response, Problem>> + Send + 'static,
 {
-    let method = filter(&about.method);
+    let (method, scope) = (filter(&about.method), about.scope);
     on(method, move |State(app): State<Arc<App>>, request: Request| {
-        let (scope, handler) = (about.scope, handler.clone());
+        let handler = handler.clone();
         async move {
             let (mut parts, _) = request.into_parts();
             let work = async {

@@ -103,7 +103,7 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
             json!({"description": "As before: the `ETag` is the one that was sent"}),
         );
     }
-    let body = (shape.body)(&mut taken.0).map(|schema| schema.to_value());
+    let body = (shape.body)(&mut taken.0).map(schemars::Schema::to_value);
     for status in statuses(route, body.is_some()) {
         responses.insert(
             status.to_string(),

@@ -99,9 +99,9 @@ fn operation_html(method: &str, path: &str, operation: &Value) -> String {
         .filter(|(_, response)| response["$ref"].is_string())
         .map(|(status, _)| status.as_str())
         .collect();
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<dt>Problems</dt><dd>{}</dd></dl></section>\n",
+        "<dt>Problems</dt><dd>{}</dd></dl></section>",
         escape(&problems.join(", "))
     );
     html

@@ -281,9 +281,9 @@ const SUITE: &str = r#"{"suite_id": "echo", "name": "Echo", "target": "echo", "v
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suite_is_run_as_a_job_and_its_runs_compared() {
     let root = tempfile::tempdir().unwrap();
-    std::fs::create_dir(root.path().join("echo")).unwrap();
-    std::fs::write(root.path().join("echo/suite.json"), SUITE).unwrap();
-    std::fs::write(root.path().join("echo/target.toml"), "type = \"echo\"\n").unwrap();
+    fs_err::create_dir(root.path().join("echo")).unwrap();
+    fs_err::write(root.path().join("echo/suite.json"), SUITE).unwrap();
+    fs_err::write(root.path().join("echo/target.toml"), "type = \"echo\"\n").unwrap();
     let server = start_with(Options {
         root: Some(root.path().to_owned()),
         ..Options::default()

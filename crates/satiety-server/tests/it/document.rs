@@ -8,7 +8,7 @@ use crate::support::start;
 #[test]
 fn the_committed_document_is_this_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
-    let committed: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let committed: Value = serde_json::from_str(&fs_err::read_to_string(path).unwrap()).unwrap();
     assert!(
         committed == satiety_server::openapi::document(),
         "the API has changed: run `cargo xtask gen` and look at the difference of docs/reference/openapi.json"
@@ -55,7 +55,7 @@ async fn every_documented_path_leads_to_a_handler() {
 #[test]
 fn the_guide_lists_every_figure() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
-    let guide = std::fs::read_to_string(path).unwrap();
+    let guide = fs_err::read_to_string(path).unwrap();
     let mut listed: Vec<&str> = guide
         .lines()
         .filter_map(|line| {

@@ -99,8 +99,8 @@ async fn with_a_certificate_everything_is_encrypted() {
     let folder = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    fs_err::write(&cert, made.cert.pem()).unwrap();
+    fs_err::write(&key, made.signing_key.serialize_pem()).unwrap();
     assert!(Tls::read(&key, &cert).is_err(), "swapped files");
     assert!(Tls::read(&folder.path().join("none.pem"), &key).is_err());
     let server = start_with(Options {

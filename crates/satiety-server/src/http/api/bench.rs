@@ -278,7 +278,7 @@ async fn run(app: Arc<App>, job: Arc<Job>, plan: satiety_engine::bench::BenchPla
             if let Some(inside) = &problem.inside {
                 tracing::error!(job = job.view().job_id, "{inside}");
             }
-            job.change(JobState::Failed, None, Some(problem.detail));
+            job.change(JobState::Failed, None, Some(problem.detail.into_string()));
         }
     }
 }

@@ -41,7 +41,7 @@ fn discreet(app: &App, error: satiety_engine::EngineError) -> Problem {
     let mut problem = app.discreet(error);
     let folder = app.folders.harness.display().to_string();
     if !folder.is_empty() && folder != "." {
-        problem.detail = problem.detail.replace(&folder, "the harness");
+        problem.detail = problem.detail.replace(&folder, "the harness").into();
     }
     problem
 }
