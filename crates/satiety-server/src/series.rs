@@ -196,7 +196,7 @@ fn unbroken(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     for (place, value) in present(values) {
         match parts.last_mut() {
             Some(part) if part.last().is_some_and(|(before, _)| before + 1 == place) => {
-                part.push((place, value))
+                part.push((place, value));
             }
             _ => parts.push(vec![(place, value)]),
         }

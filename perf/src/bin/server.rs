@@ -2,7 +2,7 @@
 //!
 //! `cargo build --release && cargo run --release -p perf --bin server -- --python PYTHON [--db postgres://…] [--duration 60]`
 //!
-//! wrk (a Debian package) drives 64 connections on loopback. The peer is a FastAPI endpoint that does the specification's
+//! wrk (a Debian package) drives 64 connections on loopback. The peer is a `FastAPI` endpoint that does the specification's
 //! scoring (`perf/peers/server_peer.py`), with as many workers as there are cores, in the same run. The interpreter needs
 //! fastapi and uvicorn. Memory is the server's resident set before and after: a leak shows as growth.
 

@@ -107,9 +107,9 @@ pub(crate) enum Command {
     Score(ScoreArgs),
     /// Follow a conversation that is still being written, and say when to stop
     Watch(WatchArgs),
-    /// Score a folder of labelled conversations: confusion matrix, and what other thresholds would change
+    /// Score labelled conversations: confusion matrix, and what other thresholds would change
     Sweep(SweepArgs),
-    /// Measure search results against judgments, and say whether one system is really better than another
+    /// Measure search results against judgments; is one system really better than another?
     #[command(subcommand)]
     Retrieval(Retrieval),
     /// Benchmark suites for agents and skills: run, compare, gate, ablate
@@ -131,9 +131,9 @@ pub(crate) enum Command {
     /// Try a change of the memory's search before trusting it: shadow runs, test, checklist
     #[command(subcommand)]
     Ab(Ab),
-    /// Serve everything over HTTP: an API for agents in any language, figures, on loopback unless told otherwise
+    /// Serve everything over HTTP, on loopback unless told otherwise
     Serve(Box<ServeArgs>),
-    /// Who may ask a server: make, list and revoke tokens, and see who wrote what
+    /// Who may ask a server, and who wrote what
     #[command(subcommand)]
     Token(Token),
     /// Serve an agent over the Model Context Protocol, on standard input and output

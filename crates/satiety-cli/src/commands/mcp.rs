@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
             environment: std::env::vars().collect(),
         };
         let shadows = super::in_the_shadow(&engine);
-        let served = serve_stdio(context, registry, session).await;
+        let served = Box::pin(serve_stdio(context, registry, session)).await;
         shadows.abort();
         engine.close().await;
         served.map_err(|error| {

@@ -75,9 +75,10 @@ pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
 
 fn compare_form(runs: &[ListedRun]) -> Html {
     let options = |chosen: Option<&str>| -> String {
-        runs.iter()
+        let options: Vec<Html> = runs
+            .iter()
             .map(|run| {
-                format!(
+                Html(format!(
                     "<option value=\"{id}\"{selected}>{suite}, {at}, {rate}</option>",
                     id = escape(&run.run_id),
                     selected = if chosen == Some(run.run_id.as_str()) {
@@ -88,9 +89,10 @@ fn compare_form(runs: &[ListedRun]) -> Html {
                     suite = escape(&run.suite_id),
                     at = moment(run.started_at),
                     rate = percent(run.pass_rate)
-                )
+                ))
             })
-            .collect()
+            .collect();
+        joined(&options)
     };
     let newest = runs.first();
     let before = newest.and_then(|newest| runs.iter().skip(1).find(|run| run.suite_id == newest.suite_id));

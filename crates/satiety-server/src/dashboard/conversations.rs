@@ -214,7 +214,7 @@ fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Html> {
 
 /// The claims of a round: new, said in other words, or said again.
 fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> Html {
-    let items: String = round
+    let items: Vec<Html> = round
         .outputs
         .claims
         .iter()
@@ -236,18 +236,18 @@ fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> H
                     one.similarity
                 )
             });
-            format!(
+            Html(format!(
                 "<li class=\"{class}\">{} {}{}</li>",
                 escape(&claim.text),
                 badge(badge_class(class), word),
                 why.unwrap_or_default()
-            )
+            ))
         })
         .collect();
     if items.is_empty() {
         return paragraph("No claim.");
     }
-    Html(format!("<ul class=\"claims\">{items}</ul>"))
+    Html(format!("<ul class=\"claims\">{}</ul>", joined(&items)))
 }
 
 fn badge_class(claim: &str) -> &'static str {

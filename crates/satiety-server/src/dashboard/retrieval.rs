@@ -4,7 +4,7 @@ use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns, RunCh
 
 use super::shell::{badge, figure, frame, nothing};
 use crate::charts::{Mark, changes};
-use crate::html::{Html, details, escape, link, paragraph, section, table, table_of, verdict};
+use crate::html::{Html, details, escape, joined, link, paragraph, section, table, table_of, verdict};
 use crate::series::{Lines, Series, lines};
 
 /// The figures that are drawn, with their names for people.
@@ -152,20 +152,21 @@ pub(super) fn annotate(annotator: &str, step: &AnnotationStep) -> String {
         ("2", "relevant"),
         ("3", "exactly it"),
     ];
-    let buttons: String = grades
+    let buttons: Vec<Html> = grades
         .iter()
         .map(|(grade, words)| {
-            format!("<button name=\"grade\" value=\"{grade}\" data-key=\"{grade}\"><kbd>{grade}</kbd> {words}</button>")
+            Html(format!("<button name=\"grade\" value=\"{grade}\" data-key=\"{grade}\"><kbd>{grade}</kbd> {words}</button>"))
         })
         .collect();
     let form = Html(format!(
         "<form class=\"grades\" method=\"post\" action=\"/retrieval/annotate\">\
          <input type=\"hidden\" name=\"annotator\" value=\"{name}\">\
          <input type=\"hidden\" name=\"query_id\" value=\"{}\"><input type=\"hidden\" name=\"memory_id\" value=\"{}\">\
-         {buttons}<button name=\"grade\" value=\"skip\" data-key=\"s\"><kbd>s</kbd> cannot say</button>\
+         {}<button name=\"grade\" value=\"skip\" data-key=\"s\"><kbd>s</kbd> cannot say</button>\
          <button name=\"grade\" value=\"undo\" data-key=\"u\" formnovalidate><kbd>u</kbd> take back</button></form>",
         escape(&next.query_id),
-        escape(&next.memory_id)
+        escape(&next.memory_id),
+        joined(&buttons)
     ));
     let body = [
         Html(format!(

@@ -1,5 +1,7 @@
 //! The frame of every page of the dashboard, and the small parts that pages share.
 
+use std::fmt::Write;
+
 use satiety::harness::Driver;
 
 use crate::html::{Html, escape, joined};
@@ -20,7 +22,7 @@ pub(super) const MENU: [(&str, &str); 9] = [
 /// A page in the frame; `place` is the page of the menu that it belongs to.
 pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
     let title = escape(title);
-    let menu: String = MENU
+    let menu: Vec<Html> = MENU
         .iter()
         .map(|(to, name)| {
             let here = if *to == place {
@@ -28,7 +30,7 @@ pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
             } else {
                 ""
             };
-            format!("<a href=\"{to}\"{here}>{}</a>", escape(name))
+            Html(format!("<a href=\"{to}\"{here}>{}</a>", escape(name)))
         })
         .collect();
     format!(
@@ -41,6 +43,7 @@ pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
          <main id=\"content\" tabindex=\"-1\">\n<h1>{title}</h1>\n{body}\n</main>\n\
          <footer>Is the next unit still worth it? Everything here is also in the <a href=\"/docs\">HTTP API</a>.</footer>\n\
          </body>\n</html>\n",
+        menu = joined(&menu),
         body = joined(body)
     )
 }
@@ -107,7 +110,8 @@ pub(super) fn segment(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
             safe.push(char::from(byte));
         } else {
-            safe.push_str(&format!("%{byte:02X}"));
+            // Writing to a string cannot fail.
+            let _ = write!(safe, "%{byte:02X}");
         }
     }
     safe

@@ -26,7 +26,7 @@ pub enum ServeError {
 /// Serves one client over standard input and output until it goes. Nothing else may be written to standard output.
 pub async fn serve_stdio(context: Context, registry: Registry, session: String) -> Result<(), ServeError> {
     let handler = Handler::new(Arc::new(context), Arc::new(registry), Some(session));
-    let serving = match rmcp::serve_server(handler, stdio()).await {
+    let serving = match Box::pin(rmcp::serve_server(handler, stdio())).await {
         Ok(serving) => serving,
         // A client that goes before it has said anything is no error: somebody looked whether we start.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -49,7 +49,7 @@ impl Place {
         let handler = Handler::new(Arc::new(context), Arc::new(registry.clone()), Some("s1".into()));
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         tokio::spawn(async move {
-            let serving = rmcp::serve_server(handler, theirs).await.unwrap();
+            let serving = Box::pin(rmcp::serve_server(handler, theirs)).await.unwrap();
             serving.waiting().await.unwrap();
         });
         let client = rmcp::serve_client((), ours).await.unwrap();

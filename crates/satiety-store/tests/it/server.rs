@@ -1,6 +1,6 @@
 //! Tokens, writes that may be sent again, conversations that grow: the same on both engines.
 
-use satiety_store::Store;
+use satiety_store::{Operation, Store};
 use satiety_store::conversations::ConversationRow;
 use satiety_store::idempotency::{Claim, KeyClaim};
 use satiety_store::journal::Event;
@@ -174,7 +174,6 @@ on_both_engines! {
         store.observe(move |operation, _| told.lock().unwrap().push(operation));
         store.ping().await.unwrap();
         store.put_record("k", "1", &json!(1), None).await.unwrap();
-        use satiety_store::Operation::{Read, Write};
-        assert_eq!(*seen.lock().unwrap(), [Read, Write]);
+        assert_eq!(*seen.lock().unwrap(), [Operation::Read, Operation::Write]);
     }
 }
