@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Score(ScoreArgs),
     /// Follow a conversation that is still being written, and say when to stop
     Watch(WatchArgs),
-    /// Score labelled conversations: confusion matrix, and what other thresholds would change
+    /// Score labelled conversations: confusion matrix, and what other thresholds change
     Sweep(SweepArgs),
     /// Measure search results against judgments; is one system really better than another?
     #[command(subcommand)]
@@ -130,7 +130,7 @@ pub(crate) enum Command {
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),
-    /// Fit the threshold of a sentence model from pairs of texts that do or do not say the same
+    /// Fit a sentence model's threshold from pairs of texts that do or do not say the same
     Calibrate(CalibrateArgs),
     /// Look after the store: status, migrations, retention, export, import, backup
     #[command(subcommand)]
@@ -138,7 +138,7 @@ pub(crate) enum Command {
     /// Show the settings and where they come from
     #[command(subcommand)]
     Config(Config),
-    /// Check that everything is there that the commands need, and say what to do where it is not
+    /// Check that everything the commands need is there, and say what to do where it is not
     #[command(after_help = "Example:\n  satiety doctor\n\nExits with 4 when something does not work.")]
     Doctor,
     /// Print a completion script for a shell
