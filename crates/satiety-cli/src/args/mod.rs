@@ -107,7 +107,7 @@ pub(crate) enum Command {
     Score(ScoreArgs),
     /// Follow a conversation that is still being written, and say when to stop
     Watch(WatchArgs),
-    /// Score labelled conversations: confusion matrix, and what other thresholds would change
+    /// Score labelled conversations: confusion matrix, and what other thresholds change
     Sweep(SweepArgs),
     /// Measure search results against judgments; is one system really better than another?
     #[command(subcommand)]
@@ -149,7 +149,7 @@ pub(crate) enum Command {
     /// Show the settings and where they come from
     #[command(subcommand)]
     Config(Config),
-    /// Check that everything is there that the commands need, and say what to do where it is not
+    /// Check that everything the commands need is there, and say what to do where it is not
     #[command(after_help = "Example:\n  satiety doctor\n\nExits with 4 when something does not work.")]
     Doctor,
     /// Print a completion script for a shell
