@@ -1,5 +1,6 @@
 //! The project's own commands, one module each, and the PostgreSQL server that tests and measurements run against.
 
+pub mod browser;
 pub mod generate;
 pub mod postgres;
 pub mod quantize;

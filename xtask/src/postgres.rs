@@ -202,26 +202,31 @@ impl Drop for Cluster {
     }
 }
 
-/// Installs the server where that is one package away: as root on a Debian-like system.
-pub fn install() -> Result<()> {
-    if find_programs().is_some() {
-        return Ok(());
-    }
+/// Installs a Debian package as root; elsewhere says what to install, and how to do without it.
+pub(crate) fn install_package(package: &str, without: &str) -> Result<()> {
     if !is_root() || !Path::new("/usr/bin/apt-get").exists() {
         bail!(
-            "PostgreSQL is not installed, and this is not root on a Debian system, so it cannot be installed from here\n\
-             hint: install the PostgreSQL server (Debian: `apt-get install postgresql`; macOS: `brew install postgresql`), \
-             or leave these tests out: `cargo xtask test --skip postgres`"
+            "`{package}` is not installed, and this is not root on a Debian system, so it cannot be installed from here\n\
+             hint: install the package `{package}` of your system, or leave these tests out: `{without}`"
         );
     }
     for arguments in [
         &["update"][..],
-        &["install", "--yes", "--no-install-recommends", "postgresql"],
+        &["install", "--yes", "--no-install-recommends", package],
     ] {
         run(Command::new("apt-get")
             .args(arguments)
             .env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
+    Ok(())
+}
+
+/// Installs the server where that is one package away: as root on a Debian-like system.
+pub fn install() -> Result<()> {
+    if find_programs().is_some() {
+        return Ok(());
+    }
+    install_package("postgresql", "cargo xtask test --skip postgres")?;
     ensure!(
         find_programs().is_some(),
         "the package `postgresql` was installed, and initdb and pg_ctl are still missing"

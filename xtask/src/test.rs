@@ -20,8 +20,9 @@ const STEPS: &[(&str, &str)] = &[
     ("postgres", "a private PostgreSQL server for the tests"),
     (
         "python",
-        "a private Python environment with the MCP client that the tests use",
+        "a private Python environment with the clients that the tests use",
     ),
+    ("browser", "Chromium, for the tests of the dashboard"),
     (
         "tests",
         "unit, integration and command tests, on SQLite and PostgreSQL",
@@ -137,6 +138,10 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             Ok(()) => State::Passed,
             Err(error) => State::Failed(format!("{error:#}")),
         },
+        "browser" => match crate::browser::install() {
+            Ok(_) => State::Passed,
+            Err(error) => State::Failed(format!("{error:#}")),
+        },
         "tests" => {
             let mut command = cargo_command(&[
                 "test",
@@ -151,6 +156,9 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             }
             if python_program().is_file() {
                 command.env("SATIETY_TEST_PYTHON", python_program());
+            }
+            if let Some(browser) = crate::browser::find() {
+                command.env("SATIETY_TEST_BROWSER", browser);
             }
             count_tests(command, tests)
         }

@@ -11,6 +11,7 @@ mod bench_kill;
 mod bench_more;
 #[cfg(target_os = "linux")]
 mod bench_nasty;
+mod dashboard;
 mod dialogue;
 mod documents;
 mod eviction;

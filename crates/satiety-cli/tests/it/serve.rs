@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::support::{Place, json_of};
 
 /// A server that is killed when the test ends before it does.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Drop for Server {
@@ -22,7 +22,7 @@ impl Drop for Server {
     }
 }
 
-fn start(place: &Place, arguments: &[&str]) -> Server {
+pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
     let all: Vec<&str> = [
         "--format",
         "json",
@@ -58,7 +58,7 @@ fn start(place: &Place, arguments: &[&str]) -> Server {
     Server { child, address }
 }
 
-fn get(address: &str, path: &str, token: Option<&str>) -> String {
+pub(crate) fn get(address: &str, path: &str, token: Option<&str>) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
     write!(
