@@ -18,15 +18,35 @@ fn fill(place: &Place) -> Vec<String> {
         run(&["score", &example(&format!("calibration/{name}.json")), "--record"]);
     }
     run(&["memory", "index", &example("memory")]);
-    let evil = run(&["memory", "save", "<script>alert(1)</script>", "<img src=x onerror=alert(2)> is what it says"]);
+    let evil = run(&[
+        "memory",
+        "save",
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(2)> is what it says",
+    ]);
     run(&["memory", "search", "why is the database locked"]);
     let heat = example("research/heat-pumps");
-    let research = run(&["research", "how do heat pumps cope with cold climates", "--in", &heat]);
+    let research = run(&[
+        "research",
+        "how do heat pumps cope with cold climates",
+        "--in",
+        &heat,
+    ]);
     run(&["bench", "init", "suites/greeter"]);
     let bench = run(&["bench", "run", "suites/greeter"]);
     run(&["bench", "run", "suites/greeter"]);
-    run(&["ab", "start", "rrf", "--pipeline", "{\"fusion\": {\"reciprocal_rank\": {\"k\": 60}}}"]);
-    run(&["evict", "add", "scope-1", "--text", "the plan", "--zone", "plan"]);
+    run(&[
+        "ab",
+        "start",
+        "rrf",
+        "--pipeline",
+        "{\"fusion\": {\"reciprocal_rank\": {\"k\": 60}}}",
+    ]);
+    let items = r#"[{"ctx_id": "plan", "zone": "workspace", "kind": "note", "content": "the plan"},
+        {"ctx_id": "<b>log</b>", "zone": "chronicle", "kind": "log", "content": "a long log that nobody reads again"}]"#;
+    place.write("items.json", items);
+    run(&["evict", "add", "scope-1", "items.json", "--turn", "3"]);
+    run(&["evict", "propose", "scope-1", "--budget", "3"]);
     let bench = bench["run_id"].as_str().unwrap();
     let evil = evil["memory"]["id"].as_str().unwrap();
     let research = research["run_id"].as_str().unwrap();
@@ -46,6 +66,7 @@ fn fill(place: &Place) -> Vec<String> {
         "/bench".into(),
         format!("/bench/runs/{bench}"),
         "/eviction".into(),
+        "/eviction/scope-1".into(),
         "/harness".into(),
         "/docs".into(),
     ]
@@ -59,9 +80,21 @@ fn every_page_can_be_looked_at() {
     let server = start(&place, &[]);
     for path in &paths {
         let answer = get(&server.address, path, None);
-        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {}", &answer[..200.min(answer.len())]);
-        assert!(!answer.contains("<script>alert") && !answer.contains("<img src=x"), "{path}");
-        assert!(answer.to_lowercase().contains("content-security-policy: default-src 'none'"), "{path}");
+        assert!(
+            answer.starts_with("HTTP/1.1 200"),
+            "{path}: {}",
+            &answer[..200.min(answer.len())]
+        );
+        assert!(
+            !answer.contains("<script>alert") && !answer.contains("<img src=x"),
+            "{path}"
+        );
+        assert!(
+            answer
+                .to_lowercase()
+                .contains("content-security-policy: default-src 'none'"),
+            "{path}"
+        );
     }
     assert!(get(&server.address, "/conversations/nobody", None).starts_with("HTTP/1.1 404"));
     assert!(get(&server.address, "/bench/runs/..%2F..%2Fetc%2Fpasswd", None).starts_with("HTTP/1.1 404"));
@@ -69,13 +102,19 @@ fn every_page_can_be_looked_at() {
         std::env::var_os("SATIETY_TEST_PYTHON"),
         std::env::var_os("SATIETY_TEST_BROWSER"),
     ) else {
-        eprintln!("no browser: SATIETY_TEST_PYTHON or SATIETY_TEST_BROWSER is not set; `cargo xtask test` sets both");
+        eprintln!(
+            "no browser: SATIETY_TEST_PYTHON or SATIETY_TEST_BROWSER is not set; `cargo xtask test` sets both"
+        );
         return;
     };
-    let pictures = std::env::var_os("SATIETY_TEST_PICTURES").map_or_else(|| place.path("pictures"), Into::into);
+    let pictures =
+        std::env::var_os("SATIETY_TEST_PICTURES").map_or_else(|| place.path("pictures"), Into::into);
     fs_err::create_dir_all(&pictures).unwrap();
     let output = Command::new(python)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/python/dashboard.py"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/python/dashboard.py"
+        ))
         .arg(browser)
         .arg(format!("http://{}", server.address))
         .arg(pictures)

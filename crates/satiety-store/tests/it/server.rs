@@ -1,10 +1,10 @@
 //! Tokens, writes that may be sent again, conversations that grow: the same on both engines.
 
-use satiety_store::{Operation, Store};
 use satiety_store::conversations::ConversationRow;
 use satiety_store::idempotency::{Claim, KeyClaim};
 use satiety_store::journal::Event;
 use satiety_store::tokens::TokenRow;
+use satiety_store::{Operation, Store};
 use serde_json::json;
 
 use crate::conformance::conversation;
