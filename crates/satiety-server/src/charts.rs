@@ -287,7 +287,7 @@ fn finite(value: f64) -> f64 {
 fn figure(title: &str, height: f64, inside: &str) -> Html {
     let title = escape(title);
     Html(format!(
-        "<figure><svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
+        "<figure tabindex=\"0\"><svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
          <figcaption>{title}</figcaption></figure>"
     ))
 }

@@ -9,6 +9,8 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 44.0;
 const TOP: f64 = 10.0;
+/// Room at both ends, so that the first and the last dot are whole.
+const ROOM: f64 = 6.0;
 /// Names below the axis at most; more would run into each other.
 const NAMES: usize = 8;
 /// The colours that the style has for lines.
@@ -62,12 +64,13 @@ pub fn lines(chart: &Lines<'_>) -> Html {
     let plot = WIDTH - LEFT - 12.0;
     let x = |place: usize| place as f64 / last * plot;
     let y = |value: f64| (1.0 - (value.clamp(low, high) - low) / (high - low)) * HEIGHT;
+    let seen = plot + 2.0 * ROOM;
     let mut inside = String::new();
     scale(&mut inside, chart, (low, high), &y);
     // The plot has a drawing of its own, so that it alone is stretched when somebody zooms in.
     let _ = write!(
         inside,
-        "<svg class=\"plot\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{plot:.1}\" height=\"{HEIGHT}\" viewBox=\"0 0 {plot:.1} {HEIGHT}\" \
+        "<svg class=\"plot\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{plot:.1}\" height=\"{HEIGHT}\" viewBox=\"-{ROOM} 0 {seen:.1} {HEIGHT}\" \
          preserveAspectRatio=\"none\">"
     );
     for (index, series) in chart.series.iter().enumerate() {
@@ -100,11 +103,11 @@ pub fn lines(chart: &Lines<'_>) -> Html {
         }
     }
     inside.push_str("</svg>");
-    names(&mut inside, chart, plot / last);
+    names(&mut inside, chart, plot / last * plot / seen);
     let title = escape(chart.title);
     let height = TOP + HEIGHT + 26.0;
     Html(format!(
-        "<figure class=\"chart\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
+        "<figure class=\"chart\" tabindex=\"0\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
          <svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
          {table}</figure>",
         axis = escape(chart.axis),
@@ -146,7 +149,7 @@ fn names(inside: &mut String, chart: &Lines<'_>, step: f64) {
         let _ = write!(
             inside,
             "<text class=\"place\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-            (LEFT + place as f64 * step).min(WIDTH - 24.0),
+            (LEFT + ROOM + place as f64 * step).min(WIDTH - 24.0),
             TOP + HEIGHT + 18.0,
             escape(&shortened(name))
         );

@@ -25,8 +25,9 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
     return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
   };
   const placeOf = (part) => {
-    const at = (seen.x + part * seen.width) / full.width;
-    return Math.round(at * Math.max(1, rows.length - 1));
+    // The drawing has room at both ends, as much as it begins before zero.
+    const at = (seen.x + part * seen.width) / (full.width + 2 * full.x);
+    return Math.round(Math.min(1, Math.max(0, at)) * Math.max(1, rows.length - 1));
   };
   const look = (x, width) => {
     seen = { x, width };

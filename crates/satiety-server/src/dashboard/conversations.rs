@@ -154,10 +154,10 @@ fn warning(warning: &satiety::dialogue::Warning) -> Html {
             _ => one.text.clone(),
         })
         .collect();
-    Html(joined(&[
-        paragraph(&format!("Round {}: {}", warning.round, warning.message)),
-        list(&evidence),
-    ]))
+    details(
+        &format!("Round {}: {}", warning.round, warning.message),
+        &[list(&evidence)],
+    )
 }
 
 fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Html> {
@@ -228,7 +228,7 @@ fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> H
             };
             let why = source.map(|one| {
                 format!(
-                    "<small>{}, round {}: “{}” ({}, {:.2})</small>",
+                    "<small>{} round {}: “{}” ({}, {:.2})</small>",
                     if class == "novel" { "near" } else { "of" },
                     one.of_round,
                     escape(&one.of),

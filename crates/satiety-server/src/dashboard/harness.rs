@@ -50,10 +50,10 @@ fn standing(status: &HarnessStatus) -> Html {
         Verdict::Saturated => ("bad", "It is saturated."),
         Verdict::Underpowered => ("unsure", "It is underpowered."),
     };
-    let reasons = measured.reasons.join(" ");
     Html(format!(
-        "{}{}",
-        verdict(class, word, &reasons),
+        "{}{}{}",
+        verdict(class, word, ""),
+        list(&measured.reasons),
         paragraph(&format!("Next: {}", status.next))
     ))
 }
@@ -145,11 +145,15 @@ fn dead(status: &HarnessStatus) -> Vec<Html> {
         return Vec::new();
     };
     let items = &measured.items;
-    let mut parts = vec![paragraph(&format!(
-        "{} of the cases tell no two of the last {} versions apart.",
-        percent(items.dead_share),
-        items.versions
-    ))];
+    let told = match items.dead_share {
+        Some(_) => format!(
+            "{} of the cases tell no two of the last {} versions apart.",
+            percent(items.dead_share),
+            items.versions
+        ),
+        None => format!("{} versions are too few to call a case dead.", items.versions),
+    };
+    let mut parts = vec![paragraph(&told)];
     for (name, cases) in [
         ("Always passed", &items.always_pass),
         ("Never passed", &items.never_pass),
@@ -183,6 +187,9 @@ fn thresholds(status: &HarnessStatus) -> Html {
 }
 
 fn log(entries: &[Entry]) -> Html {
+    if entries.is_empty() {
+        return paragraph("Nothing yet.");
+    }
     let newest_first = entries.iter().rev();
     table(
         &["no.", "when (UTC)", "what", "hash"],

@@ -59,6 +59,8 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/assets/style.css", get(style))
         .route("/assets/dashboard.js", get(script))
         .route("/assets/icon.svg", get(icon))
+        // What browsers ask for on pages that name no icon.
+        .route("/favicon.ico", get(icon))
 }
 
 type Page = Result<Html<String>, Failed>;

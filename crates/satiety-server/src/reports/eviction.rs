@@ -158,7 +158,7 @@ fn reliability(prediction: &Prediction) -> Html {
     );
     let title = "Reliability: what was foretold beside what happened, with 95 % intervals; larger dots are more items";
     Html(format!(
-        "<figure><svg role=\"img\" aria-label=\"{t}\" viewBox=\"0 0 760 {h:.0}\" width=\"760\">{inside}</svg>\
+        "<figure tabindex=\"0\"><svg role=\"img\" aria-label=\"{t}\" viewBox=\"0 0 760 {h:.0}\" width=\"760\">{inside}</svg>\
          <figcaption>{t}</figcaption></figure>",
         t = escape(title),
         h = TOP + SIDE + 50.0
@@ -257,7 +257,7 @@ fn bars(rows: &[TimelineRow]) -> Html {
     }
     let title = "Tokens of each proposal: what went and what was kept back";
     Html(format!(
-        "<figure><svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 760 {:.0}\" width=\"760\">{inside}</svg>\
+        "<figure tabindex=\"0\"><svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 760 {:.0}\" width=\"760\">{inside}</svg>\
          <figcaption>{title}</figcaption></figure>",
         bottom + 30.0
     ))
