@@ -136,6 +136,7 @@ pub(crate) fn style() -> &'static str {
 :root{color-scheme:light dark;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#f3f5f7,#1c2128)}
 body{font:16px/1.5 system-ui,sans-serif;margin:0}
 main{max-width:60rem;margin:0 auto;padding:1rem}
+a{color:light-dark(#0550ae,#79b8ff)}
 h2{border-bottom:1px solid var(--line);margin-top:2.5rem}
 h3{margin-bottom:.25rem}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em}
