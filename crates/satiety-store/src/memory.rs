@@ -365,9 +365,11 @@ impl Store {
     }
 
     /// Ids of memories whose time has come.
+    ///
+    /// In the order of expiry, so that the index on it is used: by id, `SQLite` looks through all memories.
     pub async fn expired_memories(&self, now: i64) -> Result<Vec<String>, StoreError> {
         let rows: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
-            "SELECT memory_id FROM memories WHERE expires_at <= $1 ORDER BY memory_id LIMIT 10000"
+            "SELECT memory_id FROM memories WHERE expires_at <= $1 ORDER BY expires_at LIMIT 10000"
         )
         .bind(now)
         .fetch_all(connection)
