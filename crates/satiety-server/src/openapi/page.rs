@@ -134,7 +134,7 @@ fn first_line(text: &Value) -> &str {
 pub(crate) fn style() -> &'static str {
     "\
 :root{color-scheme:light dark;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#f3f5f7,#1c2128)}
-body{font:16px/1.5 system-ui,sans-serif;margin:0}
+body{font:16px/1.5 system-ui,sans-serif;margin:0;background:light-dark(#fff,#15191d);color:light-dark(#1c2024,#e6e9ec)}
 main{max-width:60rem;margin:0 auto;padding:1rem}
 a{color:light-dark(#0550ae,#79b8ff)}
 h2{border-bottom:1px solid var(--line);margin-top:2.5rem}
