@@ -45,9 +45,9 @@ pub struct Beside {
     pub mcp: Option<Router<Arc<App>>>,
 }
 
-/// The tools for agents, to be served at `/mcp`: all of them but those that start programs of the caller's choice.
+/// The tools for agents, to be served at `/mcp`: all of them but those that take names of files and programs.
 pub fn mcp(context: Context, hosts: &[String]) -> Router<Arc<App>> {
-    let registry = Registry::of_profile(Profile::Full).without_programs();
+    let registry = Registry::of_profile(Profile::Full).for_callers_elsewhere();
     Router::new().nest_service("/mcp", http_service(context, registry, hosts))
 }
 

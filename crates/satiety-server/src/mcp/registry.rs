@@ -226,9 +226,9 @@ impl Registry {
         Self { tools }
     }
 
-    /// Without what starts programs that the caller names: for callers who are not on this machine.
-    pub fn without_programs(mut self) -> Self {
-        self.tools.retain(|tool| tool.name() != "bench_run");
+    /// Without what takes names of files and programs: for callers who need not be on this machine.
+    pub fn for_callers_elsewhere(mut self) -> Self {
+        self.tools.retain(|tool| !tool.name().starts_with("bench_"));
         self
     }
 
@@ -293,4 +293,20 @@ fn alike(known: &str, asked: &str) -> bool {
         words
     };
     !asked.is_empty() && (known.contains(asked) || asked.contains(known) || words(known) == words(asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_elsewhere_can_name_no_file() {
+        let all = Registry::of_profile(Profile::Full);
+        let elsewhere = Registry::of_profile(Profile::Full).for_callers_elsewhere();
+        assert!(all.get("bench_compare").is_some() && all.get("bench_run").is_some());
+        for name in ["bench_run", "bench_status", "bench_compare"] {
+            assert!(elsewhere.get(name).is_none(), "{name}");
+        }
+        assert!(elsewhere.get("memory_search").is_some());
+    }
 }

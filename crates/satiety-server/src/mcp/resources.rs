@@ -119,6 +119,10 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
         Some(("sessions", id)) => json(uri, &engine.memory_session_summary(id).await.map_err(failed)?)?,
         Some(("conversations", id)) => json(uri, &engine.conversation(id).await.map_err(failed)?)?,
         Some(("bench", id)) if !id.contains('/') => {
+            // A run may also be named by a file; from here only those of the store can be.
+            if !engine.bench_is_stored(id).await.map_err(failed)? {
+                return Err(unknown());
+            }
             let run = engine.bench_run(id).await.map_err(failed)?;
             text(uri, run_markdown(&run), MARKDOWN)
         }
