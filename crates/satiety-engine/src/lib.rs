@@ -32,7 +32,7 @@ pub use trouble::Trouble;
 
 use std::path::PathBuf;
 
-use satiety_models::{Chat, Embedder};
+use satiety_models::{Chat, Embedder, Remembering};
 use satiety_store::Store;
 use tokio::sync::OnceCell;
 
@@ -116,7 +116,12 @@ impl Engine {
     /// The sentence model of the settings, or none where they say `none`. One that cannot be had is an error, never a
     /// silent skip.
     async fn embedder(&self) -> Result<Option<&dyn Embedder>, EngineError> {
-        let open = || models::open(&self.settings.embedder, self.settings.api_key.as_deref());
+        let open = || async {
+            let opened = models::open(&self.settings).await?;
+            Ok::<_, EngineError>(
+                opened.map(|embedder| Box::new(Remembering::new(embedder)) as Box<dyn Embedder>),
+            )
+        };
         Ok(self.embedder.get_or_try_init(open).await?.as_deref())
     }
 

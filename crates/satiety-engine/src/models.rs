@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::meaning::Meaning;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, Settings};
 
 /// What can be chosen, and what is.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -61,11 +61,11 @@ impl Engine {
 
     /// Opens the chosen sentence model and checks that it does what it should.
     pub async fn verify_model(&self) -> Result<Verification, EngineError> {
-        let embedder = self
-            .embedder()
+        // A fresh one: what was remembered would agree with itself.
+        let embedder = open(&self.settings)
             .await?
             .ok_or(EngineError::NeedsEmbedder { what: "verification" })?;
-        Ok(catalogue::verify(embedder).await?)
+        Ok(catalogue::verify(embedder.as_ref()).await?)
     }
 
     /// Checks that a specification means something, and gives it in its full form.
@@ -161,16 +161,16 @@ fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, Truth)>, E
 }
 
 /// Opens what the settings name; `none` is a choice, too.
-pub(crate) async fn open(
-    spec: &str,
-    api_key: Option<&str>,
-) -> Result<Option<Box<dyn Embedder>>, EngineError> {
-    if spec == "none" {
+pub(crate) async fn open(settings: &Settings) -> Result<Option<Box<dyn Embedder>>, EngineError> {
+    if settings.embedder == "none" {
         return Ok(None);
     }
-    let spec: Spec = spec.parse()?;
+    let spec: Spec = settings.embedder.parse()?;
     // A key goes to the provider it belongs to and to nobody else.
-    let api_key = api_key.filter(|_| matches!(spec, Spec::OpenAi { .. }));
+    let api_key = settings
+        .api_key
+        .as_deref()
+        .filter(|_| matches!(spec, Spec::OpenAi { .. }));
     let http = HttpSettings {
         api_key: api_key.map(ApiKey::new),
         ..HttpSettings::default()
