@@ -1,6 +1,8 @@
 //! What keeps a plan from being carried out, by its words and, with vectors, by what it sounds like.
 //! Knows negation ("no blockers remain"), resolution and work on what is missing ("add missing tests").
 
+use std::sync::Arc;
+
 use super::lexicon::{self, Phrases};
 use super::profile::{ActionRules, BlockerRules};
 use super::vectors::{RoundVectors, cosine};
@@ -35,7 +37,7 @@ pub(super) struct BlockerScan {
     negative_phrases: Phrases,
     resolutions: Phrases,
     work_verbs: Phrases,
-    prototypes: Vec<(String, Vec<f32>)>,
+    prototypes: Arc<[(String, Vec<f32>)]>,
     warns: f64,
     blocks: f64,
 }
@@ -54,14 +56,14 @@ impl BlockerScan {
             negative_phrases: Phrases::new(&rules.negative_phrases),
             resolutions: Phrases::new(&rules.resolutions),
             work_verbs: Phrases::new(&actions.verbs),
-            prototypes: Vec::new(),
+            prototypes: Arc::default(),
             warns: rules.prototype_warns,
             blocks: rules.prototype_blocks,
         }
     }
 
     pub(super) fn set_prototypes(&mut self, prototypes: Vec<(String, Vec<f32>)>) {
-        self.prototypes = prototypes;
+        self.prototypes = prototypes.into();
     }
 
     pub(super) fn scan(&self, round: &Round, vectors: Option<&RoundVectors>) -> BlockerState {

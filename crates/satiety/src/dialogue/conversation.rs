@@ -2,6 +2,7 @@
 //! Puts the parts together and keeps what they need to remember; every rule lives in the part that owns it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -65,7 +66,7 @@ pub enum ConversationError {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Conversation {
-    profile: Profile,
+    profile: Arc<Profile>,
     claims: ClaimLedger,
     questions: QuestionLedger,
     actions_named: Vec<(BTreeSet<String>, Option<Vec<f32>>)>,
@@ -124,7 +125,7 @@ impl Conversation {
             open_before: None,
             was_ready: None,
             rounds: Vec::new(),
-            profile,
+            profile: Arc::new(profile),
         })
     }
 

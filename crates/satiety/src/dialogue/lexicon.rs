@@ -2,9 +2,10 @@
 //! What the phrases mean is the business of the modules that own the lists.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use rust_stemmers::{Algorithm, Stemmer};
+use rustc_hash::FxHashMap;
 
 /// Words too frequent to say what a text is about; left out of terms.
 static FUNCTION_WORDS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
@@ -32,22 +33,17 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Where `phrase` stands in `words` as whole words: the index of its first word, for each place.
-pub(super) fn find_phrase(words: &[String], phrase: &[String]) -> Vec<usize> {
-    if phrase.is_empty() {
-        return Vec::new();
-    }
-    words
-        .windows(phrase.len())
-        .enumerate()
-        .filter(|(_, window)| *window == phrase)
-        .map(|(at, _)| at)
-        .collect()
-}
-
-/// A list of phrases, cut into words once.
+/// A list of phrases, cut into words once. Copies share it: every conversation has the same few hundred phrases.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Phrases(Vec<Vec<String>>);
+pub(super) struct Phrases(Arc<Listed>);
+
+#[derive(Debug, Default)]
+struct Listed {
+    /// Longest first, so that what is reported is the most telling phrase.
+    phrases: Vec<Vec<String>>,
+    /// Numbers of the phrases that begin with a word, ascending.
+    by_first: FxHashMap<String, Vec<usize>>,
+}
 
 impl Phrases {
     pub(super) fn new(list: &[String]) -> Self {
@@ -56,37 +52,54 @@ impl Phrases {
             .map(|phrase| words(phrase))
             .filter(|phrase| !phrase.is_empty())
             .collect();
-        // Longest first, so that what is reported is the most telling phrase.
         phrases.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         phrases.dedup();
-        Self(phrases)
+        let mut by_first: FxHashMap<String, Vec<usize>> = FxHashMap::default();
+        for (number, phrase) in phrases.iter().enumerate() {
+            if let Some(first) = phrase.first() {
+                by_first.entry(first.clone()).or_default().push(number);
+            }
+        }
+        Self(Arc::new(Listed { phrases, by_first }))
+    }
+
+    /// Numbers and words of the phrases that these words open with, longest phrases first.
+    fn opening<'a>(&'a self, words: &'a [String]) -> impl Iterator<Item = (usize, &'a [String])> {
+        let numbers = words.first().and_then(|first| self.0.by_first.get(first));
+        numbers
+            .into_iter()
+            .flatten()
+            .map(|number| (*number, self.0.phrases[*number].as_slice()))
+            .filter(|(_, phrase)| words.starts_with(phrase))
     }
 
     /// Whether the text opens with one of the phrases.
     pub(super) fn open(&self, words: &[String]) -> bool {
-        self.0.iter().any(|phrase| words.starts_with(phrase))
+        self.opening(words).next().is_some()
     }
 
     /// The first phrase found anywhere.
     pub(super) fn found_in(&self, words: &[String]) -> Option<String> {
-        self.0
-            .iter()
-            .find(|phrase| !find_phrase(words, phrase).is_empty())
-            .map(|phrase| phrase.join(" "))
+        let found = (0..words.len()).filter_map(|at| self.opening(&words[at..]).next());
+        found
+            .min_by_key(|(number, _)| *number)
+            .map(|(_, phrase)| phrase.join(" "))
     }
 
     /// Whether the phrase is on the list.
     pub(super) fn contains(&self, phrase: &[String]) -> bool {
-        self.0.iter().any(|own| own == phrase)
+        self.opening(phrase).any(|(_, own)| own.len() == phrase.len())
     }
 
     /// Every phrase with every place where it stands, longest phrases first.
     pub(super) fn places<'a>(&'a self, words: &'a [String]) -> impl Iterator<Item = (&'a [String], usize)> {
-        self.0.iter().flat_map(move |phrase| {
-            find_phrase(words, phrase)
-                .into_iter()
-                .map(move |at| (phrase.as_slice(), at))
-        })
+        let mut found: Vec<(usize, usize)> = (0..words.len())
+            .flat_map(|at| self.opening(&words[at..]).map(move |(number, _)| (number, at)))
+            .collect();
+        found.sort_unstable();
+        found
+            .into_iter()
+            .map(|(number, at)| (self.0.phrases[number].as_slice(), at))
     }
 }
 
@@ -132,6 +145,27 @@ mod tests {
         );
         assert_eq!(phrases.found_in(&words("It was unblocked")), None);
         assert!(phrases.open(&words("Blocked: keys")));
+        assert!(phrases.contains(&words("blocked on")) && !phrases.contains(&words("blocked on legal")));
+        assert!(!phrases.contains(&[]) && !phrases.open(&[]));
+    }
+
+    #[test]
+    fn places_are_told_longest_phrase_first_then_in_order() {
+        let phrases = Phrases::new(&["on".to_owned(), "blocked on".to_owned(), "blocked".to_owned()]);
+        let text = words("Blocked on keys, blocked on legal");
+        let found: Vec<(String, usize)> = phrases
+            .places(&text)
+            .map(|(phrase, at)| (phrase.join(" "), at))
+            .collect();
+        let expected = [
+            ("blocked on", 0),
+            ("blocked on", 3),
+            ("blocked", 0),
+            ("blocked", 3),
+            ("on", 1),
+            ("on", 4),
+        ];
+        assert_eq!(found, expected.map(|(phrase, at)| (phrase.to_owned(), at)));
     }
 
     #[test]

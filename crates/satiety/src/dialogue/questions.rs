@@ -2,6 +2,7 @@
 //! An answer is a claim or decision of the same or a later round; whether it is a good one is not judged.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::lexicon::{self, Phrases};
 use super::profile::{NoveltyRules, QuestionRules};
@@ -46,7 +47,7 @@ pub(super) struct QuestionState {
 #[derive(Debug, Clone)]
 pub(super) struct QuestionLedger {
     tracked: Vec<Tracked>,
-    nothing: BTreeSet<String>,
+    nothing: Arc<BTreeSet<String>>,
     closed: Phrases,
     interrogatives: Phrases,
     hidden: Phrases,
@@ -56,7 +57,7 @@ impl QuestionLedger {
     pub(super) fn new(rules: &QuestionRules) -> Self {
         Self {
             tracked: Vec::new(),
-            nothing: rules.nothing.iter().map(|entry| normalize(entry)).collect(),
+            nothing: Arc::new(rules.nothing.iter().map(|entry| normalize(entry)).collect()),
             closed: Phrases::new(&rules.closed_prefixes),
             interrogatives: Phrases::new(&rules.interrogatives),
             hidden: Phrases::new(&rules.hidden_prefixes),
