@@ -203,6 +203,7 @@ impl Engine {
     }
 
     /// Adds rounds to a conversation and says what follows after each.
+    #[tracing::instrument(name = "append rounds", skip_all, fields(rounds = request.rounds.len()))]
     pub async fn conversation_append(
         &self,
         request: AppendRoundsRequest,
@@ -253,7 +254,10 @@ impl Engine {
             };
             let body = json!({"signal": row.signal, "score": report.score, "rounds": before + rows.len(),
                 "profile": report.profile, "embedder": report.embedder});
-            store.append(Event::now("dialogue.verdict", id, body)).await?;
+            // The rounds are kept; saying that they are not would make the caller send them again.
+            if let Err(error) = store.append(Event::now("dialogue.verdict", id, body)).await {
+                tracing::warn!(%error, conversation = id, "a verdict is missing in the journal");
+            }
             current.state = (written, current.state.1 + signed(request.rounds.len()));
             let answer = done(&current, verdicts);
             self.conversations.hold(id, current);

@@ -77,7 +77,10 @@ impl Store {
         let now = now_micros();
         let report = conversation.report.to_string();
         let bodies: Vec<String> = rounds.iter().map(|round| round.body.to_string()).collect();
+        let behind = expected + i64::try_from(rounds.len()).unwrap_or(i64::MAX);
+        let mut attempts = 0;
         in_transaction!(&self.pool, |connection| {
+            attempts += 1;
             // The row of the conversation is the lock: whoever changes it second sees what the first has added.
             let changed = sqlx::query(
                 "UPDATE conversations SET embedder = $2, signal = $3, score = $4, report = $5, updated_at = $6
@@ -96,8 +99,19 @@ impl Store {
                 .bind(storable(&conversation.id))
                 .fetch_one(&mut *connection)
                 .await?;
-            let fits = changed == 1 && there == expected;
-            if fits && !rounds.is_empty() {
+            // A connection that was lost while it committed leaves open whether it did: then our own rounds are there.
+            let done = attempts > 1 && !rounds.is_empty() && there == behind && {
+                let stored: Vec<(String,)> = sqlx::query_as(
+                    "SELECT body FROM rounds WHERE conversation_id = $1 AND position > $2 ORDER BY position",
+                )
+                .bind(storable(&conversation.id))
+                .bind(expected)
+                .fetch_all(&mut *connection)
+                .await?;
+                stored.iter().map(|(body,)| body).eq(&bodies)
+            };
+            let fits = changed == 1 && (there == expected || done);
+            if fits && !done && !rounds.is_empty() {
                 let mut insert = QueryBuilder::new(
                     "INSERT INTO rounds (conversation_id, position, agent, signal, novelty, readiness, body) ",
                 );
