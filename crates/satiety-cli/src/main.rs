@@ -51,7 +51,8 @@ fn run() -> Exit {
 fn execute(cli: Cli) -> Result<Exit, Failure> {
     let settings = settings::load(&cli)?;
     settings.warn_about_strangers();
-    logging::start(&settings);
+    // Held to the end: it sends the last traces.
+    let _traces = logging::start(&settings, cli.command.runs_long())?;
     let printer = printer::Printer::new(&settings, cli.global.quiet);
     commands::run(cli.command, &settings, &printer)
 }

@@ -56,6 +56,7 @@ pub struct Scored {
 
 impl Engine {
     /// Scores a conversation.
+    #[tracing::instrument(name = "score", skip_all)]
     pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
         let fresh = self.fresh_conversation(&request.profile).await?;
         let options = ReadOptions {

@@ -13,3 +13,4 @@ pub mod metrics;
 pub mod openapi;
 pub mod reports;
 pub mod series;
+pub mod traces;

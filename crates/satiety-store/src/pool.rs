@@ -149,7 +149,8 @@ macro_rules! in_transaction {
 macro_rules! measured {
     ($pool:expr, $operation:ident, $work:expr) => {{
         let started = std::time::Instant::now();
-        let outcome = $work;
+        let span = tracing::info_span!("store", operation = stringify!($operation));
+        let outcome = tracing::Instrument::instrument(async { $work }, span).await;
         $pool
             .observer()
             .tell($crate::pool::Operation::$operation, started);

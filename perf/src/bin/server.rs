@@ -76,8 +76,14 @@ fn main() -> Result<()> {
         "wrk is not here\nhint: apt-get install wrk"
     );
     let folder = tempfile::tempdir()?;
-    let score = folder.path().join("score.lua");
-    fs_err::write(&score, script("/v1/score", &conversation()))?;
+    let place = |name: &str, content: String| -> Result<PathBuf> {
+        let path = folder.path().join(name);
+        fs_err::write(&path, content)?;
+        Ok(path)
+    };
+    let short = place("short.lua", script("/v1/score", &examples()?))?;
+    let long = place("long.lua", script("/v1/score", &[conversation(40, 8)]))?;
+    let unseen = place("unseen.lua", unseen("/v1/score", &examples()?))?;
     let search = folder.path().join("search.lua");
     fs_err::write(&search, searches())?;
     println!(
@@ -86,14 +92,18 @@ fn main() -> Result<()> {
     );
     println!("| server | what | a second | p50 ms | p99 ms | errors | MB before | MB after |");
     println!("|---|---|---|---|---|---|---|---|");
-    let peer = match &arguments.python {
-        Some(python) => {
-            let server = peer(python, arguments.peer_port)?;
-            Some(measure(&arguments, &server, "FastAPI", "score (words)", &score)?)
+    let scores = [
+        ("score, short conversations", &short),
+        ("score, 40 rounds of 8 claims", &long),
+    ];
+    let mut peers = Vec::new();
+    if let Some(python) = &arguments.python {
+        let server = peer(python, arguments.peer_port)?;
+        for (what, script) in scores {
+            peers.push(measure(&arguments, &server, "FastAPI", what, script)?);
         }
-        None => None,
-    };
-    let mut ours = None;
+    }
+    let mut ratios = Vec::new();
     let sqlite = format!("sqlite:{}", folder.path().join("perf.db").display());
     let stores = [
         Some(("SQLite", sqlite)),
@@ -101,16 +111,33 @@ fn main() -> Result<()> {
     ];
     for (name, url) in stores.into_iter().flatten() {
         let server = satiety(&arguments, &url, "none")?;
-        let load = measure(&arguments, &server, name, "score (words)", &score)?;
-        ours = ours.or(Some(load));
+        for (number, (what, script)) in scores.into_iter().enumerate() {
+            let ours = measure(&arguments, &server, name, what, script)?;
+            if let Some(peer) = peers.get(number) {
+                ratios.push(format!("{name}, {what}: {:.1}", ours / peer));
+            }
+        }
         fill(&server, arguments.memories)?;
-        measure(&arguments, &server, name, "memory search (words)", &search)?;
+        measure(&arguments, &server, name, "memory search by words", &search)?;
         drop(server);
         let server = satiety(&arguments, &url, "builtin")?;
-        measure(&arguments, &server, name, "score (words and meaning)", &score)?;
+        let what = "score by meaning, texts seen before";
+        measure(&arguments, &server, name, what, &short)?;
+        measure(
+            &arguments,
+            &server,
+            name,
+            "score by meaning, texts unseen",
+            &unseen,
+        )?;
+        let what = "memory search by words and meaning";
+        measure(&arguments, &server, name, what, &search)?;
     }
-    if let (Some(peer), Some(ours)) = (peer, ours) {
-        println!("\nscored conversations, ours to the peer's: {:.1}", ours / peer);
+    if !ratios.is_empty() {
+        println!("\nours to the peer's, words with words:");
+    }
+    for ratio in ratios {
+        println!("- {ratio}");
     }
     Ok(())
 }
@@ -235,9 +262,41 @@ done = function(summary, latency, requests)
 end
 "#;
 
-fn script(path: &str, body: &Value) -> String {
+/// One after the other, made once so that wrk has little to do.
+fn script(path: &str, bodies: &[Value]) -> String {
+    let list: String = bodies.iter().map(|body| format!("[==[{body}]==],\n")).collect();
     format!(
-        "wrk.method = 'POST'\nwrk.path = '{path}'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = [==[{body}]==]\n{DONE}"
+        "wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nlocal bodies = {{\n{list}}}\n\
+         local made, number = {{}}, 0\n\
+         request = function()\n  number = number % #bodies + 1\n  \
+         made[number] = made[number] or wrk.format(nil, '{path}', nil, bodies[number])\n  return made[number]\nend\n{DONE}"
+    )
+}
+
+/// The same with a number in each claim that no request before had, so that no vector is known.
+fn unseen(path: &str, bodies: &[Value]) -> String {
+    let marked: Vec<String> = bodies
+        .iter()
+        .map(|body| {
+            let mut body = body.clone();
+            for round in body["conversation"]["rounds"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+            {
+                for claim in round["outputs"]["claims"].as_array_mut().into_iter().flatten() {
+                    *claim = json!(format!("{} (note @@@@)", claim.as_str().unwrap_or_default()));
+                }
+            }
+            format!("[==[{body}]==],\n")
+        })
+        .collect();
+    format!(
+        "wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nlocal bodies = {{\n{}}}\nlocal number = 0\n\
+         request = function()\n  number = number + 1\n  \
+         local body = string.gsub(bodies[number % #bodies + 1], '@@@@', tostring(number + os.time() * 1000000))\n  \
+         return wrk.format(nil, '{path}', nil, body)\nend\n{DONE}",
+        marked.concat()
     )
 }
 
@@ -251,19 +310,54 @@ fn searches() -> String {
     )
 }
 
-/// Eight rounds of six claims, half of which say again what was said.
-fn conversation() -> Value {
-    let rounds: Vec<Value> = (1..=8)
+/// The conversations that come with the project.
+fn examples() -> Result<Vec<Value>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/calibration");
+    let mut files: Vec<PathBuf> = fs_err::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    files
+        .iter()
+        .map(|path| {
+            let read: Value = serde_json::from_str(&fs_err::read_to_string(path)?)?;
+            Ok(json!({"conversation": {"rounds": read["rounds"]}}))
+        })
+        .collect()
+}
+
+/// Claims made of words that are drawn as words of a language are: few often, most seldom. Every fourth claim says again
+/// what was said before.
+fn conversation(rounds: usize, claims: usize) -> Value {
+    let mut state = 7_u64;
+    let mut draw = move |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) as usize) % below.max(1)
+    };
+    let mut said: Vec<String> = Vec::new();
+    let rounds: Vec<Value> = (1..=rounds)
         .map(|round| {
-            let claims: Vec<String> = (0..6)
-                .map(|claim| {
-                    let part = if claim % 2 == 0 { claim } else { claim + round * 7 };
-                    format!("Part {part} of the queue should be moved to another table because it grows by {part} rows a minute.")
+            let claims: Vec<String> = (0..claims)
+                .map(|number| {
+                    if number % 4 == 3 && !said.is_empty() {
+                        return said[draw(said.len())].clone();
+                    }
+                    let words: Vec<String> = (0..12)
+                        .map(|_| {
+                            let below = 1 + draw(2000);
+                            format!("word{}", draw(below))
+                        })
+                        .collect();
+                    said.push(format!("{}.", words.join(" ")));
+                    said[said.len() - 1].clone()
                 })
                 .collect();
             json!({"round": round, "agent": "a", "outputs": {"claims": claims,
                 "next_actions": ["Write db/0007_jobs.sql", "Run the load test again"],
-                "open_questions": if round < 6 { vec!["Who owns the table?"] } else { vec![] }}})
+                "open_questions": if round % 6 < 5 { vec!["Who owns the table?"] } else { vec![] }}})
         })
         .collect();
     json!({"conversation": {"rounds": rounds}})

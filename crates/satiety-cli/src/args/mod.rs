@@ -168,6 +168,13 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Whether it serves others until it is ended, and so has something to trace.
+    pub(crate) fn runs_long(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Mcp(_))
+    }
+}
+
 /// Options of `score`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -174,6 +174,14 @@ pub(crate) const KEYS: &[Key] = &[
         about: "The certificate's key, a PEM file, or `none`.",
     },
     Key {
+        name: "server.traces",
+        takes: Takes::Text,
+        default: "none",
+        flag: None,
+        about: "Where `serve`, `mcp` and `worker` send OpenTelemetry traces: a collector that speaks OTLP over HTTP, such as \
+                `http://127.0.0.1:4318`, or `none`. `OTEL_EXPORTER_OTLP_ENDPOINT` says the same.",
+    },
+    Key {
         name: "ab.auto_graduate",
         takes: Takes::Boolean,
         default: "false",

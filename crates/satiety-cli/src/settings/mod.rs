@@ -98,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
+    /// The collector that traces are sent to.
+    pub(crate) traces: Option<String>,
     /// Every setting by name, as text, with its origin.
     pub(crate) values: BTreeMap<&'static str, Value>,
     /// The configuration file that was used.
@@ -131,6 +133,12 @@ pub(crate) struct Keys {
 /// Variables of ours that are not settings.
 const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG"];
 
+/// Variables that others have agreed on, and the settings they stand for; the later wins, ours before all.
+const STANDARD_VARIABLES: &[(&str, &str)] = &[
+    ("server.traces", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+    ("server.traces", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+];
+
 /// Finds all settings.
 pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
     let global = &cli.global;
@@ -141,6 +149,13 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
     let mut values = defaults();
     if let Some(path) = &file {
         values.extend(file::read(path)?);
+    }
+    for (name, variable) in STANDARD_VARIABLES {
+        if let (Some(key), Some(text)) = (Key::named(name), environment.get(*variable))
+            && !text.trim().is_empty()
+        {
+            set(&mut values, key, text, Origin::Environment((*variable).into()))?;
+        }
     }
     for key in KEYS {
         if let Some(text) = environment.get(&key.variable()) {
@@ -270,6 +285,7 @@ fn understand(
         } else {
             LogFormat::Text
         },
+        traces: unless_none("server.traces"),
         values,
         file,
         strangers,

@@ -30,5 +30,7 @@ mod retrieval_peer;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod serve;
+mod serve_faults;
 mod store;
 mod support;
+mod traces;

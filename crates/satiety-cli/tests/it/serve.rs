@@ -11,7 +11,7 @@ use crate::support::{Place, json_of};
 
 /// A server that is killed when the test ends before it does.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) address: String,
 }
 
@@ -23,19 +23,14 @@ impl Drop for Server {
 }
 
 pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
-    let all: Vec<&str> = [
-        "--format",
-        "json",
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--embedder",
-        "none",
-    ]
-    .iter()
-    .chain(arguments)
-    .copied()
-    .collect();
+    // Words are enough for most, and quicker.
+    let words = if arguments.contains(&"--embedder") {
+        &[][..]
+    } else {
+        &["--embedder", "none"]
+    };
+    let serve = ["--format", "json", "serve", "--listen", "127.0.0.1:0"];
+    let all: Vec<&str> = serve.iter().chain(words).chain(arguments).copied().collect();
     let mut child = place
         .command(&all)
         .stdout(Stdio::piped())
@@ -58,6 +53,26 @@ pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
     Server { child, address }
 }
 
+/// Asks a server to end, and says with which code it did.
+pub(crate) fn end(mut server: Server) -> Option<i32> {
+    let asked = Command::new("kill")
+        .args(["-TERM", &server.child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(asked.success());
+    let began = Instant::now();
+    loop {
+        if let Some(status) = server.child.try_wait().unwrap() {
+            return status.code();
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "the server does not end"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 pub(crate) fn get(address: &str, path: &str, token: Option<&str>) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
@@ -74,26 +89,11 @@ pub(crate) fn get(address: &str, path: &str, token: Option<&str>) -> String {
 #[test]
 fn a_server_starts_answers_and_ends_when_it_is_told_to() {
     let place = Place::new();
-    let mut server = start(&place, &[]);
-    assert!(get(&server.address, "/v1/health", None).starts_with("HTTP/1.1 200"));
-    let killed = Command::new("kill")
-        .args(["-TERM", &server.child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(killed.success());
-    let began = Instant::now();
-    let status = loop {
-        if let Some(status) = server.child.try_wait().unwrap() {
-            break status;
-        }
-        assert!(
-            began.elapsed() < Duration::from_secs(10),
-            "the server does not end"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    assert_eq!(status.code(), Some(0));
-    assert!(TcpStream::connect(&server.address).is_err());
+    let server = start(&place, &[]);
+    let address = server.address.clone();
+    assert!(get(&address, "/v1/health", None).starts_with("HTTP/1.1 200"));
+    assert_eq!(end(server), Some(0));
+    assert!(TcpStream::connect(&address).is_err());
 }
 
 #[test]

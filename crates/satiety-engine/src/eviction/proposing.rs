@@ -91,6 +91,7 @@ pub struct ResolveRequest {
 
 impl Engine {
     /// Proposes what to drop, and holds it until the proposal is answered or its time is up.
+    #[tracing::instrument(name = "propose eviction", skip_all)]
     pub async fn evict_propose(&self, request: ProposeScopeRequest) -> Result<Proposed, EngineError> {
         let need = match (request.budget_tokens, request.free_tokens) {
             (Some(budget), None) => Need::Budget(budget),

@@ -172,6 +172,7 @@ pub struct MemoryHealth {
 
 impl Engine {
     /// Keeps a memory.
+    #[tracing::instrument(name = "save memory", skip_all)]
     pub async fn memory_save(&self, request: SaveRequest) -> Result<Saved, EngineError> {
         let now = now_micros();
         let expired = self.store().await?.expired_memories(now).await?;

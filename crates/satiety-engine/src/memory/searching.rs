@@ -234,6 +234,7 @@ impl Engine {
 
     /// Searches as this pipeline says, whatever the request's own is, and leaves no trace: nothing is logged, so that a
     /// pipeline can be tried beside another.
+    #[tracing::instrument(name = "search memory", skip_all)]
     pub async fn memory_search_with(
         &self,
         pipeline: &Pipeline,

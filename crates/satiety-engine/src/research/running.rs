@@ -91,6 +91,7 @@ pub struct Researched {
 
 impl Engine {
     /// Researches a task, and tells of its progress. A run that `stop` ends can be taken up again.
+    #[tracing::instrument(name = "research", skip_all)]
     pub async fn research(
         &self,
         request: ResearchRequest,

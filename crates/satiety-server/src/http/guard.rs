@@ -10,10 +10,12 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use tracing::{Instrument as _, field};
 
 use super::app::App;
 use super::problem::Problem;
 use crate::auth::{Access, Scope, is_safe, permit};
+use crate::traces;
 
 /// What tells a request from others.
 #[derive(Debug, Clone)]
@@ -56,14 +58,32 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         .get::<MatchedPath>()
         .map_or("none", MatchedPath::as_str)
         .to_owned();
+    let span = tracing::info_span!(
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = field::Empty,
+        http.request.method = %method,
+        http.route = route,
+        http.response.status_code = field::Empty,
+        request_id = id,
+    );
+    traces::continued(&span, request.headers());
     let in_flight = app.metrics.begin();
-    let response = match enter(&app, &mut request).await {
-        Err(problem) => problem.into_response(),
-        Ok(()) => pass(&app, request, next).await,
+    let answering = async {
+        match enter(&app, &mut request).await {
+            Err(problem) => problem.into_response(),
+            Ok(()) => pass(&app, request, next).await,
+        }
     };
+    let response = answering.instrument(span.clone()).await;
     drop(in_flight);
     let took = started.elapsed();
     let status = response.status();
+    span.record("http.response.status_code", status.as_u16());
+    if status.is_server_error() {
+        span.record("otel.status_code", "error");
+    }
     app.metrics
         .request(method.as_str(), &route, status.as_u16(), took);
     tracing::info!(request_id = id, %method, route, status = status.as_u16(), ms = took.as_secs_f64() * 1e3, "request");

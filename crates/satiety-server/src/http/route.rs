@@ -20,6 +20,7 @@ use satiety_engine::tokens::AuditEntry;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::Instrument as _;
 
 use super::app::App;
 use super::body::FromBody;
@@ -383,7 +384,8 @@ where
     let repeatable = repeatable(&parts, caller.as_ref(), &bytes)?;
     // A write is carried out to its end, whether or not somebody still waits for the answer.
     let entry = entry(&parts, caller.as_ref());
-    let task = tokio::spawn(carry_out(app, work, repeatable, status, entry));
+    let work = carry_out(app, work, repeatable, status, entry).in_current_span();
+    let task = tokio::spawn(work);
     task.await
         .map_err(|error| Problem::inside(format!("a write ended early: {error}")))?
 }
