@@ -21,6 +21,7 @@ use super::vectors::{RoundVectors, VectorError, cosine, normalized};
 use super::warnings::{Footprint, Seen, warnings};
 use super::wire::Round;
 use super::{unseen, wording};
+use crate::explanation::Explanation;
 use crate::text::{Tokenization, jaccard};
 
 /// What can go wrong while a conversation is observed.
@@ -94,11 +95,15 @@ enum Embedding {
     Off,
 }
 
-/// What is kept of a round for the report.
+/// What is kept of a round for the report. Its explanation is the larger part and is made again where it is told.
 #[derive(Debug, Clone)]
 struct Observed {
-    verdict: Verdict,
+    novelty: RoundNovelty,
+    readiness: RoundReadiness,
+    warnings: Vec<Warning>,
     decision: Decision,
+    facts: Facts,
+    cusum: f64,
     unseen: RoundUnseen,
 }
 
@@ -216,30 +221,44 @@ impl Conversation {
         let warnings = warnings(&seen, &self.profile.warnings);
         let novelty = self.round_novelty(round, &claims, decision, at);
         let readiness = round_readiness(round.round, score, level, detail, &questions, &blockers);
-        let verdict = self.verdict(decision, facts, novelty, readiness, warnings);
 
         self.open_before = Some(questions.open.len());
         if level == Level::High || decision.signal == Signal::Ship {
             self.was_ready = Some(round.round);
         }
-        let unseen = unseen::after_round(round.round, &self.claims.abundances());
-        self.rounds.push(Observed {
-            verdict: verdict.clone(),
+        let observed = Observed {
+            novelty,
+            readiness,
+            warnings,
             decision,
-            unseen,
-        });
+            facts,
+            cusum: self.course.cusum,
+            unseen: unseen::after_round(round.round, &self.claims.abundances()),
+        };
+        let (reasons, explanation) = self.why(&observed);
+        let verdict = Verdict {
+            round: round.round,
+            signal: decision.signal,
+            reasons,
+            novelty: observed.novelty.clone(),
+            readiness: observed.readiness.clone(),
+            warnings: observed.warnings.clone(),
+            explanation,
+        };
+        self.rounds.push(observed);
         Ok(verdict)
     }
 
     /// Everything found so far.
     pub fn report(&self) -> Result<Report, ConversationError> {
         let last = self.rounds.last().ok_or(ConversationError::NoRounds)?;
-        let verdict = &last.verdict;
-        let verdicts = || self.rounds.iter().map(|observed| &observed.verdict);
-        let signal_by_round: Vec<RoundSignal> = verdicts()
-            .map(|verdict| RoundSignal {
-                round: verdict.round,
-                signal: verdict.signal,
+        let (reasons, explanation) = self.why(last);
+        let signal_by_round: Vec<RoundSignal> = self
+            .rounds
+            .iter()
+            .map(|observed| RoundSignal {
+                round: observed.novelty.round,
+                signal: observed.decision.signal,
             })
             .collect();
         let stopped = signal_by_round
@@ -252,32 +271,42 @@ impl Conversation {
         let mut levels = vec!["L0".to_owned(), "L1".to_owned()];
         levels.extend(embedder.is_some().then(|| "L2".to_owned()));
         Ok(Report {
-            score: round6(1.0 - verdict.novelty.novelty_rate),
+            score: round6(1.0 - last.novelty.novelty_rate),
             components: Components {
-                novelty_rate: verdict.novelty.novelty_rate,
-                novelty_rate_l0: verdict.novelty.novelty_rate_l0,
-                novelty_rate_l1: verdict.novelty.novelty_rate_l1,
-                novelty_rate_l2: verdict.novelty.novelty_rate_l2,
-                action_readiness: verdict.readiness.action_readiness,
-                action_readiness_detail: verdict.readiness.detail,
-                semantic_similarity: verdict.novelty.semantic_similarity,
-                structural_agreement: verdict.novelty.structural_agreement,
+                novelty_rate: last.novelty.novelty_rate,
+                novelty_rate_l0: last.novelty.novelty_rate_l0,
+                novelty_rate_l1: last.novelty.novelty_rate_l1,
+                novelty_rate_l2: last.novelty.novelty_rate_l2,
+                action_readiness: last.readiness.action_readiness,
+                action_readiness_detail: last.readiness.detail,
+                semantic_similarity: last.novelty.semantic_similarity,
+                structural_agreement: last.novelty.structural_agreement,
             },
-            novelty_by_round: verdicts().map(|verdict| verdict.novelty.clone()).collect(),
-            readiness_by_round: verdicts().map(|verdict| verdict.readiness.clone()).collect(),
+            novelty_by_round: self
+                .rounds
+                .iter()
+                .map(|observed| observed.novelty.clone())
+                .collect(),
+            readiness_by_round: self
+                .rounds
+                .iter()
+                .map(|observed| observed.readiness.clone())
+                .collect(),
             first_stop_round: stopped.map(|round| round.round),
             stop_recommendation: StopRecommendation {
-                signal: verdict.signal,
+                signal: last.decision.signal,
                 novelty_classification: last.decision.novelty,
-                readiness_classification: verdict.readiness.classification,
+                readiness_classification: last.readiness.classification,
                 k_consecutive_low_novelty: last.decision.low_run,
-                rationale: wording::rationale(last.decision, &verdict.readiness),
-                caveat: wording::caveat(verdict.signal, &verdict.readiness),
+                rationale: wording::rationale(last.decision, &last.readiness),
+                caveat: wording::caveat(last.decision.signal, &last.readiness),
             },
             hint: wording::hint(last.decision).to_owned(),
-            reasons: verdict.reasons.clone(),
-            warnings: verdicts()
-                .flat_map(|verdict| verdict.warnings.iter().cloned())
+            reasons,
+            warnings: self
+                .rounds
+                .iter()
+                .flat_map(|observed| observed.warnings.iter().cloned())
                 .collect(),
             unseen: unseen::of(
                 self.rounds
@@ -290,7 +319,7 @@ impl Conversation {
             embedder,
             levels,
             signal_by_round,
-            explanation: verdict.explanation.clone(),
+            explanation,
         })
     }
 
@@ -475,33 +504,28 @@ impl Conversation {
         }
     }
 
-    fn verdict(
-        &self,
-        decision: Decision,
-        facts: Facts,
-        novelty: RoundNovelty,
-        readiness: RoundReadiness,
-        warnings: Vec<Warning>,
-    ) -> Verdict {
-        let reasons = wording::reasons(decision, &novelty, &readiness, &warnings);
-        let explanation = wording::explanation(
-            decision,
-            facts,
-            self.course.cusum,
-            &novelty,
-            &readiness,
-            &reasons,
-            &self.profile,
-        );
-        Verdict {
-            round: novelty.round,
-            signal: decision.signal,
-            reasons,
+    /// The reasons for a round's signal, in words and as a tree.
+    fn why(&self, observed: &Observed) -> (Vec<String>, Explanation) {
+        let Observed {
             novelty,
             readiness,
             warnings,
-            explanation,
-        }
+            decision,
+            facts,
+            cusum,
+            ..
+        } = observed;
+        let reasons = wording::reasons(*decision, novelty, readiness, warnings);
+        let explanation = wording::explanation(
+            *decision,
+            *facts,
+            *cusum,
+            novelty,
+            readiness,
+            &reasons,
+            &self.profile,
+        );
+        (reasons, explanation)
     }
 }
 

@@ -83,7 +83,12 @@ async fn score(call: Call<Nothing, Nothing, Json<ScoreBody>>) -> Result<Scored, 
     let Json(body) = call.body;
     let profile = body.profile.unwrap_or_else(|| "default".into());
     built_in(&profile)?;
-    let format = body.conversation.is_array().then_some(InputFormat::Chat);
+    // Said here, where it is plain to see: finding it out means reading everything once more.
+    let format = match &body.conversation {
+        Value::Array(_) => Some(InputFormat::Chat),
+        Value::Object(fields) if fields.contains_key("rounds") => Some(InputFormat::Transcript),
+        _ => None,
+    };
     let scored = call
         .app
         .engine

@@ -1,0 +1,77 @@
+//! What scoring a conversation costs, step by step: reading, observing, reporting, writing; by words alone.
+//!
+//! `cargo run --release -p perf --bin score -- [--repeat 200] [FILE...]`; without files, the conversations of examples/calibration.
+
+#![expect(clippy::print_stdout, reason = "a measuring program prints its figures")]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use satiety::dialogue::input::{self, Content, InputFormat, ReadOptions};
+use satiety::dialogue::{Conversation, Profile};
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How often each conversation is scored.
+    #[arg(long, default_value_t = 200)]
+    repeat: u32,
+    /// Transcripts.
+    files: Vec<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let mut files = arguments.files;
+    if files.is_empty() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/calibration");
+        for entry in fs_err::read_dir(folder)? {
+            files.push(entry?.path());
+        }
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    }
+    let texts = files.iter().map(fs_err::read).collect::<Result<Vec<_>, _>>()?;
+    let fresh = Conversation::new(Profile::default())?;
+    let mut took = [Duration::ZERO; 4];
+    let (mut claims, mut bytes) = (0, 0);
+    for _ in 0..arguments.repeat {
+        for text in &texts {
+            let mut clock = Instant::now();
+            let mut lap = |step: usize| {
+                took[step] += clock.elapsed();
+                clock = Instant::now();
+            };
+            let options = ReadOptions {
+                format: Some(InputFormat::Transcript),
+                growing: false,
+            };
+            let Content::Rounds(transcript) = input::read(text, options)?.content else {
+                continue;
+            };
+            lap(0);
+            let mut conversation = fresh.clone();
+            for round in &transcript.rounds {
+                claims += round.outputs.claims.len();
+                conversation.observe(round, None)?;
+            }
+            lap(1);
+            let report = conversation.report().context("a conversation without rounds")?;
+            lap(2);
+            bytes += serde_json::to_vec(&report)?.len();
+            lap(3);
+        }
+    }
+    let count = arguments.repeat * u32::try_from(texts.len())?;
+    println!(
+        "{count} conversations, {claims} claims, {} bytes a report",
+        bytes / count as usize
+    );
+    for (name, time) in ["read", "observe", "report", "write"].into_iter().zip(took) {
+        println!(
+            "{name:8} {:8.1} µs a conversation",
+            time.as_secs_f64() * 1e6 / f64::from(count)
+        );
+    }
+    Ok(())
+}
