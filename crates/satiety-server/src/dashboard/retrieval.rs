@@ -89,18 +89,18 @@ fn differences(found: &RunChanges) -> Html {
     let marks: Vec<Mark> = found
         .queries
         .iter()
-        .map(|(query, before, now)| Mark {
-            label: query.clone(),
-            value: now - before,
-            hint: format!("{query}: {before:.3} to {now:.3}"),
+        .map(|moved| Mark {
+            label: moved.words().to_owned(),
+            value: moved.change(),
+            hint: format!("{}: {:.3} to {:.3}", moved.words(), moved.before, moved.now),
         })
         .collect();
-    let rows = found.queries.iter().map(|(query, before, now)| {
+    let rows = found.queries.iter().map(|moved| {
         vec![
-            query.clone(),
-            format!("{before:.3}"),
-            format!("{now:.3}"),
-            format!("{:+.3}", now - before),
+            moved.words().to_owned(),
+            format!("{:.3}", moved.before),
+            format!("{:.3}", moved.now),
+            format!("{:+.3}", moved.change()),
         ]
     });
     section(

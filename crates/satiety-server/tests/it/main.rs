@@ -7,5 +7,6 @@ mod auth;
 mod document;
 mod operation;
 mod repeating;
+mod runs;
 mod streams;
 mod support;
