@@ -23,6 +23,30 @@ pub struct Series {
     pub name: String,
     /// A value for each place of the axis, where there is one.
     pub values: Vec<Option<f64>>,
+    /// The interval around each value, where there are any.
+    pub intervals: Vec<Option<(f64, f64)>>,
+}
+
+impl Series {
+    /// A line without intervals.
+    pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Self {
+        Self {
+            name: name.into(),
+            values,
+            intervals: Vec::new(),
+        }
+    }
+
+    /// A value as the table has it.
+    fn shown(&self, place: usize) -> String {
+        let value = self.values.get(place).copied().flatten();
+        let interval = self.intervals.get(place).copied().flatten();
+        match (value, interval) {
+            (None, _) => "–".into(),
+            (Some(value), None) => format!("{value:.3}"),
+            (Some(value), Some((low, high))) => format!("{value:.3} ({low:.3} to {high:.3})"),
+        }
+    }
 }
 
 /// A value that means something, drawn across.
@@ -86,6 +110,17 @@ pub fn lines(chart: &Lines<'_>) -> Html {
                 points.join(" ")
             );
         }
+        for (place, interval) in series.intervals.iter().enumerate() {
+            if let Some((low, high)) = interval.filter(|(low, high)| low.is_finite() && high.is_finite()) {
+                let _ = write!(
+                    inside,
+                    "<path class=\"whisker s{class}\" d=\"M{at:.1} {:.1}V{:.1}\"/>",
+                    y(low),
+                    y(high),
+                    at = x(place)
+                );
+            }
+        }
         for (place, value) in present(&series.values) {
             // A stroke of no length with round ends is a dot that stays round when the plot is stretched.
             let _ = write!(
@@ -107,8 +142,9 @@ pub fn lines(chart: &Lines<'_>) -> Html {
     let title = escape(chart.title);
     let height = TOP + HEIGHT + 26.0;
     Html(format!(
-        "<figure class=\"chart\" tabindex=\"0\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
-         <svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
+        "<figure class=\"chart\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
+         <div class=\"drawing\" tabindex=\"0\" role=\"group\" aria-label=\"Chart: {title}\">\
+         <svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg></div>\
          {table}</figure>",
         axis = escape(chart.axis),
         legend = legend(chart),
@@ -178,10 +214,7 @@ fn values(chart: &Lines<'_>) -> Html {
         &numbers,
         chart.places.iter().enumerate().map(|(place, name)| {
             let mut row = vec![name.clone()];
-            row.extend(chart.series.iter().map(|series| {
-                let value = series.values.get(place).copied().flatten();
-                value.map_or_else(|| "–".into(), |value| format!("{value:.3}"))
-            }));
+            row.extend(chart.series.iter().map(|series| series.shown(place)));
             row
         }),
     )
@@ -245,10 +278,7 @@ mod tests {
 
     fn drawn(values: Vec<Option<f64>>, thresholds: &[Threshold]) -> String {
         let places: Vec<String> = (1..=values.len()).map(|place| place.to_string()).collect();
-        let series = [Series {
-            name: "<novelty>".into(),
-            values,
-        }];
+        let series = [Series::new("<novelty>", values)];
         lines(&Lines {
             title: "what <is> new",
             axis: "round",

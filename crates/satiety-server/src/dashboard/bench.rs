@@ -31,10 +31,10 @@ pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
             title: "Pass rate over runs",
             axis: "run",
             places: &places,
-            series: &[Series {
-                name: "pass rate".into(),
-                values: oldest_first.iter().map(|run| run.pass_rate).collect(),
-            }],
+            series: &[Series::new(
+                "pass rate",
+                oldest_first.iter().map(|run| run.pass_rate).collect(),
+            )],
             thresholds: &[],
             range: Some((0.0, 1.0)),
         });

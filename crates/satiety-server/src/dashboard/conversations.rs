@@ -96,10 +96,7 @@ fn curves(report: &Report) -> Html {
         .iter()
         .map(|round| round.round.to_string())
         .collect();
-    let of = |name: &str, values: Vec<Option<f64>>| Series {
-        name: name.into(),
-        values,
-    };
+    let of = |name: &str, values: Vec<Option<f64>>| Series::new(name, values);
     let novelty = report.novelty_by_round.iter().map(|round| round.novelty);
     let rate = report
         .novelty_by_round

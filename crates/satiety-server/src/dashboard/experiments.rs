@@ -127,10 +127,10 @@ fn evidence(found: &AbStatus) -> Html {
         title: "Evidence for the feature, and where it decides",
         axis: "queries compared",
         places: &places,
-        series: &[Series {
-            name: "log-evidence".into(),
-            values: test.history.iter().map(|value| Some(*value)).collect(),
-        }],
+        series: &[Series::new(
+            "log-evidence",
+            test.history.iter().map(|value| Some(*value)).collect(),
+        )],
         thresholds: &[
             Threshold {
                 name: "better above".into(),

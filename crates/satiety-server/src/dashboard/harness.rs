@@ -73,10 +73,10 @@ fn curve(status: &HarnessStatus) -> Html {
         title: &format!("Saturation over cycles, by {}", driver_word(status.driver)),
         axis: "cycle",
         places: &places,
-        series: &[Series {
-            name: "saturation".into(),
-            values: status.history.iter().map(|score| Some(*score)).collect(),
-        }],
+        series: &[Series::new(
+            "saturation",
+            status.history.iter().map(|score| Some(*score)).collect(),
+        )],
         thresholds: &levels,
         range: Some((0.0, 1.0)),
     })
@@ -92,8 +92,9 @@ fn waiting(status: &HarnessStatus, proposal: Option<&Proposal>) -> Vec<Html> {
     ))];
     if let Some(proposal) = proposal {
         parts.push(paragraph(&format!(
-            "Proposal {} of {}.",
+            "Proposal {} by {}, of {}.",
             proposal.proposal_id,
+            proposal.author.words(),
             moment(proposal.created_at)
         )));
         let rows = proposal.diff.changes.iter().map(|change| {

@@ -70,10 +70,10 @@ fn curve(rounds: &[RoundRecord]) -> Html {
         title: "How much of each round was new",
         axis: "round",
         places: &places,
-        series: &[Series {
-            name: "novelty".into(),
-            values: rounds.iter().map(|round| round.verdict.novelty).collect(),
-        }],
+        series: &[Series::new(
+            "novelty",
+            rounds.iter().map(|round| round.verdict.novelty).collect(),
+        )],
         thresholds: &[],
         range: Some((0.0, 1.0)),
     })

@@ -5,6 +5,7 @@ mod api;
 mod attacks;
 mod auth;
 mod document;
+mod fields;
 mod operation;
 mod repeating;
 mod runs;
