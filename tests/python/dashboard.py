@@ -71,7 +71,7 @@ def is_reached_by_keyboard(page, where):
     page.evaluate("history.replaceState(null, '', location.pathname + location.search)")
     controls = """
         [...document.querySelectorAll('main a[href], main button, main select, main input:not([type=hidden]), main summary')]
-            .filter((one) => one.getClientRects().length > 0)"""
+            .filter((one) => one.checkVisibility())"""
     wanted = page.evaluate(f"{controls}.length")
     for _ in range(3 * wanted + 60):
         page.keyboard.press("Tab")
@@ -90,8 +90,8 @@ def is_reached_by_keyboard(page, where):
     missed = page.evaluate(f"{controls}.filter((one) => !one.dataset.reached).map((one) => one.outerHTML.slice(0, 120))")
     if missed:
         complaints.append(f"{where}: Tab does not lead to {missed[:3]}")
-    closed = page.locator("main details:not([open]) > summary").first
-    if closed.count():
+    closed = page.query_selector("main details:not([open]) > summary")
+    if closed and closed.is_visible():
         closed.focus()
         page.keyboard.press("Enter")
         if not closed.evaluate("(one) => one.parentElement.open"):

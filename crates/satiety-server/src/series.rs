@@ -7,12 +7,14 @@ use crate::html::{Html, details, escape, table};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 210.0;
-const LEFT: f64 = 44.0;
+const LEFT: f64 = 54.0;
 const TOP: f64 = 10.0;
-/// Room at both ends, so that the first and the last dot are whole.
+/// Room on all sides, so that dots at the ends of the axes are whole.
 const ROOM: f64 = 6.0;
 /// Names below the axis at most; more would run into each other.
 const NAMES: usize = 8;
+/// Letters below the axis at most, with room between the names.
+const LETTERS: usize = 66;
 /// The colours that the style has for lines.
 const COLOURS: usize = 4;
 
@@ -94,8 +96,10 @@ pub fn lines(chart: &Lines<'_>) -> Html {
     // The plot has a drawing of its own, so that it alone is stretched when somebody zooms in.
     let _ = write!(
         inside,
-        "<svg class=\"plot\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{plot:.1}\" height=\"{HEIGHT}\" viewBox=\"-{ROOM} 0 {seen:.1} {HEIGHT}\" \
-         preserveAspectRatio=\"none\">"
+        "<svg class=\"plot\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{plot:.1}\" height=\"{tall:.1}\" \
+         viewBox=\"-{ROOM} -{ROOM} {seen:.1} {tall:.1}\" preserveAspectRatio=\"none\">",
+        TOP - ROOM,
+        tall = HEIGHT + 2.0 * ROOM
     );
     for (index, series) in chart.series.iter().enumerate() {
         let class = index % COLOURS;
@@ -179,14 +183,28 @@ fn scale(inside: &mut String, chart: &Lines<'_>, (low, high): (f64, f64), y: &dy
 }
 
 fn names(inside: &mut String, chart: &Lines<'_>, step: f64) {
-    let every = chart.places.len().div_ceil(NAMES).max(1);
+    let longest = chart
+        .places
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(1);
+    // Long names need more room each.
+    let fit = (LETTERS / longest.clamp(1, 12)).clamp(2, NAMES);
+    let last = chart.places.len().saturating_sub(1);
+    let every = chart.places.len().div_ceil(fit).max(1);
     for (place, name) in chart.places.iter().enumerate().step_by(every) {
-        let anchor = if place == 0 { "start" } else { "middle" };
+        // A name at an end stays inside, and on a narrow screen those at the ends are enough.
+        let (anchor, class) = match place {
+            0 => ("start", "place"),
+            place if place == last => ("end", "place"),
+            _ => ("middle", "place between"),
+        };
         let _ = write!(
             inside,
-            "<text class=\"place\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-            (LEFT + ROOM + place as f64 * step).min(WIDTH - 24.0),
-            TOP + HEIGHT + 18.0,
+            "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            (LEFT + ROOM + place as f64 * step).min(WIDTH - 2.0),
+            TOP + HEIGHT + 20.0,
             escape(&shortened(name))
         );
     }

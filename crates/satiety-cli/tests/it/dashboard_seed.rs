@@ -132,7 +132,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     conversations(&seeding);
     page(
         "/conversations",
-        &["Which queue carries our jobs?", "ESCALATE", "CONTINUE"],
+        &["Which queue carries our jobs?", "ESCALATE", "SHIP", "STOP"],
     );
     page(
         "/conversations/queue",
@@ -395,10 +395,11 @@ fn harness(seeding: &Seeding<'_>) {
     seeding.run(&["harness", "expand"]);
 }
 
-/// For each topic two notes that talk about it much and a decision that mentions it once and is what one wants.
+/// For each topic two notes that talk about it much and a decision, which is mostly what one wants: it mentions the topic once,
+/// so a search by words alone puts it last, but for two topics that are easy and two for which the meeting is right.
 fn memories(seeding: &Seeding<'_>) -> String {
     let place = seeding.place;
-    for topic in TOPICS {
+    for (place_of, topic) in TOPICS.iter().enumerate() {
         let note = |name: &str, front: &str, body: &str| {
             place.write(
                 &format!("notes/{name}-{topic}.md"),
@@ -418,12 +419,16 @@ fn memories(seeding: &Seeding<'_>) -> String {
         note(
             "decision",
             &format!("title: Decision on {topic}\ntier: critical"),
-            &format!(
-                "After the incident in spring this is how it is done from now on, whoever is on call that night: the runbook \
-                 is followed line by line, the owner of the service is told within ten minutes, nothing is changed by hand on a \
-                 machine, and what was learnt about {topic} goes into the review of the week, where two people who were not \
-                 there read it and ask what they do not understand."
-            ),
+            &if place_of % 5 == 3 {
+                format!("{topic}: what counts about {topic} is that {topic} are tried every week.")
+            } else {
+                format!(
+                    "After the incident in spring this is how it is done from now on, whoever is on call that night: the runbook \
+                     is followed line by line, the owner of the service is told within ten minutes, nothing is changed by hand on a \
+                     machine, and what was learnt about {topic} goes into the review of the week, where two people who were not \
+                     there read it and ask what they do not understand."
+                )
+            },
         );
     }
     seeding.run(&["memory", "index", "notes"]);
@@ -435,8 +440,14 @@ fn memories(seeding: &Seeding<'_>) -> String {
     };
     let corpus: Vec<String> = TOPICS
         .iter()
-        .map(|topic| {
-            let right = id_of(&format!("Decision on {topic}"));
+        .enumerate()
+        .map(|(place_of, topic)| {
+            let right = if place_of % 5 == 4 {
+                "Meeting about"
+            } else {
+                "Decision on"
+            };
+            let right = id_of(&format!("{right} {topic}"));
             json!({"queryId": format!("golden-{topic}"), "query": topic, "judgmentSource": "manual",
                 "judgments": [{"memoryId": right, "relevance": 3}]})
             .to_string()
@@ -465,20 +476,21 @@ fn features(seeding: &Seeding<'_>, address: &str) {
         }
         // The line of questions to be run in the shadow is short, and is gone through when nobody asks.
         let wanted = (round + 1) * TOPICS.len() as u64;
-        until("shadow runs are counted", || {
-            look(address, "/v1/ab/critical-first")["test"]["samples"].as_u64() >= Some(wanted.min(36))
+        until("questions are run in the shadow", || {
+            look(address, "/v1/ab/critical-first")["shadow"]["runs"].as_u64() >= Some(wanted)
         });
     }
     post(address, "/v1/ab/critical-first/check", &json!({}));
 }
 
-/// The corpus as it is asked now, with less, with the change that is better, and with that and less.
+/// The corpus asked with changes that are tried one after the other; the last one helps most queries and hurts some.
 fn retrieval(address: &str) {
     for (pipeline, baseline) in [
+        (json!({"tiers": {"critical": 0.3}}), None),
+        (json!({}), Some("last")),
+        (json!({"tiers": {"critical": 1.6}}), Some("last")),
         (json!({}), None),
-        (json!({"tiers": {"critical": 2.0}}), Some("last")),
         (json!({"tiers": {"critical": 10.0}}), Some("last")),
-        (json!({"tiers": {"critical": 3.0}}), Some("last")),
     ] {
         let mut body = json!({"pipeline": pipeline});
         if let Some(baseline) = baseline {
@@ -507,8 +519,19 @@ fn eviction(seeding: &Seeding<'_>, address: &str) {
             item("diff", 200),
             item("chat", 90)
         ]);
-        let used = format!("plan-{turn}");
-        let update = json!({"scope_id": "session-1", "turn": turn, "goal": "mend the login", "add": add, "use": [used]});
+        // What is used again and again is what the agent will not let go.
+        let mut used = vec![format!("plan-{turn}")];
+        if turn > 1 {
+            let kept = look(address, "/v1/eviction/scopes/session-1");
+            let ids = kept["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| text(&item["ctx_id"]));
+            used.extend(ids.filter(|id| id.starts_with("plan")).map(str::to_owned));
+        }
+        let update =
+            json!({"scope_id": "session-1", "turn": turn, "goal": "mend the login", "add": add, "use": used});
         post(address, "/v1/eviction/scopes", &update);
         if turn < 2 {
             continue;
@@ -562,7 +585,7 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     let memory = text(&memory["memory"]["id"]).to_owned();
     let suite = json!({"suite_id": "evil", "name": evil, "cases": [
         {"case_id": "one", "input": {"goal": evil}, "expected": {"mode": "contains", "value": evil}, "tags": [evil]},
-        {"case_id": "two", "input": {"goal": "x"}, "expected": {"mode": "exact", "value": "y"}}]});
+        {"case_id": "two", "input": {"goal": evil}, "expected": {"mode": "exact", "value": "y"}}]});
     place.write("harness/evil/suite.json", &suite.to_string());
     // It says what it was asked, so the answers that are shown have it, too.
     place.write("harness/evil/target.toml", "type = \"echo\"\n");
@@ -624,8 +647,11 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         "/harness".into(),
         format!("/conversations/{scope}"),
     ];
-    // What was written is shown, wherever it was written; two pages show ids and figures alone.
-    let shows = |path: &String| !matches!(path.as_str(), "/bench") && !path.starts_with("/bench/compare");
+    // What was written is shown, wherever it was written; some pages have ids, figures and forms alone.
+    let shows = |path: &str| {
+        let without = ["/bench/compare", "/retrieval/annotate"];
+        path != "/bench" && !without.iter().any(|start| path.starts_with(start))
+    };
     Seeded {
         server,
         pages: pages

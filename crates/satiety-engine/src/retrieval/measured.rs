@@ -12,6 +12,10 @@ use crate::{Engine, EngineError};
 
 /// What runs are looked at by, unless said otherwise.
 const MEASURE: &str = "ndcg@10";
+/// What an A/B test measures is marked with.
+const AB_TEST: &str = "ab_test";
+/// How far to look for the latest runs.
+const LATEST: u32 = 100;
 /// How far to look for the run before.
 const LOOKED_BACK: u32 = 10_000;
 
@@ -110,8 +114,8 @@ impl MovedQuery {
 impl Engine {
     /// What changed between the two latest measured runs; nothing where one of them has no value for each query.
     pub async fn latest_changes(&self) -> Result<Option<RunChanges>, EngineError> {
-        let store = self.store().await?;
-        let [now, before] = &store.evaluation_results(2).await?[..] else {
+        let runs = self.runs_over_time().await?;
+        let [now, before, ..] = &runs[..] else {
             return Ok(None);
         };
         let changes = self.changes(&before.run_id, &now.run_id, MEASURE).await?;
@@ -131,7 +135,8 @@ impl Engine {
             (Some(other), _) => self.stored_run(other).await?.run_id,
             (None, Some(control)) => control,
             (None, None) => {
-                let all = self.store().await?.evaluation_results(LOOKED_BACK).await?;
+                let mut all = self.store().await?.evaluation_results(LOOKED_BACK).await?;
+                all.retain(|row| row.run_id == run_id || is_over_time(row));
                 let older = all.into_iter().skip_while(|row| row.run_id != run_id).nth(1);
                 older
                     .ok_or_else(|| EngineError::NotThere {
@@ -242,14 +247,31 @@ impl Engine {
 
     /// The figures of the latest measured run; nothing before the first.
     pub async fn latest_metrics(&self) -> Result<Option<MeasuredRun>, EngineError> {
-        Ok(self.store().await?.evaluation_results(1).await?.pop().map(run))
+        let runs = self.runs_over_time().await?;
+        Ok(runs.into_iter().next().map(run))
     }
+
+    /// The latest runs of a system as it was, newest first: not those that an A/B test measured beside each other.
+    async fn runs_over_time(&self) -> Result<Vec<StoredResult>, EngineError> {
+        let mut runs = self.store().await?.evaluation_results(LATEST).await?;
+        runs.retain(is_over_time);
+        Ok(runs)
+    }
+}
+
+fn is_over_time(row: &StoredResult) -> bool {
+    row.run_type != AB_TEST
 }
 
 fn run(row: StoredResult) -> MeasuredRun {
     let told = |key: &str| row.report.get(key).and_then(Value::as_str).map(str::to_owned);
+    let system = match (row.run_type.as_str(), &row.control_run_id) {
+        (AB_TEST, None) => Some("A/B test, as it is".to_owned()),
+        (AB_TEST, Some(_)) => Some("A/B test, with the feature".to_owned()),
+        _ => told("system").or_else(|| told("run")),
+    };
     MeasuredRun {
-        system: told("system").or_else(|| told("run")).unwrap_or_default(),
+        system: system.unwrap_or_default(),
         run_id: row.run_id,
         run_type: row.run_type,
         queries: row.query_count,

@@ -27,10 +27,12 @@ pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> Strin
         ));
         return frame("/retrieval", "Retrieval", &body);
     }
-    let oldest_first: Vec<&MeasuredRun> = found.runs.iter().rev().collect();
+    // What an A/B test measured stands beside something, not after something.
+    let over_time = found.runs.iter().filter(|run| run.run_type != "ab_test");
+    let oldest_first: Vec<&MeasuredRun> = over_time.rev().collect();
     let places: Vec<String> = oldest_first
         .iter()
-        .map(|run| run.measured_at.chars().take(16).collect())
+        .map(|run| when(run).chars().skip(5).collect())
         .collect();
     let mut series = DRAWN.map(|(key, name)| {
         let values = oldest_first.iter().map(|run| run.figures.get(key).copied());
@@ -51,9 +53,18 @@ pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> Strin
     frame("/retrieval", "Retrieval", &body)
 }
 
+/// When it was measured, to the minute.
+fn when(run: &MeasuredRun) -> String {
+    let minute: String = run.measured_at.chars().take(16).collect();
+    minute.replace('T', " ")
+}
+
+/// The interval of the first figure. With an A/B test it is that of the difference, which belongs elsewhere.
 fn interval(run: &MeasuredRun) -> Option<(f64, f64)> {
     let of = |key: &str| run.figures.get(key).copied();
-    of("confidence_interval_lower").zip(of("confidence_interval_upper"))
+    of("confidence_interval_lower")
+        .zip(of("confidence_interval_upper"))
+        .filter(|_| run.run_type != "ab_test")
 }
 
 fn runs(found: &MeasuredRuns) -> Html {
@@ -68,7 +79,7 @@ fn runs(found: &MeasuredRuns) -> Html {
         };
         vec![
             escape(&run.system),
-            escape(&run.measured_at.chars().take(16).collect::<String>()),
+            Html(format!("<time>{}</time>", escape(&when(run)))),
             escape(&run.queries.to_string()),
             escape(&figure(of("ndcg_at_10"))),
             escape(&figure(of("recall_at_10"))),

@@ -59,7 +59,8 @@ pub(crate) fn feedback_parts(feedback: &Feedback) -> Vec<Html> {
         ("scope", &report.rates.scope),
         ("score", &report.rates.score),
     ];
-    for (name, rows) in groups {
+    // One group alone is everything, which was said above.
+    for (name, rows) in groups.into_iter().filter(|(_, rows)| rows.len() > 1) {
         let rows: Vec<Ranged> = rows
             .iter()
             .map(|row| Ranged {
