@@ -23,11 +23,11 @@ pub fn find() -> Option<PathBuf> {
 /// Installs it into `target/node`, unless it is there as the list asks for.
 pub fn install() -> Result<()> {
     let (lists, folder) = (root().join("tests/node"), folder());
-    let same = |name: &&str| {
+    let same = |name: &str| {
         let text = |path: PathBuf| fs_err::read_to_string(path).ok();
         text(lists.join(name)) == text(folder.join(name))
     };
-    if find().is_some() && LISTS.iter().all(|name| same(&name)) {
+    if find().is_some() && LISTS.iter().all(|name| same(name)) {
         return Ok(());
     }
     if Command::new("npm").arg("--version").output().is_err() {

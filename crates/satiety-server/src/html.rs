@@ -81,13 +81,13 @@ pub fn verdict(class: &str, word: &str, sentence: &str) -> Html {
     ))
 }
 
-/// A table; cells of columns named in `numbers` are aligned to the right.
+/// A table; cells of columns named in `numbers` are aligned to the right, and what stands between backticks is code.
 pub fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> Html {
     let rows = rows.into_iter();
     table_of(
         header,
         numbers,
-        rows.map(|row| row.iter().map(|cell| escape(cell)).collect()),
+        rows.map(|row| row.iter().map(|cell| told(cell)).collect()),
     )
 }
 

@@ -8,7 +8,7 @@ use crate::html::{Html, details, escape, table};
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 54.0;
-const TOP: f64 = 10.0;
+const TOP: f64 = 16.0;
 /// Room on all sides, so that dots at the ends of the axes are whole.
 const ROOM: f64 = 6.0;
 /// Names below the axis at most; more would run into each other.

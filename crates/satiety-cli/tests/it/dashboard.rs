@@ -51,6 +51,7 @@ fn answers(seeded: &Seeded) {
 }
 
 /// Looks at all pages in the browser, where there is one.
+#[expect(clippy::print_stderr, reason = "what is left out is told")]
 fn visit(place: &Place, seeded: &Seeded, visit: &Visit<'_>) {
     let (Some(python), Some(browser)) = (
         std::env::var_os("SATIETY_TEST_PYTHON"),

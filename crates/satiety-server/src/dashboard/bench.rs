@@ -120,7 +120,7 @@ pub(super) fn one(run: &BenchmarkRun) -> String {
             ],
         ));
     }
-    frame("/bench", &format!("A run of {}", run.suite_id), &body)
+    frame("/bench", &format!("Bench {}", short_id(&run.run_id)), &body)
 }
 
 /// Two runs, case by case.

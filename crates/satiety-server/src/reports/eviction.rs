@@ -184,29 +184,41 @@ pub fn eviction_timeline(scope_id: &str, timeline: &Timeline) -> String {
 
 /// The same as parts of a page.
 pub(crate) fn timeline_parts(timeline: &Timeline) -> Vec<Html> {
-    let mut body = vec![bars(&timeline.rows)];
-    for row in &timeline.rows {
-        let by = row.resolved_by.map_or("open", ResolvedBy::name);
-        body.push(section(
-            &format!(
-                "Turn {}: {} tokens freed, {} needed ({by})",
-                row.turn_number, row.freed_tokens, row.need_tokens
-            ),
-            &[table(
-                &["item", "tokens", "what became of it", "why"],
-                &[1],
-                row.items.iter().map(|item| {
-                    vec![
-                        item.ctx_id.clone(),
-                        item.token_count.to_string(),
-                        item.fate.words().to_owned(),
-                        item.exclude_reason.clone().unwrap_or_default(),
-                    ]
-                }),
-            )],
-        ));
-    }
-    body
+    let proposals: Vec<Html> = timeline.rows.iter().rev().map(proposal).collect();
+    vec![
+        bars(&timeline.rows),
+        section("Proposals, the latest first", &proposals),
+    ]
+}
+
+/// One proposal; those that somebody had something to say about are open.
+fn proposal(row: &TimelineRow) -> Html {
+    let by = row.resolved_by.map_or("open", ResolvedBy::name).replace('_', " ");
+    let dropped = |fate: Fate| matches!(fate, Fate::Dropped | Fate::SecondPass);
+    let open = if row.items.iter().all(|item| dropped(item.fate)) {
+        ""
+    } else {
+        " open"
+    };
+    let items = table(
+        &["item", "tokens", "what became of it", "why"],
+        &[1],
+        row.items.iter().map(|item| {
+            vec![
+                item.ctx_id.clone(),
+                item.token_count.to_string(),
+                item.fate.words().to_owned(),
+                item.exclude_reason.clone().unwrap_or_default(),
+            ]
+        }),
+    );
+    Html(format!(
+        "<details{open}><summary>Turn {}: {} tokens freed, {} needed ({})</summary>\n{items}\n</details>",
+        row.turn_number,
+        row.freed_tokens,
+        row.need_tokens,
+        escape(&by)
+    ))
 }
 
 /// One bar a proposal: tokens dropped, kept back, gone all the same.

@@ -191,7 +191,8 @@ async fn send(server: &Running, memory: &str, operation: &str, field: &str, plac
         _ => json!({}),
     };
     let request = if method == "GET" {
-        let encoded: String = place.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let encoded: Vec<String> = place.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let encoded = encoded.concat();
         server.request(reqwest::Method::GET, &format!("{path}?{field}={encoded}"))
     } else {
         body[field] = json!(place);

@@ -153,9 +153,8 @@ pub(crate) struct ReplayBody {
 
 async fn start(call: Call<Nothing, Nothing, Json<ReplayBody>>) -> Result<JobView, Problem> {
     let Json(body) = call.body;
-    let depth = match body.depth.unwrap_or(20) {
-        depth @ 1..=200 => depth,
-        _ => return Err(Problem::unprocessable("`depth` must be from 1 to 200").at("depth")),
+    let depth @ 1..=200 = body.depth.unwrap_or(20) else {
+        return Err(Problem::unprocessable("`depth` must be from 1 to 200").at("depth"));
     };
     if body.fail_if_worse.is_some() && body.baseline.is_none() {
         let said = "`fail_if_worse` needs a `baseline` to be worse than";
