@@ -81,7 +81,7 @@ pub fn changes(title: &str, marks: &[Mark]) -> Html {
     let rows = marks.iter().map(|mark| {
         vec![
             mark.label.clone(),
-            format!("{:+.3}", mark.value),
+            cell(mark.value, |value| format!("{value:+.3}")),
             mark.hint.clone(),
         ]
     });
@@ -310,12 +310,26 @@ fn finite(value: f64) -> f64 {
 /// What a table of values with intervals has.
 const RANGED: [&str; 4] = ["", "value", "interval", "in words"];
 
+/// A value in a table; what is no number is absent.
+fn cell(value: f64, shown: impl Fn(f64) -> String) -> String {
+    if value.is_finite() {
+        shown(value)
+    } else {
+        "–".into()
+    }
+}
+
 fn ranged_row(row: &Ranged, shown: impl Fn(f64) -> String) -> Vec<String> {
     let interval = row.interval.map_or_else(
         || "–".into(),
-        |(low, high)| format!("{} to {}", shown(low), shown(high)),
+        |(low, high)| format!("{} to {}", cell(low, &shown), cell(high, &shown)),
     );
-    vec![row.label.clone(), shown(row.value), interval, row.hint.clone()]
+    vec![
+        row.label.clone(),
+        cell(row.value, &shown),
+        interval,
+        row.hint.clone(),
+    ]
 }
 
 /// A drawing with its name above it and its values as a table below it: the eye needs the one, everybody the other.

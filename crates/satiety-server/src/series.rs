@@ -198,6 +198,7 @@ fn names(inside: &mut String, chart: &Lines<'_>, step: f64) {
         let (anchor, class) = match place {
             0 => ("start", "place"),
             place if place == last => ("end", "place"),
+            place if place + every > last => ("middle", "place"),
             _ => ("middle", "place between"),
         };
         let _ = write!(
