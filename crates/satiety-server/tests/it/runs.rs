@@ -366,3 +366,54 @@ async fn who_may_only_look_or_keep_starts_nothing() {
     let answer = server.get("/v1/ab").await;
     assert_eq!(answer.status, 401);
 }
+
+/// Stopped between two rounds, it keeps those that it has, and is taken up where it was.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_research_is_stopped_and_taken_up_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("slow.sh");
+    let script = "#!/bin/sh\nread -r query\nsleep 0.3\n\
+        echo \"[{\\\"title\\\": \\\"$query\\\", \\\"url\\\": \\\"https://a.example/$$\\\", \\\"snippet\\\": \\\"What $query says is new.\\\"}]\"\n";
+    fs_err::write(&program, script).unwrap();
+    fs_err::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let server = start_with(Options {
+        research: format!("slow=command:{}", program.display()),
+        ..Options::default()
+    })
+    .await;
+    let gate = json!({"assessor": "claims", "min_rounds": 6, "max_rounds": 6, "threshold": {"score": 3}, "epsilon": 0.0,
+        "seed": 1, "look_ahead": null, "grey_zone": 0.1});
+    let queries = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"];
+    let body = json!({"task": "which letters are there", "source": "slow", "queries": queries, "gate": gate});
+    let started = server.post("/v1/research/runs", &body).await.ok(202);
+    let job = format!("/v1/jobs/{}", started["job_id"].as_str().unwrap());
+    let began = std::time::Instant::now();
+    while server.get(&job).await.ok(200)["progress"]["done"].as_u64() < Some(2) {
+        assert!(began.elapsed().as_secs() < 20, "{}", server.get(&job).await.text);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let stop = server.request(reqwest::Method::POST, &format!("{job}/stop"));
+    assert_eq!(stop.send().await.unwrap().status(), 200);
+    let (stopped, _) = ended(&server, &started).await;
+    assert_eq!(stopped["state"], json!("stopped"), "{stopped}");
+    let run = stopped["result"]["run_id"].as_str().unwrap();
+    let kept = server.get(&format!("/v1/research/runs/{run}")).await.ok(200);
+    let rounds = kept["rounds"].as_array().unwrap().len();
+    assert!((2..6).contains(&rounds) && kept["report"].is_null(), "{kept}");
+    let again = server
+        .post("/v1/research/runs", &json!({"resume": run}))
+        .await
+        .ok(202);
+    let (done, _) = ended(&server, &again).await;
+    assert_eq!(done["state"], json!("done"), "{done}");
+    assert_eq!(done["result"]["run_id"], json!(run));
+    let whole = server.get(&format!("/v1/research/runs/{run}")).await.ok(200);
+    assert_eq!(whole["rounds"].as_array().unwrap().len(), 6, "{whole}");
+    assert!(whole["report"].is_object());
+    assert!(
+        !whole.to_string().contains(&folder.path().display().to_string()),
+        "{whole}"
+    );
+}
