@@ -2,6 +2,7 @@
 
 pub mod browser;
 pub mod generate;
+pub mod node;
 pub mod postgres;
 pub mod quantize;
 pub mod test;

@@ -24,6 +24,10 @@ const STEPS: &[(&str, &str)] = &[
     ),
     ("browser", "Chromium, for the tests of the dashboard"),
     (
+        "node",
+        "the official TypeScript client of MCP, for the test of /mcp",
+    ),
+    (
         "tests",
         "unit, integration and command tests, on SQLite and PostgreSQL",
     ),
@@ -142,6 +146,10 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             Ok(_) => State::Passed,
             Err(error) => State::Failed(format!("{error:#}")),
         },
+        "node" => match crate::node::install() {
+            Ok(()) => State::Passed,
+            Err(error) => State::Failed(format!("{error:#}")),
+        },
         "tests" => {
             let mut command = cargo_command(&[
                 "test",
@@ -159,6 +167,9 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             }
             if let Some(browser) = crate::browser::find() {
                 command.env("SATIETY_TEST_BROWSER", browser);
+            }
+            if let Some(folder) = crate::node::find() {
+                command.env("SATIETY_TEST_NODE", folder);
             }
             count_tests(command, tests)
         }

@@ -35,7 +35,7 @@ pub use harvesting::{HarvestRequest, Harvested};
 pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
 pub use judging::{BesidePeople, FeedbackJudgment, FeedbackOutcome, JudgeFeedbackRequest, JudgedCorpus};
 pub use known::KnownFiles;
-pub use measured::{MeasuredRun, MeasuredRuns, RunChanges, UnfinishedRun};
+pub use measured::{MeasuredRun, MeasuredRuns, MovedQuery, RunChanges, UnfinishedRun, WholeRun};
 pub use pooling::{PoolRequest, Pooled};
 pub use replaying::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, Replayed};
 pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};

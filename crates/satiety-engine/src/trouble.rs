@@ -2,8 +2,10 @@
 
 use satiety_store::StoreError;
 
+use crate::ab::AbError;
 use crate::harness::HarnessError;
 use crate::memory::MemoryError;
+use crate::retrieval::GoldenError;
 use crate::{EngineError, Fault};
 
 /// A kind of trouble.
@@ -30,6 +32,8 @@ impl EngineError {
             Self::NotThere { .. }
             | Self::NoResearch { .. }
             | Self::Store(StoreError::NotThere { .. })
+            | Self::Ab(AbError::NotThere(_))
+            | Self::Golden(GoldenError::NoRun(_))
             | Self::Memory(MemoryError::NotThere(_))
             | Self::Harness(HarnessError::NoExpansion | HarnessError::NoSuchExpansion(_)) => {
                 Trouble::NotThere
@@ -37,6 +41,8 @@ impl EngineError {
             Self::AlreadyThere { .. }
             | Self::Store(StoreError::AlreadyThere { .. })
             | Self::ResearchEnded { .. }
+            | Self::Ab(AbError::Exists(_) | AbError::Status { .. } | AbError::Contended(_))
+            | Self::Golden(GoldenError::RunEnded(_))
             | Self::Eviction(
                 satiety::eviction::EvictionError::AlreadyResolved { .. }
                 | satiety::eviction::EvictionError::Late { .. },

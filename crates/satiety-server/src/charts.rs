@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::html::{Html, escape};
+use crate::html::{Html, details, escape, table};
 
 const WIDTH: f64 = 760.0;
 
@@ -78,7 +78,15 @@ pub fn changes(title: &str, marks: &[Mark]) -> Html {
             hint = escape(&mark.hint)
         );
     }
-    figure(title, top + height + 10.0, &inside)
+    let rows = marks.iter().map(|mark| {
+        vec![
+            mark.label.clone(),
+            cell(mark.value, |value| format!("{value:+.3}")),
+            mark.hint.clone(),
+        ]
+    });
+    let values = table(&["", "change", "in words"], &[1], rows);
+    figure(title, top + height + 10.0, &inside, &values)
 }
 
 /// Values with their intervals, one a row, beside a line at zero: groups of a comparison, measures of a run.
@@ -131,7 +139,10 @@ pub fn intervals(title: &str, rows: &[Ranged]) -> Html {
             row.value
         );
     }
-    figure(title, height, &inside)
+    let values = rows
+        .iter()
+        .map(|row| ranged_row(row, |value| format!("{value:+.3}")));
+    figure(title, height, &inside, &table(&RANGED, &[1, 2], values))
 }
 
 /// Shares between 0 and 1 with their intervals, one a row.
@@ -159,7 +170,10 @@ pub fn shares(title: &str, rows: &[Ranged]) -> Html {
         let value = format!("{:.0} %", 100.0 * finite(row.value));
         mark_row(&mut inside, &place, row, x(row.value), interval, &value);
     }
-    figure(title, height, &inside)
+    let values = rows
+        .iter()
+        .map(|row| ranged_row(row, |value| format!("{:.1} %", 100.0 * value)));
+    figure(title, height, &inside, &table(&RANGED, &[1, 2], values))
 }
 
 /// A difference beside what may be lost, in its own unit.
@@ -238,7 +252,16 @@ pub fn margins(title: &str, rows: &[Margined]) -> Html {
             );
         }
     }
-    figure(title, height, &inside)
+    let values = rows.iter().map(|row| {
+        vec![
+            row.difference.label.clone(),
+            row.shown.clone(),
+            format!("{:.4}", row.margin),
+            row.difference.hint.clone(),
+        ]
+    });
+    let values = table(&["", "difference", "may lose", "in words"], &[1, 2], values);
+    figure(title, height, &inside, &values)
 }
 
 /// Where a row's texts stand.
@@ -284,11 +307,40 @@ fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
 
-fn figure(title: &str, height: f64, inside: &str) -> Html {
+/// What a table of values with intervals has.
+const RANGED: [&str; 4] = ["", "value", "interval", "in words"];
+
+/// A value in a table; what is no number is absent.
+fn cell(value: f64, shown: impl Fn(f64) -> String) -> String {
+    if value.is_finite() {
+        shown(value)
+    } else {
+        "–".into()
+    }
+}
+
+fn ranged_row(row: &Ranged, shown: impl Fn(f64) -> String) -> Vec<String> {
+    let interval = row.interval.map_or_else(
+        || "–".into(),
+        |(low, high)| format!("{} to {}", cell(low, &shown), cell(high, &shown)),
+    );
+    vec![
+        row.label.clone(),
+        cell(row.value, &shown),
+        interval,
+        row.hint.clone(),
+    ]
+}
+
+/// A drawing with its name above it and its values as a table below it: the eye needs the one, everybody the other.
+pub(crate) fn figure(title: &str, height: f64, inside: &str, values: &Html) -> Html {
     let title = escape(title);
     Html(format!(
-        "<figure tabindex=\"0\"><svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
-         <figcaption>{title}</figcaption></figure>"
+        "<figure class=\"chart\"><figcaption>{title}</figcaption>\
+         <div class=\"drawing\" tabindex=\"0\" role=\"group\" aria-label=\"Chart: {title}\">\
+         <svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg></div>\
+         {}</figure>",
+        details("As a table", std::slice::from_ref(values))
     ))
 }
 

@@ -52,9 +52,23 @@ pub fn section(title: &str, parts: &[Html]) -> Html {
     ))
 }
 
-/// A paragraph.
+/// A paragraph; what stands between backticks is code.
 pub fn paragraph(text: &str) -> Html {
-    Html(format!("<p>{}</p>", escape(text)))
+    Html(format!("<p>{}</p>", told(text)))
+}
+
+/// Text from outside, made harmless, with what stands between backticks as code.
+pub(crate) fn told(text: &str) -> Html {
+    let parts: Vec<&str> = text.split('`').collect();
+    // Backticks that do not come in pairs are backticks.
+    if parts.len().is_multiple_of(2) {
+        return escape(text);
+    }
+    let parts = parts.iter().enumerate().map(|(place, part)| match place % 2 {
+        0 => escape(part).0,
+        _ => format!("<code>{}</code>", escape(part)),
+    });
+    Html(parts.collect())
 }
 
 /// A verdict: a word that its class colours, and the sentence behind it. The word says it without the colour too.
@@ -63,17 +77,17 @@ pub fn verdict(class: &str, word: &str, sentence: &str) -> Html {
         "<p class=\"verdict {}\"><strong>{}</strong> {}</p>",
         escape(class),
         escape(word),
-        escape(sentence)
+        told(sentence)
     ))
 }
 
-/// A table; cells of columns named in `numbers` are aligned to the right.
+/// A table; cells of columns named in `numbers` are aligned to the right, and what stands between backticks is code.
 pub fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> Html {
     let rows = rows.into_iter();
     table_of(
         header,
         numbers,
-        rows.map(|row| row.iter().map(|cell| escape(cell)).collect()),
+        rows.map(|row| row.iter().map(|cell| told(cell)).collect()),
     )
 }
 
@@ -162,6 +176,13 @@ mod tests {
         );
         assert!(!text.contains("<script"), "{text}");
         assert!(!text.contains("\" onload"), "{text}");
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_harmless() {
+        assert_eq!(told("run `a <b>` now").0, "run <code>a &lt;b&gt;</code> now");
+        assert_eq!(told("one ` alone").0, "one ` alone");
+        assert_eq!(told("").0, "");
     }
 
     #[test]

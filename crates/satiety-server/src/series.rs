@@ -7,12 +7,14 @@ use crate::html::{Html, details, escape, table};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 210.0;
-const LEFT: f64 = 44.0;
-const TOP: f64 = 10.0;
-/// Room at both ends, so that the first and the last dot are whole.
+const LEFT: f64 = 54.0;
+const TOP: f64 = 16.0;
+/// Room on all sides, so that dots at the ends of the axes are whole.
 const ROOM: f64 = 6.0;
 /// Names below the axis at most; more would run into each other.
 const NAMES: usize = 8;
+/// Letters below the axis at most, with room between the names.
+const LETTERS: usize = 66;
 /// The colours that the style has for lines.
 const COLOURS: usize = 4;
 
@@ -23,6 +25,30 @@ pub struct Series {
     pub name: String,
     /// A value for each place of the axis, where there is one.
     pub values: Vec<Option<f64>>,
+    /// The interval around each value, where there are any.
+    pub intervals: Vec<Option<(f64, f64)>>,
+}
+
+impl Series {
+    /// A line without intervals.
+    pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Self {
+        Self {
+            name: name.into(),
+            values,
+            intervals: Vec::new(),
+        }
+    }
+
+    /// A value as the table has it.
+    fn shown(&self, place: usize) -> String {
+        let value = self.values.get(place).copied().flatten();
+        let interval = self.intervals.get(place).copied().flatten();
+        match (value, interval) {
+            (None, _) => "–".into(),
+            (Some(value), None) => format!("{value:.3}"),
+            (Some(value), Some((low, high))) => format!("{value:.3} ({low:.3} to {high:.3})"),
+        }
+    }
 }
 
 /// A value that means something, drawn across.
@@ -70,8 +96,10 @@ pub fn lines(chart: &Lines<'_>) -> Html {
     // The plot has a drawing of its own, so that it alone is stretched when somebody zooms in.
     let _ = write!(
         inside,
-        "<svg class=\"plot\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{plot:.1}\" height=\"{HEIGHT}\" viewBox=\"-{ROOM} 0 {seen:.1} {HEIGHT}\" \
-         preserveAspectRatio=\"none\">"
+        "<svg class=\"plot\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{plot:.1}\" height=\"{tall:.1}\" \
+         viewBox=\"-{ROOM} -{ROOM} {seen:.1} {tall:.1}\" preserveAspectRatio=\"none\">",
+        TOP - ROOM,
+        tall = HEIGHT + 2.0 * ROOM
     );
     for (index, series) in chart.series.iter().enumerate() {
         let class = index % COLOURS;
@@ -85,6 +113,17 @@ pub fn lines(chart: &Lines<'_>) -> Html {
                 "<polyline class=\"series s{class}\" points=\"{}\"/>",
                 points.join(" ")
             );
+        }
+        for (place, interval) in series.intervals.iter().enumerate() {
+            if let Some((low, high)) = interval.filter(|(low, high)| low.is_finite() && high.is_finite()) {
+                let _ = write!(
+                    inside,
+                    "<path class=\"whisker s{class}\" d=\"M{at:.1} {:.1}V{:.1}\"/>",
+                    y(low),
+                    y(high),
+                    at = x(place)
+                );
+            }
         }
         for (place, value) in present(&series.values) {
             // A stroke of no length with round ends is a dot that stays round when the plot is stretched.
@@ -107,8 +146,9 @@ pub fn lines(chart: &Lines<'_>) -> Html {
     let title = escape(chart.title);
     let height = TOP + HEIGHT + 26.0;
     Html(format!(
-        "<figure class=\"chart\" tabindex=\"0\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
-         <svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg>\
+        "<figure class=\"chart\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
+         <div class=\"drawing\" tabindex=\"0\" role=\"group\" aria-label=\"Chart: {title}\">\
+         <svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\">{inside}</svg></div>\
          {table}</figure>",
         axis = escape(chart.axis),
         legend = legend(chart),
@@ -143,14 +183,29 @@ fn scale(inside: &mut String, chart: &Lines<'_>, (low, high): (f64, f64), y: &dy
 }
 
 fn names(inside: &mut String, chart: &Lines<'_>, step: f64) {
-    let every = chart.places.len().div_ceil(NAMES).max(1);
+    let longest = chart
+        .places
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(1);
+    // Long names need more room each.
+    let fit = (LETTERS / longest.clamp(1, 12)).clamp(2, NAMES);
+    let last = chart.places.len().saturating_sub(1);
+    let every = chart.places.len().div_ceil(fit).max(1);
     for (place, name) in chart.places.iter().enumerate().step_by(every) {
-        let anchor = if place == 0 { "start" } else { "middle" };
+        // A name at an end stays inside, and on a narrow screen those at the ends are enough.
+        let (anchor, class) = match place {
+            0 => ("start", "place"),
+            place if place == last => ("end", "place"),
+            place if place + every > last => ("middle", "place"),
+            _ => ("middle", "place between"),
+        };
         let _ = write!(
             inside,
-            "<text class=\"place\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-            (LEFT + ROOM + place as f64 * step).min(WIDTH - 24.0),
-            TOP + HEIGHT + 18.0,
+            "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            (LEFT + ROOM + place as f64 * step).min(WIDTH - 2.0),
+            TOP + HEIGHT + 20.0,
             escape(&shortened(name))
         );
     }
@@ -178,10 +233,7 @@ fn values(chart: &Lines<'_>) -> Html {
         &numbers,
         chart.places.iter().enumerate().map(|(place, name)| {
             let mut row = vec![name.clone()];
-            row.extend(chart.series.iter().map(|series| {
-                let value = series.values.get(place).copied().flatten();
-                value.map_or_else(|| "–".into(), |value| format!("{value:.3}"))
-            }));
+            row.extend(chart.series.iter().map(|series| series.shown(place)));
             row
         }),
     )
@@ -245,10 +297,7 @@ mod tests {
 
     fn drawn(values: Vec<Option<f64>>, thresholds: &[Threshold]) -> String {
         let places: Vec<String> = (1..=values.len()).map(|place| place.to_string()).collect();
-        let series = [Series {
-            name: "<novelty>".into(),
-            values,
-        }];
+        let series = [Series::new("<novelty>", values)];
         lines(&Lines {
             title: "what <is> new",
             axis: "round",

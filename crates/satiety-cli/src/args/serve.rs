@@ -26,6 +26,10 @@ pub(crate) struct ServeArgs {
     /// The folder below which requests may name suites and notes; none without it [env: `SATIETY_SERVER_ROOT`]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
+    /// What requests may have searched: NAME=SOURCE with commas between, as in notes=local:notes,arxiv; nothing without it
+    /// [env: `SATIETY_SERVER_RESEARCH_SOURCES`]
+    #[arg(long, value_name = "SOURCES")]
+    pub(crate) research_sources: Option<String>,
     /// Ask for a token on loopback, too: needed behind a proxy, and where others use this machine
     #[arg(long)]
     pub(crate) require_token: bool,
@@ -62,7 +66,7 @@ pub(crate) struct ServeArgs {
     /// Requests that are worked on at a time
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) concurrency: usize,
-    /// Benchmark runs at a time
+    /// Jobs at a time: runs of suites, of the corpus, and research
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) jobs: usize,
     /// The sentence model [env: `SATIETY_MODELS_EMBEDDER`]

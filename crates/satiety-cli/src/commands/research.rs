@@ -15,7 +15,7 @@ use satiety_engine::Engine;
 use satiety_engine::bench::target::Environment;
 use satiety_engine::research::fetch::FetchSettings;
 use satiety_engine::research::sources::{ApiSettings, SourceSettings};
-use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched, seed_of};
+use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched};
 
 use super::bench::stop_on_interrupt;
 use crate::args::{GateOptions, NoveltyBy, ResearchArgs};
@@ -25,9 +25,6 @@ use crate::printer::{Printer, Render};
 use crate::settings::Settings;
 use crate::table::{sparkline, table};
 
-/// How long a search is remembered.
-const REMEMBER: Duration = Duration::from_hours(24);
-
 pub(super) async fn run(
     arguments: ResearchArgs,
     engine: &Engine,
@@ -36,11 +33,10 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let task = arguments.task.join(" ");
     let mut gate = gate_settings(&arguments.gate)?;
-    gate.seed = arguments.gate.seed.unwrap_or_else(|| seed_of(&task));
+    let usual = ResearchRequest::new(task, settings.research_source.clone(), reach(settings));
+    gate.seed = arguments.gate.seed.unwrap_or(usual.settings.gate.seed);
     let request = ResearchRequest {
-        task,
         planned: arguments.query,
-        source: settings.research_source.clone(),
         settings: ResearchSettings {
             gate,
             results_per_search: arguments.results,
@@ -50,7 +46,7 @@ pub(super) async fn run(
                 tokens: arguments.max_tokens,
                 money: arguments.max_cost,
             },
-            ..ResearchSettings::default()
+            ..usual.settings
         },
         use_model: !arguments.no_model,
         prices: arguments
@@ -60,14 +56,14 @@ pub(super) async fn run(
             .transpose()?
             .unwrap_or_default(),
         record: arguments.record,
-        remember: (!arguments.no_cache).then_some(REMEMBER),
+        remember: usual.remember.filter(|_| !arguments.no_cache),
         resume: arguments.resume,
-        reach: reach(settings),
         fetch: FetchSettings {
             allow_private: arguments.allow_private,
             robots: !arguments.ignore_robots,
-            ..FetchSettings::default()
+            ..usual.fetch
         },
+        ..usual
     };
     let stop = stop_on_interrupt();
     let view = View::new(printer);
@@ -195,6 +191,7 @@ impl View {
     fn show(&self, seen: &ResearchProgress<'_>) {
         let Some(bar) = &self.0 else { return };
         match seen {
+            ResearchProgress::Begun { .. } => {}
             ResearchProgress::Searching { round, query } => {
                 bar.set_message(format!("search {round}: {query}"));
             }

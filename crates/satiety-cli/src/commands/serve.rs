@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use satiety_engine::Engine;
+use satiety_engine::research::sources::AllowedSources;
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
-use satiety_server::http::{App, Beside, Folders, Limits, ListenError, Tls, bind, router};
+use satiety_server::http::{App, Beside, Folders, Limits, ListenError, ResearchAccess, Tls, bind, router};
 use satiety_server::mcp::Context;
 use serde::Serialize;
 
@@ -76,6 +77,10 @@ async fn serve(
         root: root(settings)?,
         harness: settings.harness.folder.clone(),
         driver: settings.harness.driver,
+        research: ResearchAccess {
+            sources: research_sources(settings)?,
+            reach: super::research::reach(settings),
+        },
     };
     let app = Arc::new(App::new(engine, auth, limits(&arguments), folders, tls.is_some()));
     app.open().await?;
@@ -175,6 +180,16 @@ fn root(settings: &Settings) -> Result<Option<PathBuf>, Failure> {
         ));
     }
     Ok(Some(root.clone()))
+}
+
+fn research_sources(settings: &Settings) -> Result<AllowedSources, Failure> {
+    let list = settings.server.research_sources.as_deref().unwrap_or_default();
+    AllowedSources::read(list).map_err(|error| {
+        Failure::bad_input(
+            format!("--research-sources: {error}"),
+            error.hint().unwrap_or_default(),
+        )
+    })
 }
 
 fn limits(arguments: &ServeArgs) -> Limits {

@@ -160,6 +160,14 @@ pub(crate) const KEYS: &[Key] = &[
         about: "The folder below which requests to the server may name suites and notes, or `none`.",
     },
     Key {
+        name: "server.research_sources",
+        takes: Takes::Text,
+        default: "none",
+        flag: Some("--research-sources"),
+        about: "What requests to the server may have searched, as `NAME=SOURCE` with commas between, or `none`; a source \
+                without a name goes by its kind. Requests say a name, and the first one is the usual one.",
+    },
+    Key {
         name: "server.tls_cert",
         takes: Takes::Text,
         default: "none",

@@ -120,6 +120,7 @@ pub(crate) struct HarnessSettings {
 pub(crate) struct ServerSettings {
     pub(crate) listen: SocketAddr,
     pub(crate) root: Option<PathBuf>,
+    pub(crate) research_sources: Option<String>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
 }
@@ -257,6 +258,7 @@ fn understand(
         server: ServerSettings {
             listen,
             root: path_unless_none("server.root"),
+            research_sources: unless_none("server.research_sources"),
             tls_cert: path_unless_none("server.tls_cert"),
             tls_key: path_unless_none("server.tls_key"),
         },
@@ -413,6 +415,8 @@ fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
                     .listen
                     .map(|address| ("server.listen", address.to_string())),
             );
+            let sources = arguments.research_sources.clone();
+            typed.extend(sources.map(|sources| ("server.research_sources", sources)));
             for (name, path) in [
                 ("server.root", &arguments.root),
                 ("server.tls_cert", &arguments.tls_cert),

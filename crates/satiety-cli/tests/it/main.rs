@@ -12,6 +12,7 @@ mod bench_more;
 #[cfg(target_os = "linux")]
 mod bench_nasty;
 mod dashboard;
+mod dashboard_seed;
 mod dialogue;
 mod documents;
 mod eviction;
@@ -20,6 +21,7 @@ mod harness;
 mod harness_attacks;
 mod harness_support;
 mod mcp;
+mod mcp_http;
 mod memory;
 mod memory_sharing;
 mod research;

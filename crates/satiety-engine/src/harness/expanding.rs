@@ -46,7 +46,7 @@ pub struct ExpandRequest {
     pub by: String,
 }
 
-/// A proposal by a person.
+/// A proposal that somebody wrote: a person, or an agent.
 #[derive(Debug, Clone)]
 pub struct ProposeRequest {
     /// The harness.
@@ -56,7 +56,7 @@ pub struct ProposeRequest {
     /// `expansion_proposals` in YAML, JSON or TOML.
     pub file: PathBuf,
     /// Who proposes.
-    pub by: String,
+    pub author: Author,
 }
 
 /// What was proposed.
@@ -129,7 +129,7 @@ impl Engine {
         Ok(proposed)
     }
 
-    /// Takes a person's proposal.
+    /// Takes a proposal as it was written. Whoever wrote it, a person signs it before anything changes.
     pub async fn harness_propose(&self, request: ProposeRequest) -> Result<Proposed, EngineError> {
         let folder = Folder::read(&request.folder)?;
         let text = suites::read(&request.file)?;
@@ -139,7 +139,7 @@ impl Engine {
         })
         .map_err(HarnessError::from)?;
         let mut state = self.harness_state().await?;
-        let author = Author::Person(request.by.clone());
+        let author = request.author;
         // Everything is checked before an expansion is opened for it.
         let (_, new) = carry_out(&folder, &content)?;
         Proposal::new(
@@ -155,18 +155,11 @@ impl Engine {
             &mut state,
             &folder,
             request.expansion.as_deref(),
-            &request.by,
+            &author.words(),
             None,
         )
         .await?;
-        propose(
-            &mut state,
-            &folder,
-            expansion,
-            Author::Person(request.by),
-            content,
-        )
-        .await
+        propose(&mut state, &folder, expansion, author, content).await
     }
 
     /// What research is told now.

@@ -21,6 +21,9 @@ use crate::bench::Stop;
 use crate::extraction::open_chat;
 use crate::{Engine, EngineError};
 
+/// How long a search is remembered, unless said otherwise.
+const REMEMBER: Duration = Duration::from_hours(24);
+
 /// What to find out, and how.
 #[derive(Debug, Clone)]
 pub struct ResearchRequest {
@@ -48,6 +51,29 @@ pub struct ResearchRequest {
     pub fetch: FetchSettings,
 }
 
+impl ResearchRequest {
+    /// A task to be researched there, with everything else as it usually is: chance comes from the task, searches are
+    /// remembered for a day, and the chat model helps where there is one.
+    pub fn new(task: impl Into<String>, source: impl Into<String>, reach: SourceSettings) -> Self {
+        let task = task.into();
+        let mut settings = ResearchSettings::default();
+        settings.gate.seed = super::seed_of(&task);
+        Self {
+            task,
+            planned: Vec::new(),
+            source: source.into(),
+            settings,
+            use_model: true,
+            prices: Prices::default(),
+            record: None,
+            remember: Some(REMEMBER),
+            resume: None,
+            reach,
+            fetch: FetchSettings::default(),
+        }
+    }
+}
+
 /// What is kept with a run so that it can be taken up again.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Kept {
@@ -62,6 +88,11 @@ struct Kept {
 /// What is going on.
 #[derive(Debug)]
 pub enum ResearchProgress<'a> {
+    /// The run is stored, or was taken up: from now on it can be looked at.
+    Begun {
+        /// Its id.
+        run_id: &'a str,
+    },
     /// A search begins.
     Searching {
         /// The round.
@@ -118,6 +149,7 @@ impl Engine {
             Some(id) => id,
             None => begin(&request, store).await?,
         };
+        tell(&ResearchProgress::Begun { run_id: &run_id });
         let mut run = Run {
             engine: self,
             store,

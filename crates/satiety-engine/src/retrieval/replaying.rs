@@ -65,6 +65,29 @@ pub struct ReplayRequest {
     pub resume: Option<String>,
 }
 
+impl ReplayRequest {
+    /// A replay as it usually is: twenty results, all judgments, the usual measures, nothing to compare with.
+    pub fn new(system: SystemSpec, surroundings: SystemSurroundings) -> Self {
+        Self {
+            system,
+            surroundings,
+            depth: 20,
+            judgments: JudgmentFilter::default(),
+            documents: None,
+            measures: Vec::new(),
+            options: EvaluationOptions::default(),
+            bootstrap: BootstrapSettings::default(),
+            by: Vec::new(),
+            per_query: false,
+            baseline: None,
+            comparison: ComparisonSettings::default(),
+            decisive: satiety::retrieval::decisive_measures(),
+            fail_if_worse: None,
+            resume: None,
+        }
+    }
+}
+
 /// Which judgments count.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JudgmentFilter {

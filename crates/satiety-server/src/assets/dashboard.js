@@ -8,7 +8,7 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
   const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
   const whole = plot.viewBox.baseVal;
-  const full = { x: whole.x, width: whole.width, height: whole.height };
+  const full = { x: whole.x, y: whole.y, width: whole.width, height: whole.height };
   let seen = { x: full.x, width: full.width };
   let from = null;
   const tip = document.createElement("div");
@@ -31,7 +31,7 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
   };
   const look = (x, width) => {
     seen = { x, width };
-    plot.setAttribute("viewBox", `${x} 0 ${width} ${full.height}`);
+    plot.setAttribute("viewBox", `${x} ${full.y} ${width} ${full.height}`);
     const closer = width < full.width;
     note.hidden = !closer;
     for (const name of drawing.querySelectorAll("text.place")) name.style.visibility = closer ? "hidden" : "";

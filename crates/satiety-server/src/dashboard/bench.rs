@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use satiety::bench::{BenchmarkRun, leading, summarize};
 use satiety_engine::bench::{ComparedRuns, KeptAblation, ListedRun};
 
-use super::shell::{badge, frame, moment, nothing, percent, segment};
+use super::shell::{badge, frame, moment, nothing, percent, segment, short_id, time};
 use crate::html::{Html, details, escape, joined, link, list, paragraph, section, table_of};
 use crate::reports::{ablation_parts, comparison_part, run_part};
 use crate::series::{Lines, Series, lines};
@@ -31,39 +31,39 @@ pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
             title: "Pass rate over runs",
             axis: "run",
             places: &places,
-            series: &[Series {
-                name: "pass rate".into(),
-                values: oldest_first.iter().map(|run| run.pass_rate).collect(),
-            }],
+            series: &[Series::new(
+                "pass rate",
+                oldest_first.iter().map(|run| run.pass_rate).collect(),
+            )],
             thresholds: &[],
             range: Some((0.0, 1.0)),
         });
         let rows = runs.iter().map(|run| {
             vec![
-                link(&format!("/bench/runs/{}", segment(&run.run_id)), &run.run_id),
+                link(
+                    &format!("/bench/runs/{}", segment(&run.run_id)),
+                    &short_id(&run.run_id),
+                ),
+                time(run.started_at),
                 escape(&percent(run.pass_rate)),
                 escape(&run.target),
+                // Only what is not as it should be is marked.
                 if run.completed_at.is_some() {
-                    badge("plain", "complete")
+                    escape("")
                 } else {
                     badge("unsure", "not complete")
                 },
-                escape(&moment(run.started_at)),
             ]
         });
-        let table = table_of(
-            &["run", "pass rate", "target", "state", "begun (UTC)"],
-            &[1],
-            rows,
-        );
+        let table = table_of(&["run", "begun (UTC)", "pass rate", "target", ""], &[2], rows);
         body.push(section(suite, &[chart, table]));
     }
     if !ablations.is_empty() {
         let found = ablations.iter().map(|one| {
             let name = if one.tag.is_empty() {
-                &one.ablation_id
+                short_id(&one.ablation_id)
             } else {
-                &one.tag
+                one.tag.clone()
             };
             let told = format!("{name}, {}", moment(one.decided_at));
             details(&told, &ablation_parts(&one.report, None))
@@ -79,7 +79,7 @@ fn compare_form(runs: &[ListedRun]) -> Html {
             .iter()
             .map(|run| {
                 Html(format!(
-                    "<option value=\"{id}\"{selected}>{suite}, {at}, {rate}</option>",
+                    "<option value=\"{id}\"{selected}>{suite}, {at}, {rate} ({short})</option>",
                     id = escape(&run.run_id),
                     selected = if chosen == Some(run.run_id.as_str()) {
                         " selected"
@@ -88,6 +88,7 @@ fn compare_form(runs: &[ListedRun]) -> Html {
                     },
                     suite = escape(&run.suite_id),
                     at = moment(run.started_at),
+                    short = escape(&short_id(&run.run_id)),
                     rate = percent(run.pass_rate)
                 ))
             })
@@ -119,7 +120,7 @@ pub(super) fn one(run: &BenchmarkRun) -> String {
             ],
         ));
     }
-    frame("/bench", &format!("Run {}", run.run_id), &body)
+    frame("/bench", &format!("Bench {}", short_id(&run.run_id)), &body)
 }
 
 /// Two runs, case by case.

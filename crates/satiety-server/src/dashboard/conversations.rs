@@ -6,7 +6,7 @@ use satiety::dialogue::{Report, Restatement, Round};
 use satiety::explanation::{Explanation, Relation};
 use satiety_engine::conversations::{ConversationList, KeptConversation};
 
-use super::shell::{badge, figure, frame, moment, nothing, segment, signal};
+use super::shell::{badge, figure, frame, nothing, segment, signal, time};
 use crate::html::{Html, details, escape, joined, link, list, paragraph, section, table_of, verdict};
 use crate::series::{Lines, Series, Threshold, lines};
 
@@ -28,7 +28,7 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
             escape(&one.rounds.to_string()),
             escape(&figure(one.score)),
             escape(&one.profile),
-            escape(&moment(one.updated_at)),
+            time(one.updated_at),
         ]
     });
     let header = [
@@ -79,7 +79,10 @@ pub(super) fn one(kept: &KeptConversation, rounds: &[Round]) -> String {
         ));
     }
     body.push(section("Round by round", &round_parts(report, rounds)));
-    body.push(section("Why", &[explained(&report.explanation, true)]));
+    body.push(section(
+        "What it rests on",
+        &[explained(&report.explanation, true)],
+    ));
     body.push(paragraph(&format!(
         "Profile {}, scoring {}, levels {}, sentence model {}.",
         report.profile,
@@ -96,10 +99,7 @@ fn curves(report: &Report) -> Html {
         .iter()
         .map(|round| round.round.to_string())
         .collect();
-    let of = |name: &str, values: Vec<Option<f64>>| Series {
-        name: name.into(),
-        values,
-    };
+    let of = |name: &str, values: Vec<Option<f64>>| Series::new(name, values);
     let novelty = report.novelty_by_round.iter().map(|round| round.novelty);
     let rate = report
         .novelty_by_round
@@ -282,7 +282,11 @@ pub(super) fn explained(explanation: &Explanation, open: bool) -> Html {
             format!("{}: {value}{}", number.name, compared.unwrap_or_default())
         })
         .collect();
-    let mut parts = vec![list(&explanation.reasons)];
+    let mut parts = Vec::new();
+    // The page has said the reasons of the whole already.
+    if !open && !explanation.reasons.is_empty() {
+        parts.push(list(&explanation.reasons));
+    }
     if !numbers.is_empty() {
         parts.push(list(&numbers));
     }

@@ -3,7 +3,7 @@
 use satiety::eviction::Timeline;
 use satiety_engine::eviction::{Feedback, ScopeListing, Scorers};
 
-use super::shell::{badge, figure, frame, nothing, segment};
+use super::shell::{badge, figure, frame, nothing, segment, short_id};
 use crate::html::{Html, escape, link, section, table_of};
 use crate::reports::{feedback_parts, timeline_parts};
 
@@ -46,14 +46,14 @@ fn versions(scorers: &Scorers) -> Html {
             None => "–",
         };
         vec![
-            escape(&one.version),
+            escape(&short_id(&one.version)),
             state,
             escape(&one.variant),
             escape(&figure(one.auc)),
             escape(gain),
         ]
     });
-    table_of(&["version", "", "variant", "AUC", "gain"], &[3], rows)
+    table_of(&["version", "state", "variant", "AUC", "gain"], &[3], rows)
 }
 
 /// The proposals of one scope.

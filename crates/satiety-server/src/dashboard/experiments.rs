@@ -127,10 +127,10 @@ fn evidence(found: &AbStatus) -> Html {
         title: "Evidence for the feature, and where it decides",
         axis: "queries compared",
         places: &places,
-        series: &[Series {
-            name: "log-evidence".into(),
-            values: test.history.iter().map(|value| Some(*value)).collect(),
-        }],
+        series: &[Series::new(
+            "log-evidence",
+            test.history.iter().map(|value| Some(*value)).collect(),
+        )],
         thresholds: &[
             Threshold {
                 name: "better above".into(),
@@ -155,35 +155,37 @@ fn checklist(found: &AbStatus) -> Html {
         };
         vec![escape(&check.name.replace('_', " ")), mark, escape(&check.reason)]
     });
-    table_of(&["condition", "", "why"], &[], rows)
+    table_of(&["condition", "state", "why"], &[], rows)
 }
 
 fn shadow(summary: &ShadowSummary) -> Html {
     let ms = |value: Option<[f64; 2]>| {
         value.map_or_else(
             || "–".into(),
-            |[middle, high]| format!("{middle:.1} ms, 95 %: {high:.1} ms"),
+            |[middle, high]| format!("{middle:.1} ms in the middle, 95 % below {high:.1} ms"),
         )
     };
     let [identical, minor, major, incompatible] = summary.classes;
     let rows = [
         (
-            "runs, counted",
-            format!("{}, {}", summary.counts.runs, summary.counted),
+            "questions run with both pipelines",
+            summary.counts.runs.to_string(),
         ),
+        ("counted by the test", summary.counted.to_string()),
         (
-            "failed, open",
-            format!("{}, {}", summary.counts.failed, summary.counts.open),
+            "not counted: not known yet what was relevant, or decided before",
+            summary.counts.open.to_string(),
         ),
+        ("failed or ran out of time", summary.counts.failed.to_string()),
         (
-            "rank correlation (Kendall)",
-            figure(summary.mean_rank_correlation),
+            "the lists were",
+            format!("{identical} times identical, {minor} minor, {major} major, {incompatible} incompatible"),
         ),
-        ("overlap (Jaccard)", figure(summary.mean_set_overlap)),
         ("same first result", percent(summary.top_result_agreement)),
+        ("overlap of the lists (Jaccard)", figure(summary.mean_set_overlap)),
         (
-            "identical, minor, major, incompatible",
-            format!("{identical}, {minor}, {major}, {incompatible}"),
+            "agreement of their order (Kendall's tau)",
+            figure(summary.mean_rank_correlation),
         ),
         ("time as it is", ms(summary.control_latency_ms)),
         ("time with the feature", ms(summary.treatment_latency_ms)),
@@ -191,7 +193,7 @@ fn shadow(summary: &ShadowSummary) -> Html {
     ];
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
     table(
-        &["", ""],
+        &["what", "found"],
         &[],
         rows.map(|(name, value)| vec![name.to_owned(), value]),
     )

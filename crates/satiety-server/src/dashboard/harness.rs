@@ -4,10 +4,12 @@
 use satiety::harness::{Entry, Phase, Proposal, Rigor, SignalSettings, Verdict};
 use satiety_engine::harness::{HarnessStatus, History};
 
-use super::shell::{badge, command, driver_word, figure, frame, moment, nothing, percent};
-use crate::html::{Html, escape, list, paragraph, section, table, table_of, verdict};
+use super::shell::{badge, command, count, driver_word, figure, frame, moment, nothing, percent};
+use crate::html::{Html, escape, joined, list, paragraph, section, table, table_of, verdict};
 use crate::series::{Lines, Series, Threshold, lines};
 
+/// Entries of the log that are shown at once.
+const LATEST: usize = 6;
 /// The names of the levels, in their order.
 const LEVELS: [&str; 3] = ["elevated", "high", "critical"];
 
@@ -70,13 +72,13 @@ fn curve(status: &HarnessStatus) -> Html {
         })
         .collect();
     lines(&Lines {
-        title: &format!("Saturation over cycles, by {}", driver_word(status.driver)),
+        title: &format!("Saturation over cycles: {}", driver_word(status.driver)),
         axis: "cycle",
         places: &places,
-        series: &[Series {
-            name: "saturation".into(),
-            values: status.history.iter().map(|score| Some(*score)).collect(),
-        }],
+        series: &[Series::new(
+            "saturation",
+            status.history.iter().map(|score| Some(*score)).collect(),
+        )],
         thresholds: &levels,
         range: Some((0.0, 1.0)),
     })
@@ -86,15 +88,13 @@ fn waiting(status: &HarnessStatus, proposal: Option<&Proposal>) -> Vec<Html> {
     let Some(open) = &status.expansion else {
         return Vec::new();
     };
-    let mut parts = vec![paragraph(&format!(
-        "{}: {}",
-        open.expansion_id, open.trigger_reason
-    ))];
+    let mut parts = vec![paragraph(&format!("Why: {}.", open.trigger_reason))];
     if let Some(proposal) = proposal {
         parts.push(paragraph(&format!(
-            "Proposal {} of {}.",
-            proposal.proposal_id,
-            moment(proposal.created_at)
+            "Proposed by {}, {} UTC; hash `{}`.",
+            proposal.author.words(),
+            moment(proposal.created_at),
+            proposal.hash().chars().take(12).collect::<String>()
         )));
         let rows = proposal.diff.changes.iter().map(|change| {
             let mark = match change.rigor {
@@ -105,7 +105,7 @@ fn waiting(status: &HarnessStatus, proposal: Option<&Proposal>) -> Vec<Html> {
             };
             vec![escape(&change.place), mark, escape(&change.reason)]
         });
-        parts.push(table_of(&["place", "rigor", "what"], &[], rows));
+        parts.push(table_of(&["what changes", "rigor", "how"], &[], rows));
     }
     if open.phase == Phase::AwaitingApproval {
         parts.push(verdict(
@@ -183,24 +183,33 @@ fn thresholds(status: &HarnessStatus) -> Html {
             met,
         ]
     });
-    table_of(&["figure", "threshold", "found", ""], &[1, 2], rows)
+    table_of(&["figure", "threshold", "found", "state"], &[1, 2], rows)
 }
 
 fn log(entries: &[Entry]) -> Html {
     if entries.is_empty() {
         return paragraph("Nothing yet.");
     }
-    let newest_first = entries.iter().rev();
-    table(
-        &["no.", "when (UTC)", "what", "hash"],
-        &[0],
-        newest_first.map(|entry| {
-            vec![
-                entry.seq.to_string(),
-                moment(entry.at),
-                entry.kind.clone(),
-                entry.hash.chars().take(12).collect(),
-            ]
-        }),
-    )
+    let newest_first: Vec<&Entry> = entries.iter().rev().collect();
+    let (latest, earlier) = newest_first.split_at(newest_first.len().min(LATEST));
+    let shown = |entries: &[&Entry]| {
+        table(
+            &["no.", "when (UTC)", "what", "hash"],
+            &[0],
+            entries.iter().map(|entry| {
+                vec![
+                    entry.seq.to_string(),
+                    moment(entry.at),
+                    entry.kind.clone(),
+                    entry.hash.chars().take(12).collect(),
+                ]
+            }),
+        )
+    };
+    let mut parts = vec![shown(latest)];
+    if !earlier.is_empty() {
+        let told = format!("Earlier: {}", count(earlier.len(), "entry", "entries"));
+        parts.push(crate::html::details(&told, &[shown(earlier)]));
+    }
+    Html(joined(&parts))
 }

@@ -41,7 +41,7 @@ fn state(health: &MemoryHealth) -> Html {
         health.memories, health.chunks, health.embedded, health.constitutional
     );
     match &health.degraded {
-        Some(why) => verdict("unsure", "Degraded:", &format!("{why} {told}")),
+        Some(why) => verdict("unsure", "Degraded:", &format!("{why}. {told}")),
         None => verdict("good", "Well.", &told),
     }
 }

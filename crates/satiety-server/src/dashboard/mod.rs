@@ -127,11 +127,18 @@ async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Pag
 }
 
 async fn research_list(State(at): State<Arc<App>>) -> Page {
-    Ok(Html(research::all(&at.engine.research_runs(ROWS).await?)))
+    let mut runs = at.engine.research_runs(ROWS).await?;
+    for run in &mut runs {
+        // Where it was searched concerns who runs the server.
+        run.source = at.folders.research.sources.shown(&run.source);
+    }
+    Ok(Html(research::all(&runs)))
 }
 
 async fn research_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    Ok(Html(research::one(&at.engine.research_run(&id).await?)))
+    let mut run = at.engine.research_run(&id).await?;
+    run.source = at.folders.research.sources.shown(&run.source);
+    Ok(Html(research::one(&run)))
 }
 
 #[derive(Debug, Deserialize)]

@@ -11,8 +11,8 @@ use satiety_engine::memory::MemoryHealth;
 use satiety_engine::research::ListedResearch;
 use satiety_engine::retrieval::MeasuredRun;
 
-use super::shell::{badge, card, frame, moment, percent, signal};
-use crate::html::{Html, escape, joined, link, paragraph, section};
+use super::shell::{badge, card, count, frame, moment, percent, signal};
+use crate::html::{Html, escape, joined, link, paragraph, section, told};
 
 /// What each part says, or why it cannot be read.
 pub(super) struct Overview {
@@ -109,17 +109,27 @@ fn attention(seen: &Overview) -> Html {
         ));
     }
     if items.is_empty() {
-        return paragraph("Nothing waits for you.");
+        return crate::html::verdict(
+            "good",
+            "Nothing waits for you.",
+            "Nothing is saturated, and nothing got worse.",
+        );
     }
     section(
         "Look at this",
-        &[Html(format!("<ul class=\"claims\">{}</ul>", joined(&items)))],
+        &[Html(format!(
+            "<ul class=\"claims attention\">{}</ul>",
+            joined(&items)
+        ))],
     )
 }
 
 /// A line of what to look at.
 fn item(class: &str, word: &str, what: &Html) -> Html {
-    Html(format!("<li>{} {what}</li>", badge(class, word)))
+    Html(format!(
+        "<li class=\"{class}\">{} {what}</li>",
+        badge(class, word)
+    ))
 }
 
 fn unread(title: &str, to: &str, why: &str) -> Html {
@@ -129,7 +139,7 @@ fn unread(title: &str, to: &str, why: &str) -> Html {
 /// A large figure with what it counts.
 fn large(value: &str, of: &str) -> Html {
     Html(format!(
-        "<p><span class=\"figure\">{}</span> {}</p>",
+        "<p><span class=\"figure\">{}</span> <span class=\"of\">{}</span></p>",
         escape(value),
         escape(of)
     ))
@@ -167,7 +177,10 @@ fn research(found: &Result<Vec<ListedResearch>, String>) -> Html {
             });
             let count = large(
                 &all.len().to_string(),
-                &format!("latest runs, {open} not complete"),
+                &match open {
+                    0 => "latest runs, all complete".to_owned(),
+                    open => format!("latest runs, {open} not complete"),
+                },
             );
             card(title, to, &[vec![count], latest.into_iter().collect()].concat())
         }
@@ -179,7 +192,7 @@ fn memory(found: &Result<MemoryHealth, String>) -> Html {
         Err(why) => unread("Memory", "/memory", why),
         Ok(health) => {
             let state = match &health.degraded {
-                Some(why) => Html(format!("<p>{} {}</p>", badge("unsure", "degraded"), escape(why))),
+                Some(why) => Html(format!("<p>{} {}</p>", badge("unsure", "degraded"), told(why))),
                 None => Html(format!("<p>{}</p>", badge("good", "well"))),
             };
             card(
@@ -248,9 +261,28 @@ fn features(found: &Result<AbFeatures, String>) -> Html {
             card(
                 "A/B tests",
                 "/ab",
-                &[large(&running.to_string(), "features under test")],
+                &[
+                    large(
+                        &running.to_string(),
+                        if running == 1 {
+                            "feature under test"
+                        } else {
+                            "features under test"
+                        },
+                    ),
+                    Html(format!("<p>{}</p>", decided(found))),
+                ],
             )
         }
+    }
+}
+
+/// How many tests have come to an answer.
+fn decided(found: &AbFeatures) -> Html {
+    let running = || found.features.iter().filter(|one| one.status == "running");
+    match running().filter(|one| one.decision != Decision::Continue).count() {
+        0 => badge("plain", "none decided"),
+        number => badge("unsure", &format!("{number} decided")),
     }
 }
 
@@ -259,11 +291,14 @@ fn eviction(found: &Result<ScopeListing, String>) -> Html {
         Err(why) => unread("Eviction", "/eviction", why),
         Ok(listing) => {
             let open: i64 = listing.scopes.iter().map(|scope| scope.open_proposals).sum();
-            let count = large(
-                &listing.scopes.len().to_string(),
-                &format!("scopes, {open} open proposals"),
+            let open = usize::try_from(open).unwrap_or_default();
+            let many = listing.scopes.len();
+            let told = format!(
+                "{}, {}",
+                if many == 1 { "context" } else { "contexts" },
+                count(open, "open proposal", "open proposals")
             );
-            card("Eviction", "/eviction", &[count])
+            card("Eviction", "/eviction", &[large(&many.to_string(), &told)])
         }
     }
 }

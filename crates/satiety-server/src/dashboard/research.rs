@@ -3,7 +3,7 @@
 use satiety::research::{Report, RoundOutcome, RoundRecord};
 use satiety_engine::research::{KeptResearch, ListedResearch};
 
-use super::shell::{badge, frame, moment, nothing, percent, segment};
+use super::shell::{badge, count, frame, moment, nothing, segment, time};
 use crate::html::{Html, details, escape, joined, link, list, paragraph, section, table, table_of, verdict};
 use crate::series::{Lines, Series, lines};
 
@@ -12,7 +12,7 @@ pub(super) fn all(runs: &[ListedResearch]) -> String {
     if runs.is_empty() {
         let hint = nothing(
             "Nothing was searched for yet.",
-            "satiety research \"TASK\" --source FOLDER",
+            "satiety research \"TASK\" --in FOLDER",
         );
         return frame("/research", "Research", &[hint]);
     }
@@ -24,7 +24,7 @@ pub(super) fn all(runs: &[ListedResearch]) -> String {
             run.stop_reason
                 .as_deref()
                 .map_or_else(|| badge("unsure", "under way"), |why| badge("plain", why)),
-            escape(&moment(run.started_at)),
+            time(run.started_at),
         ]
     });
     let header = ["task", "source", "rounds", "stopped because", "begun (UTC)"];
@@ -70,10 +70,10 @@ fn curve(rounds: &[RoundRecord]) -> Html {
         title: "How much of each round was new",
         axis: "round",
         places: &places,
-        series: &[Series {
-            name: "novelty".into(),
-            values: rounds.iter().map(|round| round.verdict.novelty).collect(),
-        }],
+        series: &[Series::new(
+            "novelty",
+            rounds.iter().map(|round| round.verdict.novelty).collect(),
+        )],
         thresholds: &[],
         range: Some((0.0, 1.0)),
     })
@@ -81,7 +81,11 @@ fn curve(rounds: &[RoundRecord]) -> Html {
 
 fn round(record: &RoundRecord) -> Html {
     let outcome = match &record.outcome {
-        RoundOutcome::Found => format!("{} results, {} new", record.results.len(), record.new_results),
+        RoundOutcome::Found => format!(
+            "{}, {} of them kept",
+            count(record.results.len(), "result", "results"),
+            record.new_results
+        ),
         RoundOutcome::Empty => "nothing found".into(),
         RoundOutcome::Failed { error } => format!("failed: {error}"),
     };
@@ -91,10 +95,9 @@ fn round(record: &RoundRecord) -> Html {
         .map(|hit| vec![hit.title.clone(), hit.url.clone()]);
     details(
         &format!(
-            "Round {}: “{}”, {outcome}, {} of it new; {}",
+            "Round {}: “{}”, {outcome}; {}",
             record.round,
             record.query,
-            percent(record.verdict.novelty),
             record.verdict.words()
         ),
         &[

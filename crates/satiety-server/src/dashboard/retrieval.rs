@@ -4,13 +4,13 @@ use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns, RunCh
 
 use super::shell::{badge, figure, frame, nothing};
 use crate::charts::{Mark, changes};
-use crate::html::{Html, details, escape, joined, link, paragraph, section, table, table_of, verdict};
+use crate::html::{Html, escape, joined, link, paragraph, section, table_of, verdict};
 use crate::series::{Lines, Series, lines};
 
-/// The figures that are drawn, with their names for people.
+/// The figures that are drawn, with their names for people. The first is the one whose interval is kept.
 const DRAWN: [(&str, &str); 3] = [
+    ("mrr_at_5", "MRR@5"),
     ("ndcg_at_10", "nDCG@10"),
-    ("mrr_at_10", "MRR@10"),
     ("recall_at_10", "recall@10"),
 ];
 
@@ -27,20 +27,21 @@ pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> Strin
         ));
         return frame("/retrieval", "Retrieval", &body);
     }
-    let oldest_first: Vec<&MeasuredRun> = found.runs.iter().rev().collect();
+    // What an A/B test measured stands beside something, not after something.
+    let over_time = found.runs.iter().filter(|run| run.run_type != "ab_test");
+    let oldest_first: Vec<&MeasuredRun> = over_time.rev().collect();
     let places: Vec<String> = oldest_first
         .iter()
-        .map(|run| run.measured_at.chars().take(16).collect())
+        .map(|run| when(run).chars().skip(5).collect())
         .collect();
-    let series = DRAWN.map(|(key, name)| Series {
-        name: name.into(),
-        values: oldest_first
-            .iter()
-            .map(|run| run.figures.get(key).copied())
-            .collect(),
+    let mut series = DRAWN.map(|(key, name)| {
+        let values = oldest_first.iter().map(|run| run.figures.get(key).copied());
+        Series::new(name, values.collect())
     });
+    let [first, ..] = &mut series;
+    first.intervals = oldest_first.iter().map(|run| interval(run)).collect();
     body.push(lines(&Lines {
-        title: "Quality over runs",
+        title: "Quality over runs, MRR@5 with its 95 % interval",
         axis: "run",
         places: &places,
         series: &series,
@@ -52,12 +53,25 @@ pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> Strin
     frame("/retrieval", "Retrieval", &body)
 }
 
+/// When it was measured, to the minute.
+fn when(run: &MeasuredRun) -> String {
+    let minute: String = run.measured_at.chars().take(16).collect();
+    minute.replace('T', " ")
+}
+
+/// The interval of the first figure. With an A/B test it is that of the difference, which belongs elsewhere.
+fn interval(run: &MeasuredRun) -> Option<(f64, f64)> {
+    let of = |key: &str| run.figures.get(key).copied();
+    of("confidence_interval_lower")
+        .zip(of("confidence_interval_upper"))
+        .filter(|_| run.run_type != "ab_test")
+}
+
 fn runs(found: &MeasuredRuns) -> Html {
     let rows = found.runs.iter().map(|run| {
         let of = |key: &str| run.figures.get(key).copied();
-        let interval = of("confidence_interval_lower")
-            .zip(of("confidence_interval_upper"))
-            .map_or_else(String::new, |(low, high)| format!(" ({low:.3} to {high:.3})"));
+        let interval =
+            interval(run).map_or_else(String::new, |(low, high)| format!(" ({low:.3} to {high:.3})"));
         let compared = match run.is_significant {
             Some(true) => badge("good", "differs"),
             Some(false) => badge("plain", "no difference shown"),
@@ -65,7 +79,7 @@ fn runs(found: &MeasuredRuns) -> Html {
         };
         vec![
             escape(&run.system),
-            escape(&run.measured_at.chars().take(16).collect::<String>()),
+            Html(format!("<time>{}</time>", escape(&when(run)))),
             escape(&run.queries.to_string()),
             escape(&figure(of("ndcg_at_10"))),
             escape(&figure(of("recall_at_10"))),
@@ -89,30 +103,29 @@ fn differences(found: &RunChanges) -> Html {
     let marks: Vec<Mark> = found
         .queries
         .iter()
-        .map(|(query, before, now)| Mark {
-            label: query.clone(),
-            value: now - before,
-            hint: format!("{query}: {before:.3} to {now:.3}"),
+        .map(|moved| Mark {
+            label: moved.words().to_owned(),
+            value: moved.change(),
+            hint: format!("{}: {:.3} to {:.3}", moved.words(), moved.before, moved.now),
         })
         .collect();
-    let rows = found.queries.iter().map(|(query, before, now)| {
-        vec![
-            query.clone(),
-            format!("{before:.3}"),
-            format!("{now:.3}"),
-            format!("{:+.3}", now - before),
-        ]
+    let (better, worse) = found.queries.iter().fold((0, 0), |(better, worse), moved| {
+        let change = moved.change();
+        (
+            better + usize::from(change > 0.0),
+            worse + usize::from(change < 0.0),
+        )
     });
     section(
         "The latest two runs, query by query",
         &[
+            paragraph(&format!(
+                "Of {} queries {better} got better and {worse} got worse.",
+                found.queries.len()
+            )),
             changes(
                 &format!("Change of {} by query, worst first", found.measure),
                 &marks,
-            ),
-            details(
-                "As a table",
-                &[table(&["query", "before", "now", "change"], &[1, 2, 3], rows)],
             ),
         ],
     )

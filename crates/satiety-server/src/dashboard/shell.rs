@@ -79,6 +79,25 @@ pub(super) fn moment(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
+/// A moment in a table.
+pub(super) fn time(at: jiff::Timestamp) -> Html {
+    Html(format!("<time>{}</time>", moment(at)))
+}
+
+/// An id as people tell it from others: what it is of, and its end.
+pub(super) fn short_id(id: &str) -> String {
+    let Some((kind, rest)) = id.split_once('-').filter(|(_, rest)| rest.len() > 12) else {
+        return id.to_owned();
+    };
+    let end: Vec<char> = rest.chars().rev().take(6).collect();
+    format!("{kind} …{}", end.iter().rev().collect::<String>())
+}
+
+/// So many of something.
+pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// What stands where there is nothing yet, with the command that changes that.
 pub(super) fn nothing(what: &str, command: &str) -> Html {
     Html(format!(
@@ -135,6 +154,13 @@ mod tests {
         assert!(!page.contains("<script>x"), "{page}");
         assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
         assert_eq!(page.matches("aria-current").count(), 1);
+    }
+
+    #[test]
+    fn ids_are_told_by_their_ends() {
+        assert_eq!(short_id("run-01a1e42729ac7469b9212539cc59e945"), "run …59e945");
+        assert_eq!(short_id("heuristic-1"), "heuristic-1");
+        assert_eq!(short_id("plain"), "plain");
     }
 
     #[test]

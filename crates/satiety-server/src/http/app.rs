@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use satiety::harness::Driver;
 use satiety_engine::Engine;
+use satiety_engine::research::sources::{AllowedSources, ApiSettings, SourceSettings};
 use tokio::sync::{Semaphore, watch};
 
 use super::jobs::Jobs;
@@ -57,6 +58,32 @@ pub struct Folders {
     pub harness: PathBuf,
     /// Which score its window follows.
     pub driver: Driver,
+    /// What may be searched.
+    pub research: ResearchAccess,
+}
+
+/// What requests may have searched.
+#[derive(Debug, Clone)]
+pub struct ResearchAccess {
+    /// The sources, by the names that requests say.
+    pub sources: AllowedSources,
+    /// How they are reached.
+    pub reach: SourceSettings,
+}
+
+/// Nothing may be searched.
+impl Default for ResearchAccess {
+    fn default() -> Self {
+        Self {
+            sources: AllowedSources::default(),
+            reach: SourceSettings {
+                environment: std::iter::empty::<(String, String)>().collect(),
+                api: ApiSettings::default(),
+                scratch: std::env::temp_dir(),
+                base_url: None,
+            },
+        }
+    }
 }
 
 /// What all requests share.

@@ -1,6 +1,6 @@
 //! Work that outlives its request: it is started, told about, stopped, and its end is kept for a while.
 //!
-//! What a job does is durable by itself (a benchmark run stores each result before it counts); the job is only the way to
+//! What a job does is durable by itself (a benchmark run stores each result before it counts, a research each round); the job is only the way to
 //! follow it. A server that ends stops its jobs, and a run that was stopped can be taken up again.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,6 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
+
+use super::api::{ResearchJobProgress, RetrievalJobProgress};
 
 /// Jobs that are remembered after their end.
 const REMEMBERED: usize = 200;
@@ -47,9 +49,9 @@ impl JobState {
 pub struct JobView {
     /// Its id.
     pub job_id: String,
-    /// What it does: `bench_run`.
+    /// What it does: `bench_run`, `research_run` or `retrieval_run`.
     pub kind: String,
-    /// What it is about: the suite.
+    /// What it is about: the suite, the task, the system.
     pub subject: String,
     /// Where it stands.
     pub state: JobState,
@@ -69,9 +71,21 @@ pub struct JobView {
     pub error: Option<String>,
 }
 
-/// How far a run is.
+/// How far a job is. `done` and `planned` are there for every kind; the rest depends on what is done.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum JobProgress {
+    /// Of a benchmark run.
+    Bench(BenchJobProgress),
+    /// Of a research.
+    Research(ResearchJobProgress),
+    /// Of a corpus that is replayed.
+    Retrieval(RetrievalJobProgress),
+}
+
+/// How far a benchmark run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct JobProgress {
+pub struct BenchJobProgress {
     /// Results that are stored.
     pub done: usize,
     /// All that there will be.
@@ -86,13 +100,13 @@ pub struct JobProgress {
 
 impl From<Progress> for JobProgress {
     fn from(progress: Progress) -> Self {
-        Self {
+        Self::Bench(BenchJobProgress {
             done: progress.done,
             planned: progress.planned,
             passed: progress.passed,
             failed: progress.failed,
             undecided: progress.undecided,
-        }
+        })
     }
 }
 
@@ -120,8 +134,9 @@ impl Job {
 
     /// Tells how far it is.
     pub(crate) fn progress(&self, progress: JobProgress) {
+        let told = json!(progress);
         lock(&self.view).progress = Some(progress);
-        self.tell("progress", json!(progress));
+        self.tell("progress", told);
     }
 
     /// Changes its state.

@@ -18,6 +18,7 @@ mod live;
 mod problem;
 pub(crate) mod route;
 mod stream;
+mod work;
 
 use std::sync::Arc;
 
@@ -30,9 +31,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::mcp::{Context, Profile, Registry, http_service};
 
-pub use app::{App, Folders, Limits};
+pub use api::{ResearchJobProgress, RetrievalJobProgress};
+pub use app::{App, Folders, Limits, ResearchAccess};
 pub use guard::{CONTENT_POLICY, Peer, RequestId};
-pub use jobs::{JobProgress, JobState, JobView};
+pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
 pub use problem::Problem;
 

@@ -143,6 +143,24 @@ impl Tool {
         }
     }
 
+    /// Takes an argument away: it is neither offered nor understood.
+    fn forbid(&mut self, argument: &'static str) {
+        let mut input = Map::clone(&self.input);
+        if let Some(Value::Object(properties)) = input.get_mut("properties") {
+            properties.remove(argument);
+        }
+        self.input = Arc::new(input);
+        let run = Arc::clone(&self.run);
+        self.run = Arc::new(move |call, arguments: Value| {
+            if arguments.get(argument).is_some() {
+                let what = format!("`{argument}` cannot be named from elsewhere");
+                let problem = Problem::new(what, "leave it out: that of the server's settings is meant");
+                return Box::pin(std::future::ready(Err(problem)));
+            }
+            run(call, arguments)
+        });
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.spec.name
@@ -226,9 +244,15 @@ impl Registry {
         Self { tools }
     }
 
-    /// Without what takes names of files and programs: for callers who need not be on this machine.
+    /// Without what takes names of files and programs: for callers who need not be on this machine. Tools about the harness
+    /// stay, for the folder that the server's settings name and for no other.
     pub fn for_callers_elsewhere(mut self) -> Self {
         self.tools.retain(|tool| !tool.name().starts_with("bench_"));
+        for tool in &mut self.tools {
+            if tool.name().starts_with("harness_") {
+                tool.forbid("folder");
+            }
+        }
         self
     }
 
@@ -308,5 +332,13 @@ mod tests {
             assert!(elsewhere.get(name).is_none(), "{name}");
         }
         assert!(elsewhere.get("memory_search").is_some());
+        for name in ["harness_status", "harness_record", "harness_propose"] {
+            let has = |registry: &Registry| {
+                registry.get(name).unwrap().input["properties"]
+                    .get("folder")
+                    .is_some()
+            };
+            assert!(has(&all) && !has(&elsewhere), "{name}");
+        }
     }
 }

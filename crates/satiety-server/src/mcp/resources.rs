@@ -1,4 +1,4 @@
-//! What can be read by its address: memories, sessions, conversations, benchmark runs. Reports as Markdown, where there is
+//! What can be read by its address: memories, sessions, conversations, benchmark runs, research. Reports as Markdown, where there is
 //! one, and as JSON else. What a memory says is data, and marked so.
 
 use std::fmt::Write as _;
@@ -9,6 +9,8 @@ use rmcp::model::{
 };
 use satiety::bench::report::run_markdown;
 use satiety_engine::memory::{ListRequest, ReadMemory, ReadRequest};
+use satiety_engine::research::KeptResearch;
+use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::{Engine, EngineError, Fault};
 use serde::Serialize;
 
@@ -17,6 +19,8 @@ use super::tools::{cursor, read_cursor};
 
 /// Resources on a page.
 const PAGE: usize = 100;
+/// Research runs on the first page.
+const RESEARCH: u32 = 20;
 const MARKDOWN: &str = "text/markdown";
 const JSON: &str = "application/json";
 /// What says that a text was written by somebody and is no instruction.
@@ -43,6 +47,12 @@ const TEMPLATES: &[(&str, &str, &str, &str)] = &[
         "A benchmark run: its figures, and what failed",
         MARKDOWN,
     ),
+    (
+        "satiety://research/{id}",
+        "research",
+        "A research: what was found with its sources, and how new each round was",
+        MARKDOWN,
+    ),
 ];
 
 pub(super) fn templates() -> Vec<ResourceTemplate> {
@@ -56,7 +66,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
         .collect()
 }
 
-/// The health of the memory, then memories page by page.
+/// The health of the memory and the latest research, then memories page by page.
 pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
     let after = page
         .map(read_cursor)
@@ -78,6 +88,17 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
                 .with_description("Counts, vectors, which channels cannot be searched, and how tasks went")
                 .with_mime_type(JSON),
         );
+        // No tool tells which there are, so the latest are listed.
+        let runs = engine
+            .research_runs(RESEARCH)
+            .await
+            .map_err(|error| failed(&error))?;
+        resources.extend(runs.into_iter().map(|run| {
+            Resource::new(format!("satiety://research/{}", run.run_id), run.run_id)
+                .with_title(run.task)
+                .with_description("research")
+                .with_mime_type(MARKDOWN)
+        }));
     }
     resources.extend(found.memories.into_iter().map(|memory| {
         let about = format!("{} {} in /{}", memory.tier.name(), memory.kind, memory.folder);
@@ -126,9 +147,42 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
             let run = engine.bench_run(id).await.map_err(failed)?;
             text(uri, run_markdown(&run), MARKDOWN)
         }
+        Some(("research", id)) => {
+            let run = engine.research_run(id).await.map_err(failed)?;
+            text(uri, research_markdown(run), MARKDOWN)
+        }
         _ => return Err(unknown()),
     };
     Ok(ReadResourceResult::new(vec![content]))
+}
+
+/// A research as its report, or as its rounds while there is none.
+fn research_markdown(run: KeptResearch) -> String {
+    // Which folder or address was searched is no business of whoever reads the findings.
+    let source = AllowedSources::default().shown(&run.source);
+    if let Some(mut report) = run.report {
+        report.source = source;
+        return report.markdown();
+    }
+    let mut page = format!(
+        "# {}\n\nIt goes on, or was interrupted. Searched: {source}.\n\n",
+        run.task
+    );
+    for round in &run.rounds {
+        let novelty = round
+            .verdict
+            .novelty
+            .map_or_else(|| "-".into(), |share| format!("{share:.2}"));
+        let _ = writeln!(
+            page,
+            "{}. {} ({} results, novelty {novelty}: {})",
+            round.round,
+            round.query,
+            round.results.len(),
+            round.verdict.words()
+        );
+    }
+    page
 }
 
 /// A memory as a Markdown file with a front matter: what `satiety memory index` reads.

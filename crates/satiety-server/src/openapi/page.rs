@@ -41,7 +41,7 @@ pub(crate) fn page(document: &Value) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Satiety: HTTP API</title>\
-         <link rel=\"stylesheet\" href=\"/docs/style.css\"></head>\n<body><main>\n<h1>Satiety {version}: HTTP API</h1>\n\
+         <link rel=\"stylesheet\" href=\"/docs/style.css\"></head>\n<body><a class=\"skip\" href=\"#content\">To the content</a><main id=\"content\" tabindex=\"-1\">\n<h1>Satiety {version}: HTTP API</h1>\n\
          <p>{about}</p>\n<p><a href=\"/openapi.json\">The document as JSON</a> (OpenAPI 3.1)</p>\n\
          <nav aria-label=\"Sections\"><ul>{contents}<li><a href=\"#schemas\">schemas</a></li></ul></nav>\n{body}\n\
          <h2 id=\"schemas\">schemas</h2>\n{schemas}</main></body>\n</html>\n",
@@ -136,6 +136,9 @@ pub(crate) fn style() -> &'static str {
 :root{color-scheme:light dark;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#f3f5f7,#1c2128)}
 body{font:16px/1.5 system-ui,sans-serif;margin:0;background:light-dark(#fff,#15191d);color:light-dark(#1c2024,#e6e9ec)}
 main{max-width:60rem;margin:0 auto;padding:1rem}
+main:focus{outline:none}
+:focus-visible{outline:2px solid light-dark(#0550ae,#79b8ff);outline-offset:2px}
+.skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:.5rem;background:light-dark(#fff,#15191d);padding:.4rem .8rem}
 a{color:light-dark(#0550ae,#79b8ff)}
 h2{border-bottom:1px solid var(--line);margin-top:2.5rem}
 h3{margin-bottom:.25rem}

@@ -109,19 +109,21 @@ pub(crate) fn run_section(run: &BenchmarkRun) -> Html {
         .filter(|result| result.status != Status::Pass)
         .collect();
     if !failed.is_empty() {
+        // Repeats that ended alike are one line.
+        let mut alike: BTreeMap<(String, &str, String), usize> = BTreeMap::new();
+        for result in &failed {
+            let key = (name(result), status(result.status), why(result));
+            *alike.entry(key).or_default() += 1;
+        }
+        let rows = alike.iter().take(LISTED);
         parts.push(table(
-            &["case", "repeat", "status", "why"],
-            &[1],
-            failed.iter().take(LISTED).map(|result| {
-                vec![
-                    name(result),
-                    result.repeat.to_string(),
-                    status(result.status).into(),
-                    why(result),
-                ]
+            &["case", "status", "times", "why"],
+            &[2],
+            rows.map(|((case, status, why), times)| {
+                vec![case.clone(), (*status).to_owned(), times.to_string(), why.clone()]
             }),
         ));
-        parts.extend(more(failed.len(), LISTED));
+        parts.extend(more(alike.len(), LISTED));
         let answers: Vec<Html> = failed
             .iter()
             .filter_map(|result| Some((result, result.actual_output.as_deref()?)))

@@ -7,7 +7,7 @@ use satiety::eviction::{Fate, ResolvedBy, Timeline, TimelineRow};
 use satiety::stats::wilson;
 use satiety_engine::eviction::{Feedback, Simulated};
 
-use crate::charts::{Ranged, intervals, shares};
+use crate::charts::{Ranged, figure, intervals, shares};
 use crate::html::{Html, escape, page, paragraph, section, table, verdict};
 
 /// From here on keep-backs count as foretold.
@@ -59,7 +59,8 @@ pub(crate) fn feedback_parts(feedback: &Feedback) -> Vec<Html> {
         ("scope", &report.rates.scope),
         ("score", &report.rates.score),
     ];
-    for (name, rows) in groups {
+    // One group alone is everything, which was said above.
+    for (name, rows) in groups.into_iter().filter(|(_, rows)| rows.len() > 1) {
         let rows: Vec<Ranged> = rows
             .iter()
             .map(|row| Ranged {
@@ -157,12 +158,20 @@ fn reliability(prediction: &Prediction) -> Html {
         TOP + 12.0
     );
     let title = "Reliability: what was foretold beside what happened, with 95 % intervals; larger dots are more items";
-    Html(format!(
-        "<figure tabindex=\"0\"><svg role=\"img\" aria-label=\"{t}\" viewBox=\"0 0 760 {h:.0}\" width=\"760\">{inside}</svg>\
-         <figcaption>{t}</figcaption></figure>",
-        t = escape(title),
-        h = TOP + SIDE + 50.0
-    ))
+    let share = |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.3}"));
+    let bins = prediction.reliability.iter().filter(|bin| bin.count > 0);
+    let values = table(
+        &["foretold", "kept back", "items"],
+        &[0, 1, 2],
+        bins.map(|bin| {
+            vec![
+                share(bin.mean_predicted),
+                share(bin.observed),
+                bin.count.to_string(),
+            ]
+        }),
+    );
+    figure(title, TOP + SIDE + 50.0, &inside, &values)
 }
 
 /// What became of each proposal of a scope.
@@ -175,29 +184,41 @@ pub fn eviction_timeline(scope_id: &str, timeline: &Timeline) -> String {
 
 /// The same as parts of a page.
 pub(crate) fn timeline_parts(timeline: &Timeline) -> Vec<Html> {
-    let mut body = vec![bars(&timeline.rows)];
-    for row in &timeline.rows {
-        let by = row.resolved_by.map_or("open", ResolvedBy::name);
-        body.push(section(
-            &format!(
-                "Turn {}: {} tokens freed, {} needed ({by})",
-                row.turn_number, row.freed_tokens, row.need_tokens
-            ),
-            &[table(
-                &["item", "tokens", "what became of it", "why"],
-                &[1],
-                row.items.iter().map(|item| {
-                    vec![
-                        item.ctx_id.clone(),
-                        item.token_count.to_string(),
-                        item.fate.words().to_owned(),
-                        item.exclude_reason.clone().unwrap_or_default(),
-                    ]
-                }),
-            )],
-        ));
-    }
-    body
+    let proposals: Vec<Html> = timeline.rows.iter().rev().map(proposal).collect();
+    vec![
+        bars(&timeline.rows),
+        section("Proposals, the latest first", &proposals),
+    ]
+}
+
+/// One proposal; those that somebody had something to say about are open.
+fn proposal(row: &TimelineRow) -> Html {
+    let by = row.resolved_by.map_or("open", ResolvedBy::name).replace('_', " ");
+    let dropped = |fate: Fate| matches!(fate, Fate::Dropped | Fate::SecondPass);
+    let open = if row.items.iter().all(|item| dropped(item.fate)) {
+        ""
+    } else {
+        " open"
+    };
+    let items = table(
+        &["item", "tokens", "what became of it", "why"],
+        &[1],
+        row.items.iter().map(|item| {
+            vec![
+                item.ctx_id.clone(),
+                item.token_count.to_string(),
+                item.fate.words().to_owned(),
+                item.exclude_reason.clone().unwrap_or_default(),
+            ]
+        }),
+    );
+    Html(format!(
+        "<details{open}><summary>Turn {}: {} tokens freed, {} needed ({})</summary>\n{items}\n</details>",
+        row.turn_number,
+        row.freed_tokens,
+        row.need_tokens,
+        escape(&by)
+    ))
 }
 
 /// One bar a proposal: tokens dropped, kept back, gone all the same.
@@ -256,11 +277,30 @@ fn bars(rows: &[TimelineRow]) -> Html {
         );
     }
     let title = "Tokens of each proposal: what went and what was kept back";
-    Html(format!(
-        "<figure tabindex=\"0\"><svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 760 {:.0}\" width=\"760\">{inside}</svg>\
-         <figcaption>{title}</figcaption></figure>",
-        bottom + 30.0
-    ))
+    let items = |row: &TimelineRow, fates: &[Fate]| {
+        let of = row.items.iter().filter(|item| fates.contains(&item.fate));
+        of.map(|item| item.token_count).sum::<u64>().to_string()
+    };
+    let values = table(
+        &[
+            "turn",
+            "dropped",
+            "kept back",
+            "wanted, went all the same",
+            "open",
+        ],
+        &[0, 1, 2, 3, 4],
+        rows.iter().map(|row| {
+            vec![
+                row.turn_number.to_string(),
+                items(row, &[Fate::Dropped, Fate::SecondPass]),
+                items(row, &[Fate::KeptBack, Fate::PinnedSince]),
+                items(row, &[Fate::Overruled]),
+                items(row, &[Fate::Proposed]),
+            ]
+        }),
+    );
+    figure(title, bottom + 30.0, &inside, &values)
 }
 
 /// How policies did on a trace.

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use satiety_engine::tokens::Scope;
+use satiety_server::auth::Access;
 use satiety_server::http::Limits;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -190,4 +192,133 @@ async fn answers_are_marked_so_that_browsers_are_careful() {
     server.post("/v1/conversations", &script).await.ok(201);
     let shown = server.get("/v1/conversations/s").await;
     assert_eq!(shown.header("content-type"), "application/json");
+}
+
+/// Headers and bodies that come drop by drop, each drop in time, are late as a whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_drop_by_drop_is_cut_off_too() {
+    let server = start_with(Options {
+        limits: Limits {
+            headers: Duration::from_millis(600),
+            ..Options::default().limits
+        },
+        ..Options::default()
+    })
+    .await;
+    let body = "POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n";
+    let chunked = "POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (begin, drop) in [
+        ("GET /healthz HTTP/1.1\r\nHost: localhost\r\n", "X-a: b\r\n"),
+        (body, " "),
+        (chunked, "1\r\n \r\n"),
+    ] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(begin.as_bytes()).await.unwrap();
+        let began = Instant::now();
+        let mut answer = [0; 256];
+        let mut said = String::new();
+        loop {
+            assert!(
+                began.elapsed() < Duration::from_secs(5),
+                "{begin:?} goes on and on"
+            );
+            // What is written into a connection that was cut off fails, and that is an end, too.
+            if stream.write_all(drop.as_bytes()).await.is_err() {
+                break;
+            }
+            match tokio::time::timeout(Duration::from_millis(100), stream.read(&mut answer)).await {
+                Err(_) => {}
+                Ok(Ok(0) | Err(_)) => break,
+                Ok(Ok(count)) => said.push_str(&String::from_utf8_lossy(&answer[..count])),
+            }
+        }
+        assert!(!said.starts_with("HTTP/1.1 2"), "{begin:?}: {said}");
+        // A connection of its own: one that was kept may just have been closed for saying nothing.
+        let well = server
+            .raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .await;
+        assert!(well.starts_with("HTTP/1.1 200"), "{well}");
+    }
+}
+
+/// Nothing that a request says about itself takes the place of a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_words_of_a_request_replace_a_token() {
+    let server = start_with(Options {
+        access: Access::Tokens,
+        ..Options::default()
+    })
+    .await;
+    let token = server.token(Scope::Admin).await;
+    let (name, _) = token.rsplit_once('_').unwrap();
+    let headers = [
+        ("x-forwarded-for", "127.0.0.1".to_owned()),
+        ("forwarded", "for=127.0.0.1;host=localhost".into()),
+        ("x-real-ip", "::1".into()),
+        ("x-original-url", "/healthz".into()),
+        ("x-rewrite-url", "/healthz".into()),
+        ("x-http-method-override", "GET".into()),
+        ("x-forwarded-host", "localhost".into()),
+        ("authorization", format!("Basic {token}")),
+        ("authorization", "Bearer".into()),
+        ("authorization", format!("Bearer {name}")),
+        ("authorization", format!("Bearer {name}_")),
+        ("authorization", format!("Bearer {name}_{}", "0".repeat(64))),
+        ("authorization", format!("Bearer {token}0")),
+        ("authorization", "Bearer ' OR 1=1 --".into()),
+        ("cookie", format!("token={token}")),
+        ("cookie", "satiety=admin".into()),
+    ];
+    for (header, value) in &headers {
+        let paths = [
+            (Method::POST, "/v1/memories"),
+            (Method::GET, "/v1/memories"),
+            (Method::GET, "/metrics"),
+        ];
+        // Wrong tokens are counted: too many of them, and one is told to come again.
+        let tried = if *header == "authorization" {
+            1
+        } else {
+            paths.len()
+        };
+        for (method, path) in paths.into_iter().take(tried) {
+            let body = json!({"title": "t", "content": "c"});
+            let answer = server.request(method, path).header(*header, value).json(&body);
+            let status = answer.send().await.unwrap().status().as_u16();
+            assert!(matches!(status, 400 | 401), "{header}: {value}: {path}: {status}");
+        }
+    }
+    for path in [
+        format!("/v1/memories?token={token}"),
+        format!("/v1/memories?access_token={token}"),
+        "//v1/memories".into(),
+        "/v1//memories".into(),
+        "/./v1/memories".into(),
+        "/healthz/../v1/memories".into(),
+        "/healthz%2f..%2fv1%2fmemories".into(),
+        "/V1/MEMORIES".into(),
+        "/v1/memories/".into(),
+        "/v1/memories;x=/healthz".into(),
+        "/v1/memories%00".into(),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let answer = server.raw(request.as_bytes()).await;
+        let status = answer.get(9..12).unwrap_or_default();
+        assert!(matches!(status, "400" | "401" | "404"), "{path}: {answer}");
+        assert!(!answer.contains("\"memories\""), "{path}: {answer}");
+    }
+    // Two requests where a careless server sees one, and the other way round.
+    let smuggled = "POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/memories HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let answer = server.raw(smuggled.as_bytes()).await;
+    assert!(!answer.contains("HTTP/1.1 2"), "{answer}");
+    let kept = server
+        .request(Method::GET, "/v1/memories")
+        .bearer_auth(&token)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        kept.json::<serde_json::Value>().await.unwrap()["memories"],
+        json!([])
+    );
 }

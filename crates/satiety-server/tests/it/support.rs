@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder, Response};
+use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::tokens::{CreateTokenRequest, Scope};
 use satiety_engine::{Engine, Settings};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
-use satiety_server::http::{App, Beside, Folders, Limits, Tls, bind, router};
+use satiety_server::http::{App, Beside, Folders, Limits, ResearchAccess, Tls, bind, router};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,6 +24,7 @@ pub(crate) struct Options {
     pub(crate) limits: Limits,
     pub(crate) rate: Option<u32>,
     pub(crate) root: Option<PathBuf>,
+    pub(crate) research: String,
     pub(crate) tls: Option<Tls>,
     pub(crate) names: Vec<String>,
 }
@@ -38,6 +40,7 @@ impl Default for Options {
             },
             rate: None,
             root: None,
+            research: String::new(),
             tls: None,
             names: Vec::new(),
         }
@@ -86,6 +89,10 @@ pub(crate) async fn start_with(options: Options) -> Running {
     let folders = Folders {
         root: options.root,
         harness: folder.path().join("harness"),
+        research: ResearchAccess {
+            sources: AllowedSources::read(&options.research).unwrap(),
+            ..ResearchAccess::default()
+        },
         ..Folders::default()
     };
     let app = Arc::new(App::new(engine.clone(), auth, options.limits, folders, encrypted));

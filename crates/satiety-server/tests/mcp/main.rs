@@ -287,6 +287,19 @@ async fn benchmarks(place: &mut Place) {
         .fine("harness_propose", json!({"proposals": PROPOSALS}))
         .await;
     assert!(proposed["proposal_hash"].is_string(), "{proposed:#}");
+    // It is kept as an agent's, and it waits for a person like everybody's.
+    let kept = engine(&place.path)
+        .harness_open_proposal()
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        matches!(&kept.author, satiety::harness::Author::Agent(name) if !name.is_empty()),
+        "{:?}",
+        kept.author
+    );
+    let status = place.fine("harness_status", json!({})).await;
+    assert_eq!(status["expansion"]["phase"], "awaiting_approval", "{status:#}");
 }
 
 #[tokio::test]

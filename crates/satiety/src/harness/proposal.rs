@@ -105,6 +105,21 @@ pub enum Author {
     Model(String),
     /// A person.
     Person(String),
+    /// A program that proposes by itself, under the name that it gives itself. Nobody vouches for it; like everybody's, its
+    /// proposal counts for nothing until a person has signed it.
+    Agent(String),
+}
+
+impl Author {
+    /// Who it is, for people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Rules => "rule".into(),
+            Self::Model(name) => format!("model {name}"),
+            Self::Person(name) => name.clone(),
+            Self::Agent(name) => format!("agent {name}"),
+        }
+    }
 }
 
 /// A case by suite and id.
@@ -289,6 +304,33 @@ impl ThresholdIncrease {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Stored proposals are signed as they are written, so what was written before an agent could be an author stays as it is.
+    #[test]
+    fn authors_are_read_as_they_were_stored() {
+        for (stored, author, words) in [
+            (r#"{"kind":"rules"}"#, Author::Rules, "rule"),
+            (
+                r#"{"kind":"model","name":"m"}"#,
+                Author::Model("m".into()),
+                "model m",
+            ),
+            (
+                r#"{"kind":"person","name":"claude (over MCP)"}"#,
+                Author::Person("claude (over MCP)".into()),
+                "claude (over MCP)",
+            ),
+            (
+                r#"{"kind":"agent","name":"claude"}"#,
+                Author::Agent("claude".into()),
+                "agent claude",
+            ),
+        ] {
+            assert_eq!(serde_json::from_str::<Author>(stored).unwrap(), author);
+            assert_eq!(serde_json::to_string(&author).unwrap(), stored);
+            assert_eq!(author.words(), words);
+        }
+    }
 
     #[test]
     fn the_specifications_example_is_read() {

@@ -194,6 +194,17 @@ pub fn default_measures() -> Vec<Measure> {
     ]
 }
 
+/// What two rankings are compared by when nothing is asked for: few, because each one makes it harder for the others to show
+/// something.
+pub fn decisive_measures() -> Vec<Measure> {
+    [Kind::Ndcg, Kind::Mrr, Kind::Recall]
+        .map(|kind| Measure {
+            kind,
+            cutoff: NonZeroUsize::new(10),
+        })
+        .to_vec()
+}
+
 /// One query, ready to be measured.
 #[derive(Debug, Default)]
 pub(super) struct Ranked {

@@ -64,7 +64,7 @@ pub use golden::{
     judge_from_feedback, krippendorff_ordinal, next_annotation, read_answer, signal_rules, weighted_kappa,
 };
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
-pub use measure::{Kind, Measure, default_measures};
+pub use measure::{Kind, Measure, decisive_measures, default_measures};
 pub use memory::{
     Surfacing, Tier, causal_chain_completeness, constitutional_surfacing, importance_weighted_recall,
     intra_list_similarity, tier_precision,

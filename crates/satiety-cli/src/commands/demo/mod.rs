@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use owo_colors::OwoColorize;
 use satiety::bench::GatePolicy;
-use satiety::retrieval::{ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions};
+use satiety::retrieval::{
+    ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions, decisive_measures,
+};
 use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
 use satiety_engine::database::Status;
@@ -19,7 +21,6 @@ use serde::Serialize;
 
 use super::bench::init;
 use super::block_on;
-use super::retrieval::decisive_measures;
 use crate::commands::score::coloured;
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -95,7 +95,7 @@ pub(super) fn pending(pending: &Pending) -> String {
         pending.expansion_id,
         pending.trigger_reason,
         proposal.proposal_id,
-        author(&proposal.author),
+        proposal.author.words(),
         pending.proposal_hash,
         short(&proposal.diff.from),
         short(&proposal.diff.to),
@@ -398,12 +398,5 @@ fn rigor_word(rigor: Rigor) -> &'static str {
         Rigor::Incomparable => "incomparable",
         Rigor::Neutral => "neutral",
         Rigor::Harder => "harder",
-    }
-}
-
-fn author(author: &satiety::harness::Author) -> String {
-    match author {
-        satiety::harness::Author::Rules => "rule".into(),
-        satiety::harness::Author::Model(name) | satiety::harness::Author::Person(name) => name.clone(),
     }
 }

@@ -188,7 +188,7 @@ async fn propose(
             folder: folder(&arguments.folder, settings),
             expansion: arguments.which.expansion,
             file: arguments.file,
-            by: who(arguments.by)?,
+            author: satiety::harness::Author::Person(who(arguments.by)?),
         })
         .await?;
     printer.answer(&proposed)?;

@@ -10,8 +10,8 @@ mod replay;
 pub(super) mod words;
 
 use satiety::retrieval::{
-    ComparisonSettings, Dedup, EvaluationOptions, Gate, Kind, Measure, MissingQueries, NoRelevant,
-    OrderOptions, Ties, Unjudged, default_measures,
+    ComparisonSettings, Dedup, EvaluationOptions, Gate, Measure, MissingQueries, NoRelevant, OrderOptions,
+    Ties, Unjudged, decisive_measures, default_measures,
 };
 use satiety::stats::BootstrapSettings;
 use satiety_engine::Engine;
@@ -98,16 +98,6 @@ async fn compare(
     } else {
         Exit::Done
     })
-}
-
-/// Few, because each one makes it harder for the others to show something.
-pub(super) fn decisive_measures() -> Vec<Measure> {
-    [Kind::Ndcg, Kind::Mrr, Kind::Recall]
-        .map(|kind| Measure {
-            kind,
-            cutoff: std::num::NonZeroUsize::new(10),
-        })
-        .to_vec()
 }
 
 fn rankings(arguments: RankingArgs, otherwise: impl FnOnce() -> Vec<Measure>) -> Rankings {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::OwoColorize;
 use satiety::memory::{Mode, Pipeline};
-use satiety::retrieval::{AnswerPaths, ComparisonSettings, EvaluationOptions, Gate, JudgmentSource};
+use satiety::retrieval::{
+    AnswerPaths, ComparisonSettings, EvaluationOptions, Gate, JudgmentSource, decisive_measures,
+};
 use satiety::stats::BootstrapSettings;
 use satiety_engine::Engine;
 use satiety_engine::retrieval::{
@@ -18,7 +20,6 @@ use satiety_engine::retrieval::{
 };
 
 use super::super::bench::stop_on_interrupt;
-use super::decisive_measures;
 use super::words::queries;
 use crate::args::{MemoryMode, RunArgs, Source};
 use crate::exit::Exit;

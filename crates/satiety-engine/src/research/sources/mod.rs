@@ -3,6 +3,7 @@
 //! A source answers with results, with none, or with an error; what follows from that is the loop's business. None of
 //! them knows of rounds, novelty or budgets.
 
+mod allowed;
 mod api;
 mod arxiv;
 mod cassette;
@@ -19,6 +20,7 @@ use satiety::research::Hit;
 
 use crate::bench::target::Environment;
 
+pub use allowed::AllowedSources;
 pub use api::ApiSettings;
 pub use cassette::{Recorder, Replay};
 pub use local::Local;

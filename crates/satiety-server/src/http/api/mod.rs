@@ -1,5 +1,6 @@
 //! The table of routes: everything that `/v1` offers, each once. The router and the OpenAPI document are made from it.
 
+mod ab;
 mod bench;
 mod conversations;
 mod eviction;
@@ -7,13 +8,18 @@ mod gate;
 mod harness;
 mod memory;
 mod operation;
+mod research;
 mod retrieval;
+mod retrieval_runs;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::problem::Problem;
 use super::route::{Parameters, Route};
+
+pub use research::ResearchJobProgress;
+pub use retrieval_runs::RetrievalJobProgress;
 
 /// Results on a page, unless said otherwise.
 const PAGE: u32 = 50;
@@ -24,7 +30,10 @@ pub(crate) fn routes() -> Vec<Route> {
     routes.extend(conversations::routes());
     routes.extend(gate::routes());
     routes.extend(memory::routes());
+    routes.extend(research::routes());
     routes.extend(retrieval::routes());
+    routes.extend(retrieval_runs::routes());
+    routes.extend(ab::routes());
     routes.extend(eviction::routes());
     routes.extend(bench::routes());
     routes.extend(harness::routes());

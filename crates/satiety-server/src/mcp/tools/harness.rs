@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use satiety::harness::Author;
 use satiety_engine::harness::{
     ExpandRequest, HarnessStatus, ProposeRequest, Proposed, RecordCycleRequest, RecordedCycle,
 };
@@ -97,13 +98,13 @@ struct ProposeArgs {
 
 async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
     let folder = folder(call, asked.folder);
-    // Kept with the proposal, so that a person sees who wrote it.
-    let by = format!("{} (over MCP)", call.caller);
+    // Kept with the proposal, so that the person who is asked to sign it sees that no person wrote it.
+    let author = Author::Agent(call.caller.clone());
     let Some(text) = asked.proposals else {
         let request = ExpandRequest {
             folder,
             dry_run: asked.dry_run,
-            by,
+            by: author.words(),
             ..ExpandRequest::default()
         };
         return Ok(call.engine().harness_expand(request).await?);
@@ -133,7 +134,7 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
         folder,
         expansion: None,
         file: file.path().to_path_buf(),
-        by,
+        author,
     };
     Ok(call.engine().harness_propose(request).await?)
 }

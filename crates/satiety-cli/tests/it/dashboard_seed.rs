@@ -1,0 +1,675 @@
+//! Stores for the dashboard to show, filled as users fill them: by commands and over HTTP, never by writing tables. One has
+//! something for every page; the other has what somebody wrote who wants a page to act.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use satiety_engine::harness::KeyFile;
+use serde_json::{Value, json};
+
+use crate::serve::{Server, start};
+use crate::support::{Place, example};
+
+/// What memories, the corpus and the A/B test are about.
+const TOPICS: [&str; 10] = [
+    "rollbacks",
+    "invoices",
+    "webhooks",
+    "backups",
+    "sharding",
+    "caching",
+    "logins",
+    "exports",
+    "alerts",
+    "quotas",
+];
+/// Text that a page must show and never run.
+pub(crate) const SCRIPT: &str = "<script>window.pwned='script'</script>";
+pub(crate) const IMAGE: &str = "<img src=x onerror=\"window.pwned='image'\">";
+
+/// A server over a store that has something for every page.
+pub(crate) struct Seeded {
+    pub(crate) server: Server,
+    /// Every page, with words that stand there when its data are there.
+    pub(crate) pages: Vec<(String, Vec<String>)>,
+}
+
+struct Seeding<'a> {
+    place: &'a Place,
+}
+
+impl Seeding<'_> {
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.place
+            .command(arguments)
+            .env("USER", "mira")
+            .env("PATH", "/usr/bin:/bin")
+            .output()
+            .unwrap()
+    }
+
+    /// Runs a command that ends with one of these codes, and reads its JSON.
+    fn run_to(&self, codes: &[i32], arguments: &[&str]) -> Value {
+        let output = self.output(&[&["--format", "json"], arguments].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code().is_some_and(|code| codes.contains(&code)),
+            "{arguments:?}: {told}"
+        );
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Value {
+        self.run_to(&[0], arguments)
+    }
+}
+
+/// Posts to a server what must be taken.
+pub(crate) fn post(address: &str, path: &str, body: &Value) -> Value {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let body = body.to_string();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    answer(stream, path)
+}
+
+/// Asks a server for what must be there.
+pub(crate) fn look(address: &str, path: &str) -> Value {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    answer(stream, path)
+}
+
+fn answer(mut stream: TcpStream, path: &str) -> Value {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 20"), "{path}: {text}");
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("{path}: {text}"))
+}
+
+/// Waits until something holds.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(40), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn settings(place: &Place, store: Option<&str>) {
+    let key = KeyFile::generate("mira", "correct horse").unwrap();
+    let store = store.map_or_else(String::new, |url| format!("[store]\nurl = \"{url}\"\n"));
+    let text = format!(
+        "{store}[models]\nembedder = \"none\"\n[ab]\nsettle_minutes = \"0\"\n[harness]\nfolder = \"harness\"\n\
+         [[harness.approvers]]\nname = \"mira\"\npublic_key = \"{}\"\n",
+        key.public_key
+    );
+    place.write("satiety.toml", &text);
+}
+
+/// Fills a store, on SQLite or at this address.
+pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
+    settings(place, store);
+    let seeding = Seeding { place };
+    let mut pages: Vec<(String, Vec<String>)> = Vec::new();
+    let mut page = |path: &str, words: &[&str]| {
+        pages.push((
+            path.to_owned(),
+            words.iter().map(|word| (*word).to_owned()).collect(),
+        ));
+    };
+    conversations(&seeding);
+    page(
+        "/conversations",
+        &["Which queue carries our jobs?", "ESCALATE", "SHIP", "STOP"],
+    );
+    page(
+        "/conversations/queue",
+        &[
+            "Novelty and readiness",
+            "new",
+            "paraphrase",
+            "repeat",
+            "Round by round",
+        ],
+    );
+    let heat = example("research/heat-pumps");
+    let task = "how do heat pumps cope with cold climates";
+    let research = seeding.run(&[
+        "research",
+        task,
+        "--in",
+        &heat,
+        "--results",
+        "4",
+        "--min-rounds",
+        "4",
+    ]);
+    seeding.run(&["research", "what do heat pumps cost to run", "--in", &heat]);
+    page("/research", &[task, "what do heat pumps cost to run"]);
+    page(
+        &format!("/research/{}", text(&research["run_id"])),
+        &[
+            "How much of each round was new",
+            "Round 1",
+            "Sources",
+            "02-cold-climates.md",
+        ],
+    );
+    let [first, second] = bench(&seeding);
+    page(
+        "/bench",
+        &["concierge", "support", "Pass rate over runs", "Ablations"],
+    );
+    page(
+        &format!("/bench/runs/{first}"),
+        &["Flaky cases", "finds-the-late-train", "remembers-an-allergy"],
+    );
+    page(
+        &format!("/bench/compare?baseline={first}&candidate={second}"),
+        &[
+            "Case by case",
+            "greets-in-french",
+            "better",
+            "worse",
+            "remembers-an-allergy",
+        ],
+    );
+    harness(&seeding);
+    page(
+        "/harness",
+        &[
+            "Saturation over cycles",
+            "It is saturated",
+            "waits for a person",
+            "satiety harness approve",
+            "harder",
+            "Always passed",
+        ],
+    );
+    let memory = memories(&seeding);
+    page("/memory", &["Decision on rollbacks", "critical"]);
+    page(&format!("/memory/{memory}"), &["Decision on rollbacks"]);
+    page(
+        "/memory/search?q=rollbacks",
+        &["Meeting about rollbacks", "lexical"],
+    );
+
+    let server = start(place, &["--research-sources", &format!("notes=local:{heat}")]);
+    let address = server.address.as_str();
+    features(&seeding, address);
+    page("/ab", &["critical-first", "one-result", "better", "not better"]);
+    page(
+        "/ab/critical-first",
+        &[
+            "Evidence for the feature, and where it decides",
+            "better above",
+            "Shadow runs",
+            "What it takes to graduate",
+            "same first result",
+        ],
+    );
+    retrieval(address);
+    page(
+        "/retrieval",
+        &[
+            "Quality over runs",
+            "The latest two runs, query by query",
+            "rollbacks",
+        ],
+    );
+    page("/retrieval/annotate", &["Your name"]);
+    page("/retrieval/annotate?annotator=mira", &["Asked:", "not relevant"]);
+    eviction(&seeding, address);
+    page(
+        "/eviction",
+        &["session-1", "What is kept back", "foretold", "heuristic"],
+    );
+    page(
+        "/eviction/session-1",
+        &["Tokens of each proposal", "kept back", "still needed"],
+    );
+    page(
+        "/",
+        &[
+            "waits for you",
+            "saturated",
+            "regression",
+            "decided",
+            "Conversations",
+        ],
+    );
+    page("/docs", &["/v1/research/runs"]);
+    Seeded { server, pages }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// One that says things anew, again and in other words; and bundled ones that end in every way.
+fn conversations(seeding: &Seeding<'_>) {
+    let round = |number: u32, agent: &str, claims: &[&str], questions: &[&str], actions: &[&str]| {
+        json!({"round": number, "agent": agent, "outputs": {"claims": claims, "decisions": [], "open_questions": questions,
+            "next_actions": actions}})
+    };
+    let queue = json!({"conversation_id": "queue", "topic": "Which queue carries our jobs?", "rounds": [
+        round(1, "ada", &["PostgreSQL is enough for 200 jobs a second.", "Jobs must survive a restart of every machine.",
+            "Redis is run by the platform team already."], &["How long may a job wait?", "Who is called at night?"], &[]),
+        round(2, "bo", &["SKIP LOCKED lets many workers take jobs from one table.", "PostgreSQL is enough for 200 jobs a second.",
+            "Jobs must survive the restart of every machine."], &["How long may a job wait?"], &["Measure db/0007_jobs.sql with pgbench"]),
+        round(3, "ada", &["A job waits at most two seconds at the measured rate.", "SKIP LOCKED lets many workers take jobs from one table."],
+            &[], &["Write db/0007_jobs.sql", "Run the load test against staging"]),
+        round(4, "bo", &["PostgreSQL is enough for 200 jobs a second.", "SKIP LOCKED lets many workers take jobs from the one table."],
+            &[], &["Write db/0007_jobs.sql", "Run the load test against staging"]),
+    ]});
+    let file = seeding.place.write("queue.json", &queue.to_string());
+    seeding.run(&["score", &file.display().to_string(), "--record"]);
+    for name in [
+        "two-agents-converge",
+        "long-tail",
+        "hidden-blocker",
+        "nothing-to-execute",
+    ] {
+        seeding.run(&["score", &example(&format!("calibration/{name}.json")), "--record"]);
+    }
+}
+
+/// Two versions of an agent: the second mends two cases and breaks one, and two cases hang on chance.
+fn bench(seeding: &Seeding<'_>) -> [String; 2] {
+    const CASES: [(&str, &str); 10] = [
+        ("greets-a-guest", "plain"),
+        ("greets-in-french", "french"),
+        ("confirms-a-table", "plain"),
+        ("names-the-hour", "plain"),
+        ("spells-the-name", "spell"),
+        ("refuses-a-double-booking", "plain"),
+        ("remembers-an-allergy", "allergy"),
+        ("finds-the-late-train", "late"),
+        ("reads-the-weather", "late"),
+        ("says-goodbye", "plain"),
+    ];
+    const AGENT: &str = r#"kind=$(sed -n 's/.*"goal":"\([a-z]*\):.*/\1/p')
+coin=$(od -An -N1 -tu1 /dev/urandom)
+case "$1/$kind" in
+*/late) [ $((coin % 2)) = 0 ] && echo "done, by the board" || echo "I am not sure" ;;
+first/french|first/spell) echo "I do not know how" ;;
+second/allergy) echo "What allergy?" ;;
+*) echo "done" ;;
+esac
+"#;
+    let cases: Vec<Value> = CASES
+        .iter()
+        .map(|(name, kind)| {
+            json!({"case_id": name, "input": {"goal": format!("{kind}: {name}")},
+                "expected": {"mode": "contains", "value": "done"}, "tags": [kind]})
+        })
+        .collect();
+    let suite = json!({"suite_id": "concierge", "name": "Concierge", "version": "1.0.0", "cases": cases});
+    let place = seeding.place;
+    place.write("concierge/suite.json", &suite.to_string());
+    place.write("concierge/agent.sh", AGENT);
+    for (file, version) in [("target", "first"), ("second", "second")] {
+        let target = format!(
+            "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"{{{{base}}}}/agent.sh\", \"{version}\"]\n"
+        );
+        place.write(&format!("concierge/{file}.toml"), &target);
+    }
+    let first = seeding.run(&["bench", "run", "concierge", "--repeats", "8"]);
+    seeding.run(&[
+        "bench",
+        "baseline",
+        "latest",
+        "--suite",
+        "concierge",
+        "--reason",
+        "the first one",
+    ]);
+    let second = [
+        "bench",
+        "run",
+        "concierge",
+        "--target",
+        "concierge/second.toml",
+        "--repeats",
+        "8",
+        "--gate",
+    ];
+    let second = seeding.run_to(&[1], &second);
+    let ablation = [
+        "bench",
+        "ablation",
+        "concierge/target.toml",
+        "concierge/second.toml",
+        "--suite",
+        "concierge",
+        "--runs",
+        "2",
+    ];
+    seeding.run_to(&[0, 1, 3], &ablation);
+    [&first, &second].map(|run| text(&run["run_id"]).to_owned())
+}
+
+/// Versions that get better until every case is passed, an expansion that this asks for, and a proposal.
+fn harness(seeding: &Seeding<'_>) {
+    let place = seeding.place;
+    place.write(
+        "harness/support/suite.json",
+        r#"{"suite_id": "support", "deterministic": true}"#,
+    );
+    let target = "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"{{base}}/agent.sh\"]\n";
+    place.write("harness/support/target.toml", target);
+    place.write(
+        "harness/harness.toml",
+        "[thresholds]\n\"support/pass_rate\" = { value = 0.3, direction = \"higher\" }\n",
+    );
+    for number in 1..=8 {
+        let harder = json!([{"input": {"goal": format!("Ticket 1{number}, twice")}, "expected": {"value": "solved twice"}}]);
+        let case = json!({"case_id": format!("ticket-{number}"), "input": {"goal": format!("Ticket {number}")},
+            "expected": {"mode": "contains", "value": "solved"}, "metadata": {"harder": harder}});
+        place.write(
+            &format!("harness/support/cases/ticket-{number}.json"),
+            &case.to_string(),
+        );
+    }
+    for level in [3, 4, 4, 6, 7, 8, 8, 8, 8, 8] {
+        let agent = format!(
+            "n=$(sed -n 's/.*\"goal\":\"Ticket \\([0-9]*\\).*/\\1/p')\n\
+             if [ \"$n\" -le {level} ]; then echo \"Ticket $n is solved.\"; else echo \"I cannot tell.\"; fi\n"
+        );
+        place.write("harness/support/agent.sh", &agent);
+        seeding.run(&["bench", "run", "harness/support"]);
+        seeding.run(&["harness", "record"]);
+    }
+    seeding.run(&["harness", "expand"]);
+}
+
+/// For each topic two notes that talk about it much and a decision, which is mostly what one wants: it mentions the topic once,
+/// so a search by words alone puts it last, but for two topics that are easy and two for which the meeting is right.
+fn memories(seeding: &Seeding<'_>) -> String {
+    let place = seeding.place;
+    for (place_of, topic) in TOPICS.iter().enumerate() {
+        let note = |name: &str, front: &str, body: &str| {
+            place.write(
+                &format!("notes/{name}-{topic}.md"),
+                &format!("---\n{front}\n---\n{body}\n"),
+            );
+        };
+        note(
+            "meeting",
+            &format!("title: Meeting about {topic}"),
+            &format!("We talked about {topic}. Somebody likes {topic}, somebody else does not like {topic}."),
+        );
+        note(
+            "news",
+            &format!("title: News on {topic}"),
+            &format!("There is a blog about {topic}; it says {topic} are new, and {topic} are everywhere."),
+        );
+        note(
+            "decision",
+            &format!("title: Decision on {topic}\ntier: critical"),
+            &if place_of % 5 == 3 {
+                format!("{topic}: what counts about {topic} is that {topic} are tried every week.")
+            } else {
+                format!(
+                    "After the incident in spring this is how it is done from now on, whoever is on call that night: the runbook \
+                     is followed line by line, the owner of the service is told within ten minutes, nothing is changed by hand on a \
+                     machine, and what was learnt about {topic} goes into the review of the week, where two people who were not \
+                     there read it and ask what they do not understand."
+                )
+            },
+        );
+    }
+    seeding.run(&["memory", "index", "notes"]);
+    let listed = seeding.run(&["memory", "list", "--limit", "100"]);
+    let all = listed["memories"].as_array().unwrap();
+    let id_of = |title: &str| {
+        let found = all.iter().find(|memory| memory["title"] == title).unwrap();
+        text(&found["id"]).to_owned()
+    };
+    let corpus: Vec<String> = TOPICS
+        .iter()
+        .enumerate()
+        .map(|(place_of, topic)| {
+            let right = if place_of % 5 == 4 {
+                "Meeting about"
+            } else {
+                "Decision on"
+            };
+            let right = id_of(&format!("{right} {topic}"));
+            json!({"queryId": format!("golden-{topic}"), "query": topic, "judgmentSource": "manual",
+                "judgments": [{"memoryId": right, "relevance": 3}]})
+            .to_string()
+        })
+        .collect();
+    place.write("corpus.jsonl", &corpus.join("\n"));
+    seeding.run(&["retrieval", "import", "corpus.jsonl"]);
+    id_of("Decision on rollbacks")
+}
+
+/// A change that is better, one that is worse and one that changes nothing, compared on every question.
+fn features(seeding: &Seeding<'_>, address: &str) {
+    for file in ["better", "worse", "same"] {
+        seeding.run(&["ab", "start", "--file", &example(&format!("ab/{file}.toml"))]);
+    }
+    // Other processes learn of a feature within a second.
+    std::thread::sleep(Duration::from_millis(1100));
+    for round in 0..4 {
+        for topic in TOPICS {
+            let session = format!("asker-{round}-{topic}");
+            post(
+                address,
+                "/v1/memory/search",
+                &json!({"query": topic, "session": session}),
+            );
+        }
+        // The line of questions to be run in the shadow is short, and is gone through when nobody asks.
+        let wanted = (round + 1) * TOPICS.len() as u64;
+        until("questions are run in the shadow", || {
+            look(address, "/v1/ab/critical-first")["shadow"]["runs"].as_u64() >= Some(wanted)
+        });
+    }
+    post(address, "/v1/ab/critical-first/check", &json!({}));
+}
+
+/// The corpus asked with changes that are tried one after the other; the last one helps most queries and hurts some.
+fn retrieval(address: &str) {
+    for (pipeline, baseline) in [
+        (json!({"tiers": {"critical": 0.3}}), None),
+        (json!({}), Some("last")),
+        (json!({"tiers": {"critical": 1.6}}), Some("last")),
+        (json!({}), None),
+        (json!({"tiers": {"critical": 10.0}}), Some("last")),
+    ] {
+        let mut body = json!({"pipeline": pipeline});
+        if let Some(baseline) = baseline {
+            body["baseline"] = json!(baseline);
+        }
+        let job = post(address, "/v1/retrieval/runs", &body);
+        let path = format!("/v1/jobs/{}", text(&job["job_id"]));
+        until("the corpus is replayed", || {
+            look(address, &path)["ended_at"].is_string()
+        });
+        let ended = look(address, &path);
+        assert_eq!(ended["state"], "done", "{ended}");
+    }
+}
+
+/// A session whose plans are kept back and whose logs go.
+fn eviction(seeding: &Seeding<'_>, address: &str) {
+    for turn in 1..=14_u64 {
+        let item = |kind: &str, tokens: u64| {
+            json!({"ctx_id": format!("{kind}-{turn}"), "zone": "workspace", "kind": kind, "token_count": tokens + turn % 3 * 40,
+                "snippet": format!("the {kind} of turn {turn}")})
+        };
+        let add = json!([
+            item("log", 400),
+            item("plan", 120),
+            item("diff", 200),
+            item("chat", 90)
+        ]);
+        // What is used again and again is what the agent will not let go.
+        let mut used = vec![format!("plan-{turn}")];
+        if turn > 1 {
+            let kept = look(address, "/v1/eviction/scopes/session-1");
+            let ids = kept["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| text(&item["ctx_id"]));
+            used.extend(ids.filter(|id| id.starts_with("plan")).map(str::to_owned));
+        }
+        let update =
+            json!({"scope_id": "session-1", "turn": turn, "goal": "mend the login", "add": add, "use": used});
+        post(address, "/v1/eviction/scopes", &update);
+        if turn < 2 {
+            continue;
+        }
+        let propose = json!({"scope_id": "session-1", "free_tokens": 600, "timeout_ms": 60000, "exploration": 0.3, "seed": turn});
+        let proposed = post(address, "/v1/eviction/propose", &propose);
+        let wanted: Vec<&str> = proposed["view"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| text(&one["ctx_id"]))
+            .filter(|id| id.starts_with("plan") || (turn % 4 == 0 && id.starts_with("diff")))
+            .collect();
+        let reasons: serde_json::Map<String, Value> = wanted
+            .iter()
+            .map(|id| ((*id).to_owned(), json!("still needed")))
+            .collect();
+        // The last one stays open.
+        if turn < 14 {
+            let resolve = json!({"proposal_id": proposed["proposal_id"], "exclude_ctx_ids": wanted, "exclude_reasons": reasons});
+            post(address, "/v1/eviction/resolve", &resolve);
+        }
+    }
+    seeding.run_to(&[0, 3], &["evict", "calibrate"]);
+}
+
+/// Fills a store with what wants to act, wherever somebody can write something that a page shows.
+pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
+    settings(place, None);
+    let seeding = Seeding { place };
+    let evil = format!("{SCRIPT} {IMAGE} says so");
+    let evil = evil.as_str();
+    let said = vec![evil.to_owned()];
+    let conversation = json!({"conversation_id": "evil", "topic": evil, "rounds": [
+        {"round": 1, "agent": evil, "outputs": {"claims": [evil, "a plain claim"], "open_questions": [evil], "next_actions": [evil]}},
+        {"round": 2, "agent": evil, "outputs": {"claims": [evil], "blockers": [evil], "open_questions": [evil]}},
+    ]});
+    let file = place.write("evil.json", &conversation.to_string());
+    seeding.run(&["score", &file.display().to_string(), "--record"]);
+    place.write(
+        "pages/evil.md",
+        &format!("# {evil}\n\nHeat pumps {evil} work in the cold. {evil}\n"),
+    );
+    place.write(
+        "pages/other.md",
+        "# Heat pumps\n\nHeat pumps work in the cold with care.\n",
+    );
+    let task = format!("heat pumps {evil}");
+    let research = seeding.run_to(&[0, 3], &["research", &task, "--in", "pages"]);
+    let memory = seeding.run(&["memory", "save", evil, evil, "--folder", "evil"]);
+    let memory = text(&memory["memory"]["id"]).to_owned();
+    let suite = json!({"suite_id": "evil", "name": evil, "cases": [
+        {"case_id": "one", "input": {"goal": evil}, "expected": {"mode": "contains", "value": evil}, "tags": [evil]},
+        {"case_id": "two", "input": {"goal": evil}, "expected": {"mode": "exact", "value": "y"}}]});
+    place.write("harness/evil/suite.json", &suite.to_string());
+    // It says what it was asked, so the answers that are shown have it, too.
+    place.write("harness/evil/target.toml", "type = \"echo\"\n");
+    let first = seeding.run(&["bench", "run", "harness/evil"]);
+    let second = seeding.run(&["bench", "run", "harness/evil"]);
+    seeding.run(&["harness", "record"]);
+    let proposals = json!({"expansion_proposals": {"new_edge_cases": [{"category": evil, "description": evil, "expected_failure_mode": evil,
+        "suite": "evil", "case": {"case_id": "three", "input": {"goal": evil}, "expected": {"mode": "contains", "value": evil}}}]}});
+    place.write("proposals.json", &proposals.to_string());
+    seeding.run(&["harness", "propose", "proposals.json", "--by", evil]);
+    let feature = json!({"feature_id": "evil", "description": evil, "pipeline": {"fusion": {"reciprocal_rank": {"k": 10}}}});
+    let server = start(place, &[]);
+    let address = server.address.as_str();
+    post(address, "/v1/ab", &feature);
+    post(address, "/v1/ab/evil/pause", &json!({"reason": evil}));
+    let corpus = json!({"queryId": evil, "query": evil, "judgments": [{"memoryId": memory, "relevance": 3}]});
+    place.write("corpus.jsonl", &corpus.to_string());
+    seeding.run(&["retrieval", "import", "corpus.jsonl"]);
+    for _ in 0..2 {
+        let job = post(address, "/v1/retrieval/runs", &json!({}));
+        let path = format!("/v1/jobs/{}", text(&job["job_id"]));
+        until("the corpus is replayed", || {
+            look(address, &path)["ended_at"].is_string()
+        });
+    }
+    let items = json!([{"ctx_id": evil, "zone": evil, "kind": evil, "content": evil}, {"ctx_id": "b", "zone": "memory", "content": "b b b b"}]);
+    post(
+        address,
+        "/v1/eviction/scopes",
+        &json!({"scope_id": evil, "turn": 1, "goal": evil, "add": items}),
+    );
+    let propose = json!({"scope_id": evil, "free_tokens": 4, "timeout_ms": 60000});
+    let proposed = post(address, "/v1/eviction/propose", &propose);
+    let resolve = json!({"proposal_id": proposed["proposal_id"], "exclude_ctx_ids": [evil], "exclude_reasons": {evil: evil}, "quota": 1.0});
+    post(address, "/v1/eviction/resolve", &resolve);
+    let scope = encoded(evil);
+    let pages = [
+        "/".to_owned(),
+        "/conversations".into(),
+        "/conversations/evil".into(),
+        "/research".into(),
+        format!("/research/{}", text(&research["run_id"])),
+        "/memory".into(),
+        format!("/memory/{memory}"),
+        format!("/memory/search?q={scope}"),
+        "/retrieval".into(),
+        format!("/retrieval/annotate?annotator={scope}"),
+        "/ab".into(),
+        "/ab/evil".into(),
+        "/bench".into(),
+        format!("/bench/runs/{}", text(&first["run_id"])),
+        format!(
+            "/bench/compare?baseline={}&candidate={}",
+            text(&first["run_id"]),
+            text(&second["run_id"])
+        ),
+        "/eviction".into(),
+        format!("/eviction/{scope}"),
+        "/harness".into(),
+        format!("/conversations/{scope}"),
+    ];
+    // What was written is shown, wherever it was written; some pages have ids, figures and forms alone.
+    let shows = |path: &str| {
+        let without = ["/bench/compare", "/retrieval/annotate"];
+        path != "/bench" && !without.iter().any(|start| path.starts_with(start))
+    };
+    Seeded {
+        server,
+        pages: pages
+            .into_iter()
+            .map(|path| (path.clone(), if shows(&path) { said.clone() } else { Vec::new() }))
+            .collect(),
+    }
+}
+
+/// A part of an address.
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| {
+            if byte.is_ascii_alphanumeric() {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}

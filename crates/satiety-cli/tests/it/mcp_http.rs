@@ -1,0 +1,73 @@
+//! `/mcp` of a server that asks for tokens, as the official clients meet it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::serve::start;
+use crate::support::{Place, example, json_of};
+
+/// A server with a research in its store; runs a client against it.
+fn drive(client: &mut Command) {
+    let place = Place::new();
+    place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
+    let json = ["--format", "json"];
+    let heat = example("research/heat-pumps");
+    let research = json_of(
+        &place,
+        &[
+            &[
+                "research",
+                "how do heat pumps cope with cold climates",
+                "--in",
+                &heat,
+            ],
+            &json[..],
+        ]
+        .concat(),
+    );
+    let token = json_of(
+        &place,
+        &[&["token", "create", "agent", "--scope", "write"], &json[..]].concat(),
+    );
+    let server = start(&place, &["--require-token"]);
+    let output = client
+        .arg(format!("http://{}/mcp", server.address))
+        .arg(token["token"].as_str().unwrap())
+        .arg(research["run_id"].as_str().unwrap())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests")
+        .join(name)
+}
+
+/// Both lifecycles, a session, tokens, foreign names and pages.
+#[test]
+fn the_official_python_client_gets_along_with_it() {
+    let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
+        eprintln!("skipped: SATIETY_TEST_PYTHON is not set; `cargo xtask test` makes the environment");
+        return;
+    };
+    drive(Command::new(python).arg(script("python/mcp_http.py")));
+}
+
+#[test]
+fn the_official_typescript_client_gets_along_with_it() {
+    let Some(folder) = std::env::var_os("SATIETY_TEST_NODE").map(PathBuf::from) else {
+        eprintln!("skipped: SATIETY_TEST_NODE is not set; `cargo xtask test` installs the client");
+        return;
+    };
+    // Node looks for packages from where a script is.
+    let copy = folder.join("mcp_client.mjs");
+    fs_err::copy(script("node/mcp_client.mjs"), &copy).unwrap();
+    drive(Command::new("node").arg(copy));
+}

@@ -1,0 +1,225 @@
+//! Measured retrieval in the store: runs, what each query got, what changed between two; and the corpus replayed against the
+//! server's own memory. Other systems are replayed at a terminal: a request could only reach them by naming a command or
+//! an address.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Method;
+use satiety::memory::{Mode, Pipeline};
+use satiety::retrieval::Measure;
+use satiety_engine::retrieval::{
+    MeasuredRun, ReplayProgress, ReplayRequest, RunChanges, SystemSpec, SystemSurroundings, UnfinishedRun,
+    WholeRun,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{ById, PageOf, page_of};
+use crate::auth::Scope;
+use crate::http::app::App;
+use crate::http::body::{Json, NoBody};
+use crate::http::jobs::{Job, JobProgress, JobView};
+use crate::http::problem::Problem;
+use crate::http::route::{Call, Nothing, Parameters, Route, change, get};
+use crate::http::work::{self, Ended};
+
+/// Runs that a list goes back to.
+const RUNS: u32 = 10_000;
+/// How long a search may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get(
+            "/v1/retrieval/runs",
+            "list_retrieval_runs",
+            "Measured runs, the newest first, and those that were interrupted",
+            runs,
+        ),
+        get(
+            "/v1/retrieval/runs/{id}",
+            "get_retrieval_run",
+            "A measured run: its figures with intervals, and what each query got",
+            show,
+        ),
+        get(
+            "/v1/retrieval/runs/{id}/changes",
+            "retrieval_run_changes",
+            "What changed from another run to this one, query by query, the largest loss first",
+            changes,
+        ),
+        change(
+            Method::POST,
+            "/v1/retrieval/runs",
+            "start_retrieval_run",
+            "Asks the server's memory every query of the evaluation corpus, as a job",
+            start,
+        )
+        .status(202)
+        .scope(Scope::Admin),
+    ]
+}
+
+/// Runs on a page.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct MeasuredPage {
+    /// The newest first.
+    runs: Vec<MeasuredRun>,
+    /// Runs that were interrupted and can be taken up again; on the first page alone.
+    unfinished: Vec<UnfinishedRun>,
+    /// Where the next page begins; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+async fn runs(call: Call<Nothing, PageOf, NoBody>) -> Result<MeasuredPage, Problem> {
+    let limit = call.query.limit()?;
+    let cursor = call.query.cursor.as_deref();
+    // Without a cursor the beginning is enough.
+    let wanted = if cursor.is_some() { RUNS } else { limit + 1 };
+    let all = call.app.engine.measured_runs(wanted).await?;
+    let unfinished = if cursor.is_some() {
+        Vec::new()
+    } else {
+        all.unfinished
+    };
+    let (runs, next_cursor) = page_of(all.runs, |run| &run.run_id, cursor, limit)?;
+    Ok(MeasuredPage {
+        runs,
+        unfinished,
+        next_cursor,
+    })
+}
+
+async fn show(call: Call<ById, Nothing, NoBody>) -> Result<WholeRun, Problem> {
+    Ok(call.app.engine.measured_run(&call.path.id).await?)
+}
+
+/// What to compare with, and by what.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub(crate) struct Against {
+    /// The other run; where absent what it was compared with, or else the run before it.
+    #[serde(default)]
+    against: Option<String>,
+    /// The measure, such as `mrr@10`; `ndcg@10` where absent.
+    #[serde(default)]
+    measure: Option<String>,
+}
+
+impl Parameters for Against {}
+
+async fn changes(call: Call<ById, Against, NoBody>) -> Result<RunChanges, Problem> {
+    let Against { against, measure } = call.query;
+    if let Some(name) = &measure {
+        name.parse::<Measure>()
+            .map_err(|error| Problem::unprocessable(error.to_string()).at("measure"))?;
+    }
+    let engine = &call.app.engine;
+    Ok(engine
+        .run_changes(&call.path.id, against.as_deref(), measure.as_deref())
+        .await?)
+}
+
+/// How the memory is searched, and what to compare with.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplayBody {
+    /// How deep the memory is searched; chosen by question where absent.
+    #[serde(default)]
+    mode: Option<Mode>,
+    /// What to change about the search: knobs of its pipeline, all others as they are by default.
+    #[serde(default)]
+    pipeline: Map<String, Value>,
+    /// How many results are asked for; 20 where absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 200))]
+    depth: Option<u32>,
+    /// Compare with an earlier run: its id, or `last`.
+    #[serde(default)]
+    baseline: Option<String>,
+    /// A gate: how much worse than the baseline it may be.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    fail_if_worse: Option<f64>,
+    /// What chance starts from.
+    #[serde(default)]
+    seed: u64,
+    /// The run to take up: its id.
+    #[serde(default)]
+    resume: Option<String>,
+}
+
+async fn start(call: Call<Nothing, Nothing, Json<ReplayBody>>) -> Result<JobView, Problem> {
+    let Json(body) = call.body;
+    let depth @ 1..=200 = body.depth.unwrap_or(20) else {
+        return Err(Problem::unprocessable("`depth` must be from 1 to 200").at("depth"));
+    };
+    if body.fail_if_worse.is_some() && body.baseline.is_none() {
+        let said = "`fail_if_worse` needs a `baseline` to be worse than";
+        return Err(Problem::unprocessable(said).at("fail_if_worse"));
+    }
+    if body
+        .fail_if_worse
+        .is_some_and(|margin| !(0.0..=1.0).contains(&margin))
+    {
+        return Err(Problem::unprocessable("a margin is from 0 to 1").at("fail_if_worse"));
+    }
+    let pipeline = Pipeline::with(&Value::Object(body.pipeline))
+        .map_err(|error| Problem::unprocessable(error.to_string()).at("pipeline"))?;
+    let system = SystemSpec::Memory {
+        mode: body.mode,
+        token_budget: None,
+        pipeline: Arc::new(pipeline),
+    };
+    // The memory is this process: there is nothing to start, and nothing of the environment to see.
+    let surroundings = SystemSurroundings {
+        environment: std::iter::empty::<(String, String)>().collect(),
+        scratch: std::env::temp_dir(),
+        timeout: PATIENCE,
+    };
+    let mut request = ReplayRequest::new(system, surroundings);
+    request.depth = depth as usize;
+    request.baseline = body.baseline;
+    request.fail_if_worse = body.fail_if_worse;
+    request.resume = body.resume;
+    request.bootstrap.seed = body.seed;
+    request.comparison.bootstrap.seed = body.seed;
+    work::start(call.app, "retrieval_run", "the server's memory", |app, job| {
+        run(app, job, request)
+    })
+}
+
+/// How far a replay is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RetrievalJobProgress {
+    /// Queries that were asked.
+    pub done: usize,
+    /// Queries of the corpus.
+    pub planned: usize,
+    /// Queries without an answer.
+    pub failed: usize,
+}
+
+impl From<ReplayProgress> for RetrievalJobProgress {
+    fn from(progress: ReplayProgress) -> Self {
+        Self {
+            done: progress.done,
+            planned: progress.planned,
+            failed: progress.failed,
+        }
+    }
+}
+
+async fn run(app: Arc<App>, job: Arc<Job>, request: ReplayRequest) -> Result<Ended, Problem> {
+    let seen = |progress: ReplayProgress| job.progress(JobProgress::Retrieval(progress.into()));
+    let replayed = app.engine.replay_corpus(request, &job.stop, seen).await?;
+    let compared = replayed.comparison.as_ref();
+    let gate = compared.and_then(|compared| compared.comparisons.first()?.gate);
+    Ok(Ended {
+        result: json!({"run_id": replayed.run_id, "queries": replayed.queries, "answered": replayed.answered,
+            "failed": replayed.failed.len(), "measured": replayed.report.is_some(), "gate": gate}),
+        stopped: replayed.interrupted,
+    })
+}

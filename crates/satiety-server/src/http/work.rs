@@ -1,0 +1,73 @@
+//! Starting a job: finds room for it, lets it wait its turn, carries it out, and keeps how it ended. What it does is the
+//! caller's business; that it has an end is this module's, also when it panics.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::Value;
+
+use super::app::App;
+use super::jobs::{Job, JobState, JobView};
+use super::problem::Problem;
+
+/// Letters of a subject that are shown.
+const SUBJECT: usize = 200;
+
+/// What came of a job that did not fail.
+pub(crate) struct Ended {
+    /// What it found, or where that is.
+    pub(crate) result: Value,
+    /// Whether somebody stopped it before it was done.
+    pub(crate) stopped: bool,
+}
+
+/// Starts a job, or says why that cannot be done now. What is wrong with a request should be said before.
+pub(crate) fn start<W, Fut>(
+    app: Arc<App>,
+    kind: &'static str,
+    subject: &str,
+    work: W,
+) -> Result<JobView, Problem>
+where
+    W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<Ended, Problem>> + Send + 'static,
+{
+    if app.is_ending() {
+        return Err(
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is about to end").retry_after(5),
+        );
+    }
+    let subject: String = subject.chars().take(SUBJECT).collect();
+    let job = app.jobs.add(kind, &subject).ok_or_else(|| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs wait already").retry_after(30)
+    })?;
+    let view = job.view();
+    tokio::spawn(carry_out(app, job, work));
+    Ok(view)
+}
+
+async fn carry_out<W, Fut>(app: Arc<App>, job: Arc<Job>, work: W)
+where
+    W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<Ended, Problem>> + Send + 'static,
+{
+    let room = app.jobs.room.clone().acquire_owned().await;
+    if job.stop.is_asked() || room.is_err() {
+        return job.change(JobState::Stopped, None, None);
+    }
+    job.change(JobState::Running, None, None);
+    // In a task of its own, so that a panic ends the work and not the job's record.
+    let outcome = tokio::spawn(work(app, job.clone())).await;
+    let outcome = outcome.unwrap_or_else(|error| Err(Problem::inside(format!("a job ended early: {error}"))));
+    match outcome {
+        Ok(ended) if ended.stopped => job.change(JobState::Stopped, Some(ended.result), None),
+        Ok(ended) => job.change(JobState::Done, Some(ended.result), None),
+        Err(problem) => {
+            if let Some(inside) = &problem.inside {
+                tracing::error!(job = job.view().job_id, "{inside}");
+            }
+            let hint = problem.hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+            job.change(JobState::Failed, None, Some(format!("{}{hint}", problem.detail)));
+        }
+    }
+}
