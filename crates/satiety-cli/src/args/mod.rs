@@ -10,6 +10,7 @@ mod research;
 mod retrieval;
 mod retrieval_golden;
 mod serve;
+mod worker;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ pub(crate) use research::*;
 pub(crate) use retrieval::*;
 pub(crate) use retrieval_golden::*;
 pub(crate) use serve::*;
+pub(crate) use worker::*;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -133,6 +135,8 @@ pub(crate) enum Command {
     Ab(Ab),
     /// Serve everything over HTTP, on loopback unless told otherwise
     Serve(Box<ServeArgs>),
+    /// Run cases of distributed benchmark runs, beside other workers on the same store
+    Worker(WorkerArgs),
     /// Who may ask a server, and who wrote what
     #[command(subcommand)]
     Token(Token),

@@ -76,6 +76,7 @@ async fn serve(
         root: root(settings)?,
         harness: settings.harness.folder.clone(),
         driver: settings.harness.driver,
+        afterwards: super::afterwards(settings),
     };
     let app = Arc::new(App::new(engine, auth, limits(&arguments), folders, tls.is_some()));
     app.open().await?;
@@ -87,6 +88,7 @@ async fn serve(
         )
     })?;
     let real = listening.address().unwrap_or(address);
+    let retaining = super::retaining(&app.engine, settings.server.retain_every);
     printer.answer(&Started {
         url: format!("{scheme}://{real}"),
         tokens: access == Access::Tokens,
@@ -99,7 +101,11 @@ async fn serve(
         )),
     };
     let service = router(app.clone(), beside);
-    if listening.serve(app, service, asked_to_end()).await {
+    let finished = listening.serve(app, service, asked_to_end()).await;
+    if let Some(retaining) = retaining {
+        retaining.abort();
+    }
+    if finished {
         Ok(Exit::Done)
     } else {
         warn(
@@ -190,7 +196,7 @@ fn limits(arguments: &ServeArgs) -> Limits {
 }
 
 /// Ready when Ctrl-C is pressed or the system asks to end.
-async fn asked_to_end() {
+pub(super) async fn asked_to_end() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

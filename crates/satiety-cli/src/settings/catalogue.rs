@@ -174,6 +174,14 @@ pub(crate) const KEYS: &[Key] = &[
         about: "The certificate's key, a PEM file, or `none`.",
     },
     Key {
+        name: "server.retain_hours",
+        takes: Takes::Text,
+        default: "1",
+        flag: None,
+        about: "How often `satiety serve` carries out the retention rules (`satiety db retain --list`); 0 for never. Of \
+                all servers on a store one does it, and its `store.archive_folder` gets what is archived.",
+    },
+    Key {
         name: "ab.auto_graduate",
         takes: Takes::Boolean,
         default: "false",

@@ -38,6 +38,10 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     match command {
         Bench::Run(arguments) => run::run(*arguments, engine, settings, printer).await,
+        Bench::Cancel { run } => {
+            printer.answer(&engine.bench_cancel(&run).await?)?;
+            Ok(Exit::Done)
+        }
         Bench::Compare(arguments) => compare(arguments, engine, settings, printer).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
         Bench::Ablation(arguments) => ablation(arguments, engine, printer).await,

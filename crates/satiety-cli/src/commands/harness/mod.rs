@@ -139,6 +139,18 @@ pub(super) async fn record_after_gate(
     Ok(threshold_exit(&recorded))
 }
 
+/// Whether the harness's thresholds hold, after somebody recorded a cycle.
+pub(super) async fn thresholds_now(engine: &Engine, settings: &Settings) -> Result<Exit, Failure> {
+    let status = engine
+        .harness_status(&settings.harness.folder, settings.harness.driver)
+        .await?;
+    let missed = status
+        .thresholds
+        .iter()
+        .any(|threshold| threshold.met == Some(false));
+    Ok(if missed { Exit::GateSaysNo } else { Exit::Done })
+}
+
 async fn notify(engine: &Engine, settings: &Settings, recorded: &RecordedCycle) {
     for warning in engine.harness_alert(&settings.harness.notify, recorded).await {
         warn(&warning);
