@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum NotBelow {
     /// It is absolute, has `..`, or leads out through a link.
-    #[error("`{0}` is not a place below the root")]
+    #[error("`{}` is not a place below the root", .0.escape_debug())]
     Outside(String),
     /// Nothing is there.
-    #[error("there is nothing at `{0}` below the root")]
+    #[error("there is nothing at `{}` below the root", .0.escape_debug())]
     Missing(String),
     /// The folder itself cannot be found.
     #[error("the root: {0}")]

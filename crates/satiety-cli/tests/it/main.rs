@@ -32,3 +32,5 @@ mod sandbox;
 mod serve;
 mod store;
 mod support;
+#[cfg(target_os = "linux")]
+mod workers;

@@ -114,6 +114,7 @@ impl Engine {
     /// Puts what was planned into the store, for workers that have the same files below their roots. A run that is there
     /// already is taken up.
     pub async fn bench_spread(&self, plan: BenchPlan, root: &Path) -> Result<Spread, EngineError> {
+        refuse_local(&plan.request)?;
         plan.has_what_it_needs()?;
         let BenchPlan {
             request,
@@ -121,7 +122,6 @@ impl Engine {
             baseline,
             power,
         } = plan;
-        refuse_local(&request)?;
         let outline = outline(&request, &loaded)?;
         let spread = portable(&request, &loaded, &outline, baseline.as_ref(), root)?;
         let mut snapshot = snapshot(&request, &loaded, &outline);

@@ -286,7 +286,7 @@ impl Engine {
             if here != there {
                 return Err(format!(
                     "the {what} of {} is another one here than where the run was started",
-                    plan.suite
+                    plan.suite.escape_debug()
                 ));
             }
         }
