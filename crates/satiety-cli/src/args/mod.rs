@@ -123,7 +123,7 @@ pub(crate) enum Command {
     /// Which context to drop: propose, keep back, learn from it, simulate
     #[command(subcommand)]
     Evict(Box<Evict>),
-    /// Search in rounds until it stops being new, and say what was found, with the source of every sentence
+    /// Search in rounds until nothing is new, and report with the source of every sentence
     Research(ResearchArgs),
     /// Decide for a search loop of your own, round by round: continue or stop
     Gate(GateArgs),

@@ -1,5 +1,6 @@
 //! `satiety worker`: takes cases until it is told to end, and gives back what it has not finished.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use satiety_engine::Engine;
@@ -84,10 +85,10 @@ impl Render for Worked {
     fn human(&self) -> String {
         let mut text = format!("{}: {} results", self.name, self.kept);
         if self.late > 0 {
-            text.push_str(&format!(", {} too late", self.late));
+            let _ = write!(text, ", {} too late", self.late);
         }
         if self.given_back > 0 {
-            text.push_str(&format!(", {} cases given back", self.given_back));
+            let _ = write!(text, ", {} cases given back", self.given_back);
         }
         text
     }

@@ -1,5 +1,7 @@
 //! Runs that are spread over workers: whoever dies, every case has exactly one result, and the run ends.
 
+#![expect(clippy::print_stdout, reason = "a test says why it is skipped, and its times")]
+
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -345,7 +347,7 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
     for figure in ["counts", "pass_rate", "failure_categories", "reliability"] {
         assert_eq!(found["summary"][figure], quiet["summary"][figure], "{figure}");
     }
-    assert!(found["summary"]["counts"]["fail"].as_u64().unwrap() as usize > cases / 20);
+    assert_eq!(found["summary"]["counts"]["fail"], cases.div_ceil(10));
     assert!(cluster.left().is_empty());
     let figures = get(&second.address, "/metrics", None);
     for queue in ["work_waiting", "work_taken"] {
@@ -471,17 +473,16 @@ fn a_worker_with_other_files_leaves_the_run_to_others() {
         ),
     ] {
         let _ = fs_err::remove_dir_all(&other);
-        if !content.is_empty() {
+        if content.is_empty() {
+            fs_err::create_dir_all(&other).unwrap();
+        } else {
             copy(&cluster.place.path("repo"), &other);
+            let before = fs_err::read_to_string(other.join(file)).unwrap();
             let changed = match file {
-                "suite/suite.json" => fs_err::read_to_string(other.join(file))
-                    .unwrap()
-                    .replace("\"b\"", content),
+                "suite/suite.json" => before.replace("\"b\"", content),
                 _ => content.to_owned(),
             };
             fs_err::write(other.join(file), changed).unwrap();
-        } else {
-            fs_err::create_dir_all(&other).unwrap();
         }
         let root = other.display().to_string();
         let (status, _, said) = cluster.worker(&["--root", &root, "--until-idle"]).ended();

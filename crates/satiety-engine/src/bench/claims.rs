@@ -116,6 +116,7 @@ impl Claims {
 
     /// Tells the store again and again what is held, three times a lease.
     pub(super) async fn pulse(self: Arc<Self>) {
+        let mut silent = false;
         loop {
             tokio::time::sleep(self.lease / 3).await;
             let held: Vec<(String, i64)> = lock(&self.held).keys().cloned().collect();
@@ -123,11 +124,18 @@ impl Claims {
                 continue;
             }
             match self.store.extend_bench_work(&self.holder(), &held).await {
-                Ok(still) if still < held.len() as u64 => {
-                    tracing::debug!(held = held.len(), still, "some cases went to others");
+                Ok(still) => {
+                    silent = false;
+                    if still < held.len() as u64 {
+                        tracing::debug!(held = held.len(), still, "some cases went to others");
+                    }
                 }
-                Ok(_) => {}
-                Err(error) => tracing::warn!("the store could not be told what is held: {error}"),
+                // Once for each time that it is away.
+                Err(error) if !silent => {
+                    silent = true;
+                    tracing::warn!("the store could not be told what is held: {error}");
+                }
+                Err(_) => {}
             }
         }
     }

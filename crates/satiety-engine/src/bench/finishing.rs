@@ -102,17 +102,16 @@ impl Engine {
         if let (Some(policy), Some(named)) = (&plan.gate, &plan.baseline) {
             let baseline = self.baseline_named(named, plan, root).await?;
             let gate_id = format!("gate-of-{run_id}");
-            let (report, accepted) = match store.bench_gate(&gate_id).await? {
-                Some(kept) => said_before(kept)?,
-                None => {
-                    let accept = plan.accept_regression.clone();
-                    let gating = Gating {
-                        gate_id,
-                        policy,
-                        accept,
-                    };
-                    judged(store, &baseline, &ended.run, gating).await?
-                }
+            let (report, accepted) = if let Some(kept) = store.bench_gate(&gate_id).await? {
+                said_before(kept)?
+            } else {
+                let accept = plan.accept_regression.clone();
+                let gating = Gating {
+                    gate_id,
+                    policy,
+                    accept,
+                };
+                judged(store, &baseline, &ended.run, gating).await?
             };
             if accepted.is_none() {
                 self.tell_once(&mut ended, &report, &after.alert).await?;

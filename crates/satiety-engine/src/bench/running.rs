@@ -196,7 +196,7 @@ impl Engine {
             _ => None,
         };
         let warnings = std::mem::take(&mut loaded.warnings);
-        let prepared = self.prepare(&request, loaded, &store).await?;
+        let prepared = Box::pin(self.prepare(&request, loaded, &store)).await?;
         let done = prepared.done.len();
         let planned = prepared.jobs.len();
         let todo: Vec<Job> = prepared.todo();
@@ -218,7 +218,7 @@ impl Engine {
         let todo = if decided_before { Vec::new() } else { todo };
         let runner = Arc::new(prepared.runner);
         let work = Listed::new(runner.clone(), todo, store.clone());
-        runner::run(work.clone(), work.at_a_time(), stop, |result| {
+        let running = runner::run(work.clone(), work.at_a_time(), stop, |result| {
             tally.add(&result);
             let mut go_on = true;
             if let Some(watcher) = &mut watcher {
@@ -228,8 +228,8 @@ impl Engine {
             results.push(result);
             progress(tally.progress());
             go_on
-        })
-        .await?;
+        });
+        Box::pin(running).await?;
         for variant in &runner.variants {
             variant.target.close().await;
         }

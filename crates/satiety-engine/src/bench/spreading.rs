@@ -255,9 +255,8 @@ impl Engine {
             run: load_run(store, row, Detail::Figures).await?,
         };
         if complete {
-            let ended = self
-                .end_spread(&spread.run_id, &spread.plan, &spread.root, after)
-                .await?;
+            let ending = self.end_spread(&spread.run_id, &spread.plan, &spread.root, after);
+            let ended = Box::pin(ending).await?;
             ran.run = ended.run;
             ran.warnings.extend(ended.warnings);
             let asked = (&spread.request.gate, &spread.request.accept_regression);
@@ -325,7 +324,7 @@ fn portable(
     let target = match request.target.as_deref() {
         None | Some("echo") => request.target.clone(),
         Some(file) if Path::new(file).is_file() => {
-            Some(name_below(root, Path::new(file)).map_err(not_below)?)
+            Some(name_below(root, Path::new(file)).map_err(|problem| not_below(&problem))?)
         }
         Some(other) => {
             return Err(EngineError::Bench {
@@ -334,12 +333,12 @@ fn portable(
             });
         }
     };
-    stays_inside(root, loaded, outline).map_err(not_below)?;
+    stays_inside(root, loaded, outline).map_err(|problem| not_below(&problem))?;
     for judge in request.judges.iter().filter(|judge| judge.contains('@')) {
         tracing::warn!("only workers that were started with `--judge {judge}` will take this run");
     }
     Ok(SpreadPlan {
-        suite: name_below(root, &loaded.file).map_err(not_below)?,
+        suite: name_below(root, &loaded.file).map_err(|problem| not_below(&problem))?,
         target,
         suite_hash: outline.suite_hash.clone(),
         target_hash: outline.target_hash.clone(),
@@ -418,7 +417,7 @@ pub(super) fn understood(run_id: &str, plan: Value) -> Result<SpreadPlan, Engine
     })
 }
 
-fn not_below(problem: NotBelow) -> EngineError {
+fn not_below(problem: &NotBelow) -> EngineError {
     EngineError::Bench {
         message: problem.to_string(),
         hint: "workers look below their own root: name suites and targets below --root (the current folder, \

@@ -306,10 +306,8 @@ impl Engine {
             return Ok(Ok(()));
         };
         let plan = understood(run_id, row.plan)?;
-        match self
-            .end_spread(run_id, &plan, &request.root, &request.after)
-            .await
-        {
+        let ending = self.end_spread(run_id, &plan, &request.root, &request.after);
+        match Box::pin(ending).await {
             Ok(ended) => {
                 for warning in ended.warnings {
                     told(WorkEvent::Warning(warning));

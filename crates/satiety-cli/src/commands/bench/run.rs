@@ -51,7 +51,7 @@ pub(super) async fn run(
         printer.note(&plan.power().text);
         if arguments.distributed {
             let root = arguments.root.as_deref().unwrap_or(Path::new("."));
-            spread.push(engine.bench_spread(plan, root).await?);
+            spread.push(Box::pin(engine.bench_spread(plan, root)).await?);
             continue;
         }
         let bar = Bar::new(printer);
@@ -74,9 +74,8 @@ pub(super) async fn run(
     for spread in spread {
         let run_id = spread.told().run_id;
         let (bar, after) = (Bar::new(printer), crate::commands::afterwards(settings));
-        let outcome = engine
-            .bench_wait(spread, &after, &stop, |seen| bar.show(seen))
-            .await?;
+        let waiting = engine.bench_wait(spread, &after, &stop, |seen| bar.show(seen));
+        let outcome = Box::pin(waiting).await?;
         bar.finish();
         if outcome.interrupted {
             printer.note(&format!(

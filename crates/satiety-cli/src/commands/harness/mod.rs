@@ -61,7 +61,7 @@ pub(super) async fn run(
             Ok(Exit::Done)
         }
         Harness::Apply(arguments) => apply(arguments, engine, settings, printer).await,
-        Harness::Rollback(arguments) => rollback(arguments, engine, settings, printer).await,
+        Harness::Rollback(arguments) => Box::pin(rollback(arguments, engine, settings, printer)).await,
         Harness::History(arguments) => history(arguments, engine, printer).await,
         Harness::Verify(arguments) => verify(arguments, engine, settings, printer).await,
         Harness::Keygen(arguments) => keygen(&arguments, printer),
@@ -304,9 +304,8 @@ async fn rollback(
         options: RunBenchRequest::default(),
     };
     let ending = ending(arguments.by, arguments.reason)?;
-    let applied = engine
-        .harness_rollback(request, ending, |step| printer.note(&format!("  {step}")))
-        .await?;
+    let rolling = engine.harness_rollback(request, ending, |step| printer.note(&format!("  {step}")));
+    let applied = Box::pin(rolling).await?;
     tell_rollback(engine, settings, &applied).await;
     printer.answer(&applied)?;
     Ok(Exit::Done)
