@@ -11,8 +11,9 @@ use satiety::harness::Driver;
 use satiety::ids;
 use satiety_store::bench::{BenchRunRow, GateRow};
 use satiety_store::{Store, now_micros};
+use serde_json::Value;
 
-use super::comparing::{Override, baseline_file, judge, keep_gate};
+use super::comparing::{MACHINE, Override, baseline_file, judge, keep_gate};
 use super::spreading::SpreadPlan;
 use super::stored::{Detail, from_file, load as load_run, time};
 use super::suites::load;
@@ -92,6 +93,8 @@ impl Engine {
             .await?;
         run.completed_at = stored_row(store, run_id).await?.completed_at.map(time);
         run.summary = Some(summary);
+        // Also of a run that was begun on one machine: times of several are those of none, and are not judged.
+        run.config_snapshot.insert(MACHINE.into(), Value::Null);
         let mut ended = Ended {
             run,
             gate: None,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use satiety::bench::contract::TargetSpec;
 use satiety::bench::{BenchmarkRun, GatePolicy, PowerStatement, Status};
 use satiety_store::StoreError;
 use satiety_store::bench::{ResultKey, WorkDepth};
@@ -176,8 +177,9 @@ impl Engine {
         let (mut lonely, mut seen) = (false, None);
         let complete = loop {
             let looked = async {
-                let counts = store.bench_result_counts(&spread.run_id).await?;
-                Ok::<_, StoreError>((counts, store.bench_work_left(&spread.run_id).await?))
+                // What is left first: where nothing is, every result is there to be counted.
+                let left = store.bench_work_left(&spread.run_id).await?;
+                Ok::<_, StoreError>((store.bench_result_counts(&spread.run_id).await?, left))
             };
             let (counts, left) = match looked.await {
                 Ok(looked) => {
@@ -359,8 +361,8 @@ fn portable(
 
 /// What a suite leads to by itself (its target's description, its skill) must be below the root, too.
 pub(super) fn stays_inside(root: &Path, loaded: &LoadedSuite, outline: &Outline) -> Result<(), NotBelow> {
-    // A target that was typed has no description, and names no file that a worker would look for.
-    if outline.described.name != "echo" {
+    // One that gives the question back needs no description.
+    if !matches!(outline.described.spec, TargetSpec::Echo(_)) {
         name_below(root, &outline.described.base)?;
     }
     if let Some(skill) = &loaded.skill {
