@@ -1,6 +1,7 @@
 //! The store itself: what is in it, moving it, keeping it small.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use satiety_store::Status;
 pub use satiety_store::retention::{Outcome, Retained, Rule};
@@ -11,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 
 use crate::{Engine, EngineError};
+
+/// How long retention may take before others on the same machine take it for lost.
+const TURN: Duration = Duration::from_mins(30);
 
 /// The outcome of a migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -85,6 +89,25 @@ impl Engine {
                 dry_run,
             )
             .await?)
+    }
+
+    /// Carries out the retention rules, unless somebody who shares this store does so now or did within `every`.
+    pub async fn db_retain_in_turn(&self, every: Duration) -> Result<Option<Retained>, EngineError> {
+        let store = self.store().await?;
+        let Some(turn) = store.take_turn("retention", every, TURN).await? else {
+            return Ok(None);
+        };
+        match self.db_retain(false).await {
+            Ok(retained) => {
+                turn.done().await?;
+                Ok(Some(retained))
+            }
+            Err(error) => {
+                // Somebody else may have more luck, with its archive on another disk for instance.
+                turn.let_go().await?;
+                Err(error)
+            }
+        }
     }
 
     /// Writes the whole store as JSON Lines to a file, which appears only when it is complete.

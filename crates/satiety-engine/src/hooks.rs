@@ -28,6 +28,11 @@ pub struct Alert {
 }
 
 impl Alert {
+    /// Whether there is nobody to tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.command.is_none() && self.webhook.is_none()
+    }
+
     /// Tells everybody. What comes back are warnings about hooks that failed; `name` is the settings' section and the
     /// first part of their names.
     pub(crate) async fn tell(&self, name: &str, body: &Value) -> Vec<String> {

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod models;
 pub mod research;
 pub mod retrieval;
+pub mod rooted;
 pub mod serving;
 pub mod sweep;
 pub mod tokens;

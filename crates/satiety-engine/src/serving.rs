@@ -11,6 +11,8 @@ use crate::{Engine, EngineError};
 const KEPT: i64 = 24 * 60 * 60 * 1_000_000;
 /// Work without an answer for so long was lost with its server.
 const LOST: i64 = 120 * 1_000_000;
+/// How long a server waits at most before it looks again whether a chore is due.
+const LOOK: Duration = Duration::from_mins(5);
 
 /// A write that may be sent again: whose it is, its key, and what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +72,27 @@ impl Repeatable {
 }
 
 impl Engine {
+    /// Carries out the retention rules every so often, for as long as a server runs: now, if it is due, and whenever it is.
+    /// Of all servers on a store one does it.
+    pub async fn serve_retention(&self, every: Duration) {
+        let look = (every / 10).clamp(Duration::from_millis(200), LOOK);
+        loop {
+            match self.db_retain_in_turn(every).await {
+                Ok(Some(retained)) => {
+                    let rows: u64 = retained.outcomes.iter().map(|outcome| outcome.rows).sum();
+                    tracing::info!(
+                        rows,
+                        records = retained.expired_records,
+                        "retention was carried out"
+                    );
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!("retention could not be carried out: {error}"),
+            }
+            tokio::time::sleep(look).await;
+        }
+    }
+
     /// Opens the store and has everything that is done with it measured: `read` or `write`, and how long it took.
     pub async fn observe_store(
         &self,

@@ -11,19 +11,21 @@
 //! | [`conversations`] | conversations, their rounds and verdicts |
 //! | [`evaluation`] | queries, judgments and figures of retrieval |
 //! | [`golden`] | annotations of people, and replays of the evaluation corpus |
-//! | [`mod@bench`] | benchmark runs, baselines, gates, ablations |
+//! | [`mod@bench`] | benchmark runs, baselines, gates, ablations, cases that wait for workers |
 //! | [`mod@harness`] | the harness's chained log, versions and audits |
 //! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
 //! | [`research`] | research runs, their rounds, searches made lately |
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
 //! | [`memory_tasks`] | tasks that an agent began and closed, and its sessions as a whole |
 //! | [`tokens`], [`idempotency`] | who may ask the server, and writes that may be sent again |
+//! | [`chores`] | what one does for all who share the store |
 //! | [`ab`] | features of the memory's search under test, and their shadow runs |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
 pub mod ab;
 pub mod bench;
+pub mod chores;
 pub mod conversations;
 mod error;
 pub mod evaluation;

@@ -78,6 +78,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "server",
         sql: include_str!("migrations/0012_server.sql"),
     },
+    Migration {
+        version: 13,
+        name: "work",
+        sql: include_str!("migrations/0013_work.sql"),
+    },
 ];
 
 /// The version this program writes.
@@ -308,7 +313,8 @@ mod tests {
                 "f1c928939be5016f",
                 "0376913880827dd2",
                 "f5a053931b78aa54",
-                "a7e445d4d532dde9"
+                "a7e445d4d532dde9",
+                "1d4d11d80a1df139"
             ]
         );
     }

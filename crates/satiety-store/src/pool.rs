@@ -249,6 +249,22 @@ impl Pool {
         }
     }
 
+    /// The engine's own clock in microseconds, as SQL: the same for all who share the store.
+    pub(crate) fn clock(&self) -> &'static str {
+        match self {
+            Self::Sqlite { .. } => "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)",
+            Self::Postgres { .. } => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+        }
+    }
+
+    /// What lets two take different rows at once. SQLite has one writer, so there is nothing to lock.
+    pub(crate) fn skip_locked(&self) -> &'static str {
+        match self {
+            Self::Sqlite { .. } => "",
+            Self::Postgres { .. } => "FOR UPDATE SKIP LOCKED",
+        }
+    }
+
     pub(crate) async fn close(&self) {
         match self {
             Self::Sqlite { read, write, .. } => {

@@ -83,6 +83,8 @@ const fn boolean(name: &'static str) -> Column {
 
 /// The schema version that brought eviction.
 const EVICTION: i64 = 6;
+/// The schema version that brought work for several machines.
+const WORK: i64 = 13;
 
 /// All tables that hold what users put in.
 pub const TABLES: &[Table] = &[
@@ -266,7 +268,11 @@ pub const TABLES: &[Table] = &[
         key: &["run_id"],
         age: Some("started_at"),
         keep: None,
-        children: &[("bench_results", "run_id")],
+        children: &[
+            ("bench_results", "run_id"),
+            ("bench_plans", "run_id"),
+            ("bench_work", "run_id"),
+        ],
         since: 4,
     },
     Table {
@@ -776,6 +782,62 @@ pub const TABLES: &[Table] = &[
         keep: None,
         children: &[],
         since: 11,
+    },
+    Table {
+        name: "bench_plans",
+        columns: &[
+            text("run_id"),
+            text("plan"),
+            integer("enqueued_at"),
+            optional(integer("closed_at")),
+        ],
+        key: &["run_id"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: WORK,
+    },
+    Table {
+        name: "bench_work",
+        columns: &[
+            text("run_id"),
+            integer("position"),
+            text("case_id"),
+            text("variant"),
+            integer("repeat"),
+            integer("takes"),
+            optional(text("holder")),
+            optional(text("worker")),
+            optional(integer("lease_until")),
+        ],
+        key: &["run_id", "position"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: WORK,
+    },
+    Table {
+        name: "chores",
+        columns: &[
+            text("name"),
+            optional(text("holder")),
+            optional(integer("held_until")),
+            optional(integer("done_at")),
+        ],
+        key: &["name"],
+        age: None,
+        keep: None,
+        children: &[],
+        since: WORK,
+    },
+    Table {
+        name: "notices",
+        columns: &[text("subject"), text("teller"), integer("told_at")],
+        key: &["subject"],
+        age: Some("told_at"),
+        keep: None,
+        children: &[],
+        since: WORK,
     },
 ];
 

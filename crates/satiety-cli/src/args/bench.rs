@@ -9,6 +9,13 @@ use clap::{Args, Subcommand};
 pub(crate) enum Bench {
     /// Run suites against a target; every result is kept as it happens
     Run(Box<BenchRunArgs>),
+    /// Take a run back from the workers; what was run is kept
+    #[command(after_help = "Example:
+  satiety bench cancel RUN")]
+    Cancel {
+        /// The run's id
+        run: String,
+    },
     /// Compare two runs: pass, regression or inconclusive
     Compare(BenchCompareArgs),
     /// Accept a run as the baseline of its suite
@@ -40,6 +47,7 @@ pub(crate) enum Bench {
   satiety bench run suites/planner --target exec:./agent --repeats 5 --gate --markdown pr.md --junit junit.xml
   satiety bench run --all suites --target target.toml --resume
   satiety bench run skills/shell --without-skill --judge ollama:llama3.2
+  satiety bench run suites/planner --distributed     cases go to every `satiety worker` on the same store
 
 A suite is a folder with suite.json, .yaml or .toml and cases/, or a skill with benchmarks/ or evals/evals.json. A target
 is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…; without --target,
@@ -82,6 +90,15 @@ pub(crate) struct BenchRunArgs {
     /// Also run a skill's cases without the skill
     #[arg(long)]
     pub(crate) without_skill: bool,
+    /// Give the cases to workers on the same store, and wait for them; Ctrl-C ends the waiting, not the run
+    #[arg(long)]
+    pub(crate) distributed: bool,
+    /// Do not wait: print the run's id; the worker that finishes it judges it and tells
+    #[arg(long, requires = "distributed")]
+    pub(crate) detach: bool,
+    /// The folder that workers have, too: suites and targets are named relative to it [default: the current folder]
+    #[arg(long, value_name = "FOLDER", requires = "distributed")]
+    pub(crate) root: Option<PathBuf>,
     /// Exit with 1 when fewer pass
     #[arg(long, value_name = "SHARE")]
     pub(crate) fail_under: Option<f64>,

@@ -10,6 +10,7 @@ mod research;
 mod retrieval;
 mod retrieval_golden;
 mod serve;
+mod worker;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ pub(crate) use research::*;
 pub(crate) use retrieval::*;
 pub(crate) use retrieval_golden::*;
 pub(crate) use serve::*;
+pub(crate) use worker::*;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -121,7 +123,7 @@ pub(crate) enum Command {
     /// Which context to drop: propose, keep back, learn from it, simulate
     #[command(subcommand)]
     Evict(Box<Evict>),
-    /// Search in rounds until it stops being new, and say what was found, with the source of every sentence
+    /// Search in rounds until nothing is new, and report with the source of every sentence
     Research(ResearchArgs),
     /// Decide for a search loop of your own, round by round: continue or stop
     Gate(GateArgs),
@@ -133,6 +135,8 @@ pub(crate) enum Command {
     Ab(Ab),
     /// Serve everything over HTTP, on loopback unless told otherwise
     Serve(Box<ServeArgs>),
+    /// Run cases of distributed benchmark runs, beside other workers on the same store
+    Worker(WorkerArgs),
     /// Who may ask a server, and who wrote what
     #[command(subcommand)]
     Token(Token),
@@ -171,7 +175,7 @@ pub(crate) enum Command {
 impl Command {
     /// Whether it serves others until it is ended, and so has something to trace.
     pub(crate) fn runs_long(&self) -> bool {
-        matches!(self, Self::Serve(_) | Self::Mcp(_))
+        matches!(self, Self::Serve(_) | Self::Mcp(_) | Self::Worker(_))
     }
 }
 

@@ -21,10 +21,12 @@ mod serve;
 mod sweep;
 mod token;
 mod watch;
+mod worker;
 
 use std::future::Future;
 
 use satiety_engine::Engine;
+use satiety_engine::bench::{Afterwards, CycleAfter};
 
 use crate::args::Command;
 use crate::exit::Exit;
@@ -65,6 +67,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             Box::pin(memory::run(command, engine, printer)).await
         }),
         Command::Serve(arguments) => serve::run(*arguments, settings, printer),
+        Command::Worker(arguments) => with_engine(settings, async |engine| {
+            Box::pin(worker::run(arguments, engine, settings, printer)).await
+        }),
         Command::Token(command) => with_engine(settings, async |engine| {
             token::run(command, engine, printer).await
         }),
@@ -105,6 +110,27 @@ fn with_engine(
 fn in_the_shadow(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
     let engine = std::sync::Arc::clone(engine);
     tokio::spawn(async move { engine.serve_shadows().await })
+}
+
+/// Carries out the retention rules every so often, for as long as a server works; never where nobody wants it.
+fn retaining(
+    engine: &std::sync::Arc<Engine>,
+    every: Option<std::time::Duration>,
+) -> Option<tokio::task::JoinHandle<()>> {
+    let (engine, every) = (std::sync::Arc::clone(engine), every?);
+    Some(tokio::spawn(async move { engine.serve_retention(every).await }))
+}
+
+/// What is done when a run that workers ran ends here.
+fn afterwards(settings: &Settings) -> Afterwards {
+    Afterwards {
+        alert: settings.alert.clone(),
+        cycle: settings.harness.record.then(|| CycleAfter {
+            folder: settings.harness.folder.clone(),
+            driver: settings.harness.driver,
+            notify: settings.harness.notify.clone(),
+        }),
+    }
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

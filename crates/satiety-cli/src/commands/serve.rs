@@ -81,6 +81,7 @@ async fn serve(
             sources: research_sources(settings)?,
             reach: super::research::reach(settings),
         },
+        afterwards: super::afterwards(settings),
     };
     let app = Arc::new(App::new(engine, auth, limits(&arguments), folders, tls.is_some()));
     app.open().await?;
@@ -92,6 +93,7 @@ async fn serve(
         )
     })?;
     let real = listening.address().unwrap_or(address);
+    let retaining = super::retaining(&app.engine, settings.server.retain_every);
     printer.answer(&Started {
         url: format!("{scheme}://{real}"),
         tokens: access == Access::Tokens,
@@ -104,7 +106,11 @@ async fn serve(
         )),
     };
     let service = router(app.clone(), beside);
-    if listening.serve(app, service, asked_to_end()).await {
+    let finished = listening.serve(app, service, asked_to_end()).await;
+    if let Some(retaining) = retaining {
+        retaining.abort();
+    }
+    if finished {
         Ok(Exit::Done)
     } else {
         warn(
@@ -205,7 +211,7 @@ fn limits(arguments: &ServeArgs) -> Limits {
 }
 
 /// Ready when Ctrl-C is pressed or the system asks to end.
-async fn asked_to_end() {
+pub(super) async fn asked_to_end() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

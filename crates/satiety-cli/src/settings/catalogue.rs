@@ -190,6 +190,14 @@ pub(crate) const KEYS: &[Key] = &[
                 `http://127.0.0.1:4318`, or `none`. `OTEL_EXPORTER_OTLP_ENDPOINT` says the same.",
     },
     Key {
+        name: "server.retain_hours",
+        takes: Takes::Text,
+        default: "1",
+        flag: None,
+        about: "How often `satiety serve` carries out the retention rules (`satiety db retain --list`); 0 for never. Of \
+                all servers on a store one does it, and its `store.archive_folder` gets what is archived.",
+    },
+    Key {
         name: "ab.auto_graduate",
         takes: Takes::Boolean,
         default: "false",

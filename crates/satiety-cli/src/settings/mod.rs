@@ -123,6 +123,8 @@ pub(crate) struct ServerSettings {
     pub(crate) research_sources: Option<String>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
+    /// How often retention is carried out; never where absent.
+    pub(crate) retain_every: Option<Duration>,
 }
 
 /// Secrets of providers. They come from the environment alone and are in no listing.
@@ -261,12 +263,13 @@ fn understand(
             research_sources: unless_none("server.research_sources"),
             tls_cert: path_unless_none("server.tls_cert"),
             tls_key: path_unless_none("server.tls_key"),
+            retain_every: Some(span(&values, "server.retain_hours", HOURS)?).filter(|every| !every.is_zero()),
         },
         research_source: text("research.source").into(),
         research_base_url: unless_none("research.base_url"),
         ab: AbSettings {
             auto_graduate: text("ab.auto_graduate") == "true",
-            settle: minutes(&values, "ab.settle_minutes")?,
+            settle: span(&values, "ab.settle_minutes", MINUTES)?,
             ..AbSettings::default()
         },
         format: match text("output.format") {
@@ -320,27 +323,28 @@ impl Settings {
     }
 }
 
-/// A setting that is a number of minutes.
-fn minutes(values: &BTreeMap<&'static str, Value>, name: &str) -> Result<Duration, Failure> {
+/// A unit of time: its name, its seconds, and what to say about a value that is none.
+type Unit = (&'static str, f64, &'static str);
+const MINUTES: Unit = ("minutes", 60.0, "give minutes such as 30; 0 does not wait");
+const HOURS: Unit = ("hours", 3600.0, "give hours such as 1 or 0.5; 0 is never");
+
+/// A setting that is a span of time.
+fn span(values: &BTreeMap<&'static str, Value>, name: &str, unit: Unit) -> Result<Duration, Failure> {
+    let (unit, seconds, hint) = unit;
     let Some(value) = values.get(name) else {
         return Ok(Duration::ZERO);
     };
-    let minutes = value
-        .text
-        .trim()
-        .parse::<f64>()
-        .ok()
-        .filter(|count| (0.0..=1e6).contains(count));
-    let minutes = minutes.ok_or_else(|| {
+    let count = value.text.trim().parse::<f64>().ok();
+    let count = count.filter(|count| (0.0..=1e6).contains(count)).ok_or_else(|| {
         Failure::bad_input(
             format!(
-                "{}: {name}: `{}` is no number of minutes",
+                "{}: {name}: `{}` is no number of {unit}",
                 value.origin, value.text
             ),
-            "give minutes such as 30; 0 does not wait",
+            hint,
         )
     })?;
-    Ok(Duration::from_secs_f64(60.0 * minutes))
+    Ok(Duration::from_secs_f64(seconds * count))
 }
 
 /// Checks a value and puts it over the one that is there.

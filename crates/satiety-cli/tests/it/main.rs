@@ -36,3 +36,5 @@ mod serve_faults;
 mod store;
 mod support;
 mod traces;
+#[cfg(target_os = "linux")]
+mod workers;

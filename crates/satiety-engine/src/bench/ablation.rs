@@ -17,7 +17,7 @@ use super::judging::Judges;
 use super::limits::Gate;
 use super::plan::{Selection, fence, jobs, target};
 use super::response_cache::StoredResponses;
-use super::runner::{self, Progress, Runner, Stop, Variant};
+use super::runner::{self, Listed, Progress, Runner, Stop, Variant};
 use super::running::RunBenchRequest;
 use super::suites::load;
 use crate::{Engine, EngineError};
@@ -112,6 +112,7 @@ impl Engine {
             let runner = Arc::new(Runner {
                 run_id: row.run_id.clone(),
                 hashes: runner::hashes(&loaded),
+                places: runner::places(&loaded.suite),
                 suite: loaded.suite.clone(),
                 folder: loaded.folder.clone(),
                 variants,
@@ -131,7 +132,8 @@ impl Engine {
                 failed: 0,
                 undecided: 0,
             };
-            runner::run(runner.clone(), jobs, &store, stop, |mut result| {
+            let work = Listed::new(runner.clone(), jobs, store.clone());
+            runner::run(work.clone(), work.at_a_time(), stop, |mut result| {
                 seen.done += 1;
                 match result.decided() {
                     Some(true) => seen.passed += 1,

@@ -9,6 +9,7 @@ use satiety_store::{Store, now_micros};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::finishing::new_gate_id;
 use super::runner::word;
 use super::stored::{Detail, from_file, time, trim};
 use super::suites::{LoadedSuite, load};
@@ -105,7 +106,15 @@ impl Engine {
         let report = judge(&baseline, &candidate, &request.policy)?;
         let accepted = if request.record {
             let store = self.store().await?;
-            keep_gate(store, &candidate.suite_id, &report, request.accept_regression).await?
+            let gate_id = new_gate_id();
+            keep_gate(
+                store,
+                gate_id,
+                &candidate.suite_id,
+                &report,
+                request.accept_regression,
+            )
+            .await?
         } else {
             None
         };
@@ -225,16 +234,17 @@ pub(super) fn this_machine() -> Option<String> {
     Some(hash.to_hex().chars().take(16).collect())
 }
 
-/// Keeps what a gate said; an override is kept with it when there was something to override.
+/// Keeps what a gate said under its id; an override is kept with it when there was something to override.
 pub(super) async fn keep_gate(
     store: &Store,
+    gate_id: String,
     suite_id: &str,
     report: &GateReport,
     accept: Option<Override>,
 ) -> Result<Option<Override>, EngineError> {
     let accepted = accept.filter(|_| report.verdict == GateVerdict::Regression);
     let row = GateRow {
-        gate_id: ids::prefixed("gate", uuid::Uuid::now_v7()),
+        gate_id,
         suite_id: suite_id.into(),
         baseline_run: report.baseline_run.clone(),
         candidate_run: report.candidate_run.clone(),
@@ -248,7 +258,7 @@ pub(super) async fn keep_gate(
     Ok(accepted)
 }
 
-fn baseline_file(loaded: &LoadedSuite) -> PathBuf {
+pub(super) fn baseline_file(loaded: &LoadedSuite) -> PathBuf {
     loaded.file.with_file_name(BASELINE_FILE)
 }
 

@@ -1,9 +1,10 @@
 //! Runs jobs: asks targets, holds answers against expectations, and writes each result before it counts.
 //!
-//! Workers take the next job from a shared counter and hand results to one writer, which stores what has gathered in one
-//! transaction. So a run that is killed has lost at most what was under way, and repeats nothing that was stored.
+//! Several at a time take the next job, from a list of this process or from the store that others take from, too
+//! ([`Work`]), and hand results to one writer, which stores what has gathered in one transaction. So a run that is killed
+//! has lost at most what was under way, and repeats nothing that was stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,6 +61,8 @@ pub(super) struct Runner {
     pub(super) suite: BenchmarkSuite,
     pub(super) folder: PathBuf,
     pub(super) hashes: Vec<String>,
+    /// By id, where a case stands.
+    pub(super) places: HashMap<String, usize>,
     pub(super) variants: Vec<Variant>,
     pub(super) limits: Limits,
     pub(super) gate: Gate,
@@ -106,7 +109,8 @@ impl Stop {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    async fn asked(&self) {
+    /// Ready once somebody does.
+    pub(super) async fn asked(&self) {
         let waiting = self.0.wake.notified();
         tokio::pin!(waiting);
         // First in line, then a look: a call in between is not missed.
@@ -117,36 +121,59 @@ impl Stop {
     }
 }
 
-/// Runs all jobs, or until `stop`; `each` sees every result once it is stored, trimmed, and says whether
-/// to go on.
-pub(super) async fn run(
-    runner: Arc<Runner>,
-    jobs: Vec<Job>,
-    store: &Store,
+/// Where jobs come from, and where their results go.
+pub(super) trait Work: Send + Sync + 'static {
+    /// What tells an attempt at a job from other attempts at it.
+    type Ticket: Send + Sync;
+
+    /// The next job; none when there will be no more.
+    fn next(&self) -> impl Future<Output = Option<Task<Self::Ticket>>> + Send;
+
+    /// Stores results, all or none, and gives back those that count.
+    fn keep(
+        &self,
+        done: Vec<Done<Self::Ticket>>,
+    ) -> impl Future<Output = Result<Vec<BenchmarkResult>, EngineError>> + Send;
+}
+
+/// A job with everything that it needs.
+#[derive(Debug)]
+pub(super) struct Task<T> {
+    pub(super) runner: Arc<Runner>,
+    pub(super) job: Job,
+    pub(super) ticket: T,
+    /// Why it is not tried any more.
+    pub(super) given_up: Option<String>,
+}
+
+/// Runs jobs, so many at a time, until there are no more or until `stop`; `each` sees every result once it is stored, trimmed,
+/// and says whether to go on.
+pub(super) async fn run<W: Work>(
+    work: Arc<W>,
+    at_a_time: usize,
     stop: &Stop,
     mut each: impl FnMut(BenchmarkResult) -> bool,
 ) -> Result<(), EngineError> {
-    let jobs = Arc::new(jobs);
-    let next = Arc::new(AtomicUsize::new(0));
     let enough = Arc::new(AtomicBool::new(false));
-    let (sender, mut results) = mpsc::channel::<Kept>(QUEUE);
-    let workers = (runner.limits.concurrency.max(1) as usize).min(jobs.len().max(1));
+    let (sender, mut results) = mpsc::channel::<Done<W::Ticket>>(QUEUE);
     let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..workers {
-        let (runner, jobs, next, enough) = (runner.clone(), jobs.clone(), next.clone(), enough.clone());
-        let (sender, stop) = (sender.clone(), stop.clone());
+    for _ in 0..at_a_time.max(1) {
+        let (work, enough, sender, stop) = (work.clone(), enough.clone(), sender.clone(), stop.clone());
         tasks.spawn(async move {
             while !enough.load(Ordering::SeqCst) && !stop.is_asked() {
-                let Some(job) = jobs.get(next.fetch_add(1, Ordering::SeqCst)) else {
-                    break;
+                let next = tokio::select! {
+                    biased;
+                    next = work.next() => next,
+                    () = stop.asked() => None,
                 };
+                let Some(task) = next else { break };
                 let result = tokio::select! {
                     biased;
-                    result = runner.perform(*job) => result,
+                    result = task.perform() => result,
                     // Dropping the question ends the processes that were started for it.
                     () = stop.asked() => break,
                 };
-                if sender.send(Kept::new(result)).await.is_err() {
+                if sender.send(Done::new(result, task.ticket)).await.is_err() {
                     break;
                 }
             }
@@ -154,15 +181,8 @@ pub(super) async fn run(
     }
     drop(sender);
     let mut batch = Vec::new();
-    let (mut rows, mut seen) = (Vec::new(), Vec::new());
     while results.recv_many(&mut batch, BATCH).await > 0 {
-        for kept in batch.drain(..) {
-            rows.push(kept.row?);
-            seen.push(kept.result);
-        }
-        store.put_bench_results(&runner.run_id, &rows).await?;
-        rows.clear();
-        for result in seen.drain(..) {
+        for result in work.keep(std::mem::take(&mut batch)).await? {
             if !each(result) {
                 enough.store(true, Ordering::SeqCst);
             }
@@ -178,31 +198,121 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// A result on its way to the store: as it is stored, and without what only the store keeps.
-struct Kept {
-    row: Result<BenchResultRow, EngineError>,
-    result: BenchmarkResult,
+/// Jobs of one run that this process alone works on: a list and a counter.
+pub(super) struct Listed {
+    runner: Arc<Runner>,
+    jobs: Vec<Job>,
+    next: AtomicUsize,
+    store: Store,
 }
 
-impl Kept {
+impl Listed {
+    pub(super) fn new(runner: Arc<Runner>, jobs: Vec<Job>, store: Store) -> Arc<Self> {
+        Arc::new(Self {
+            runner,
+            jobs,
+            next: AtomicUsize::new(0),
+            store,
+        })
+    }
+
+    /// As many at a time as its limits say, and not more than there are jobs.
+    pub(super) fn at_a_time(&self) -> usize {
+        (self.runner.limits.concurrency.max(1) as usize).min(self.jobs.len().max(1))
+    }
+}
+
+impl Work for Listed {
+    type Ticket = ();
+
+    async fn next(&self) -> Option<Task<()>> {
+        let job = self.jobs.get(self.next.fetch_add(1, Ordering::SeqCst))?;
+        Some(Task {
+            runner: self.runner.clone(),
+            job: *job,
+            ticket: (),
+            given_up: None,
+        })
+    }
+
+    async fn keep(&self, done: Vec<Done<()>>) -> Result<Vec<BenchmarkResult>, EngineError> {
+        let (mut rows, mut seen) = (Vec::with_capacity(done.len()), Vec::with_capacity(done.len()));
+        for done in done {
+            rows.push(done.row?);
+            seen.push(done.result);
+        }
+        self.store.put_bench_results(&self.runner.run_id, &rows).await?;
+        Ok(seen)
+    }
+}
+
+/// A result on its way to the store: as it is stored, and without what only the store keeps.
+pub(super) struct Done<T> {
+    pub(super) row: Result<BenchResultRow, EngineError>,
+    pub(super) result: BenchmarkResult,
+    pub(super) ticket: T,
+}
+
+impl<T> Done<T> {
     /// Written out by whoever asked, while others ask: the one who stores has the most to do.
-    fn new(mut result: BenchmarkResult) -> Self {
+    fn new(mut result: BenchmarkResult, ticket: T) -> Self {
         let row = row(&result);
         trim(&mut result);
-        Self { row, result }
+        Self { row, result, ticket }
+    }
+}
+
+impl<T> Task<T> {
+    async fn perform(&self) -> BenchmarkResult {
+        match &self.given_up {
+            None => self.runner.perform(self.job).await,
+            Some(reason) => self.runner.given_up(self.job, reason),
+        }
     }
 }
 
 impl Runner {
+    /// The job of a result, if it is one of this run.
+    pub(super) fn job_of(&self, key: &ResultKey) -> Option<Job> {
+        Some(Job {
+            case: *self.places.get(&key.case_id)?,
+            variant: self
+                .variants
+                .iter()
+                .position(|variant| variant.name == key.variant)?,
+            repeat: u32::try_from(key.repeat).ok()?,
+        })
+    }
+
+    /// A result that says nothing yet.
+    fn blank(&self, case: &BenchmarkCase, variant: &Variant, job: Job) -> BenchmarkResult {
+        let mut result = BenchmarkResult::new(case.case_id.as_str(), job.repeat, Status::Skipped);
+        result.case_hash = self.hashes.get(job.case).cloned();
+        result.variant = Some(variant.name.clone()).filter(|name| !name.is_empty());
+        result.deterministic = self.suite.is_deterministic(case);
+        result
+    }
+
+    /// The result of a job that nobody could finish. Whose fault that was is not known, so it is not held against the target.
+    fn given_up(&self, job: Job, reason: &str) -> BenchmarkResult {
+        let Some((case, variant)) = self.suite.cases.get(job.case).zip(self.variants.get(job.variant)) else {
+            // Jobs are made from the same lists.
+            return BenchmarkResult::new("", job.repeat, Status::Skipped);
+        };
+        let mut result = self.blank(case, variant, job);
+        result.status = Status::Error;
+        result.error = Some(reason.to_owned());
+        result.error_kind = Some("abandoned".into());
+        result.error_owner = Some(ErrorOwner::Infra);
+        result
+    }
+
     async fn perform(&self, job: Job) -> BenchmarkResult {
         let Some((case, variant)) = self.suite.cases.get(job.case).zip(self.variants.get(job.variant)) else {
             // Jobs are made from the same lists.
             return BenchmarkResult::new("", job.repeat, Status::Skipped);
         };
-        let mut result = BenchmarkResult::new(case.case_id.as_str(), job.repeat, Status::Skipped);
-        result.case_hash = self.hashes.get(job.case).cloned();
-        result.variant = Some(variant.name.clone()).filter(|name| !name.is_empty());
-        result.deterministic = self.suite.is_deterministic(case);
+        let mut result = self.blank(case, variant, job);
         let cannot = case.skip.clone().or_else(|| case.expected.unsupported_because());
         if let Some(reason) = cannot {
             result.reasons.push(reason);
@@ -401,6 +511,12 @@ fn seed_of(seed: u64, case: &str, repeat: u32) -> u64 {
 pub(super) fn hashes(loaded: &LoadedSuite) -> Vec<String> {
     let cases = loaded.suite.cases.iter();
     cases.map(|case| case_hash(case, &loaded.files)).collect()
+}
+
+/// By id, where a case stands.
+pub(super) fn places(suite: &BenchmarkSuite) -> HashMap<String, usize> {
+    let cases = suite.cases.iter().enumerate();
+    cases.map(|(place, case)| (case.case_id.clone(), place)).collect()
 }
 
 /// A result as the store keeps it.

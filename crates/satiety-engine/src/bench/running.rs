@@ -18,13 +18,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::cache::target_hash;
-use super::comparing::{MACHINE, Override, baseline_of, judge, keep_gate, this_machine};
+use super::comparing::{MACHINE, Override, baseline_of, this_machine};
+use super::finishing::{Gating, by_variant, finish, judged, new_gate_id};
 use super::judging::Judges;
 use super::limits::{Gate, Limits};
 use super::plan::{Described, Selection, fence, jobs, target};
 use super::response_cache::StoredResponses;
-use super::runner::{self, Job, Progress, Runner, Stop, Variant};
-use super::stored::{each_result, time, trim};
+use super::runner::{self, Job, Listed, Progress, Runner, Stop, Variant};
+use super::stored::{each_result, trim};
 use super::suites::{LoadedSuite, load};
 use super::target::{Environment, Surroundings, Target};
 use crate::{Engine, EngineError};
@@ -77,16 +78,31 @@ pub struct RunBenchRequest {
 /// A suite that is ready to be run.
 #[derive(Debug)]
 pub struct BenchPlan {
-    request: RunBenchRequest,
-    loaded: LoadedSuite,
-    baseline: Option<BenchmarkRun>,
-    power: PowerStatement,
+    pub(super) request: RunBenchRequest,
+    pub(super) loaded: LoadedSuite,
+    pub(super) baseline: Option<BenchmarkRun>,
+    pub(super) power: PowerStatement,
 }
 
 impl BenchPlan {
     /// What the run can show.
     pub fn power(&self) -> &PowerStatement {
         &self.power
+    }
+
+    /// Refuses to judge by a baseline that is not there.
+    pub(super) fn has_what_it_needs(&self) -> Result<(), EngineError> {
+        let request = &self.request;
+        if (request.gate.is_some() || request.sequential)
+            && self.baseline.is_none()
+            && request.accept_regression.is_none()
+        {
+            return Err(EngineError::Bench {
+                message: format!("{} has no baseline to be judged by", self.loaded.suite.suite_id),
+                hint: "run it without --gate, look at it, and accept it: satiety bench baseline RUN --reason \"…\"".into(),
+            });
+        }
+        Ok(())
     }
 
     /// Fences the target's processes in, where it starts any.
@@ -124,6 +140,9 @@ pub struct BenchRan {
     /// What was unusual about the suite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Whether whoever should know of a regression was told already.
+    #[serde(skip)]
+    pub told: bool,
     /// The run it was judged by, for reports that show both.
     #[serde(skip)]
     pub baseline: Option<BenchmarkRun>,
@@ -164,6 +183,7 @@ impl Engine {
         stop: &Stop,
         mut progress: impl FnMut(Progress),
     ) -> Result<BenchRan, EngineError> {
+        plan.has_what_it_needs()?;
         let BenchPlan {
             request,
             mut loaded,
@@ -171,21 +191,12 @@ impl Engine {
             power,
         } = plan;
         let store = self.store().await?.clone();
-        if (request.gate.is_some() || request.sequential)
-            && baseline.is_none()
-            && request.accept_regression.is_none()
-        {
-            return Err(EngineError::Bench {
-                message: format!("{} has no baseline to be judged by", loaded.suite.suite_id),
-                hint: "run it without --gate, look at it, and accept it: satiety bench baseline RUN --reason \"…\"".into(),
-            });
-        }
         let mut watcher = match (&baseline, request.sequential) {
             (Some(baseline), true) => Some(Watcher::new(baseline, &loaded, request.repeats)?),
             _ => None,
         };
         let warnings = std::mem::take(&mut loaded.warnings);
-        let prepared = self.prepare(&request, loaded, &store).await?;
+        let prepared = Box::pin(self.prepare(&request, loaded, &store)).await?;
         let done = prepared.done.len();
         let planned = prepared.jobs.len();
         let todo: Vec<Job> = prepared.todo();
@@ -206,7 +217,8 @@ impl Engine {
         let decided_before = watcher.as_ref().is_some_and(Watcher::decided);
         let todo = if decided_before { Vec::new() } else { todo };
         let runner = Arc::new(prepared.runner);
-        runner::run(runner.clone(), todo, &store, stop, |result| {
+        let work = Listed::new(runner.clone(), todo, store.clone());
+        let running = runner::run(work.clone(), work.at_a_time(), stop, |result| {
             tally.add(&result);
             let mut go_on = true;
             if let Some(watcher) = &mut watcher {
@@ -216,13 +228,13 @@ impl Engine {
             results.push(result);
             progress(tally.progress());
             go_on
-        })
-        .await?;
+        });
+        Box::pin(running).await?;
         for variant in &runner.variants {
             variant.target.close().await;
         }
         // The cases are not needed any more, and reports need room.
-        drop(runner);
+        drop((work, runner));
         // The order of a run does not depend on who answered first.
         results.sort_by(|a, b| (&a.case_id, &a.variant, a.repeat).cmp(&(&b.case_id, &b.variant, b.repeat)));
         let stopped_early = watcher.as_ref().is_some_and(Watcher::decided);
@@ -237,19 +249,18 @@ impl Engine {
             sequential: watcher.as_ref().map(Watcher::outcome),
             variants: by_variant(&run),
             warnings,
+            told: false,
             baseline: None,
             run,
         };
         if let (Some(policy), Some(baseline), true) = (&request.gate, &baseline, complete) {
-            let report = judge(baseline, &ran.run, policy)?;
-            ran.accepted = keep_gate(
-                &store,
-                &ran.run.suite_id,
-                &report,
-                request.accept_regression.clone(),
-            )
-            .await?;
-            ran.gate = Some(report);
+            let gate = Gating {
+                gate_id: new_gate_id(),
+                policy,
+                accept: request.accept_regression.clone(),
+            };
+            let (report, accepted) = judged(&store, baseline, &ran.run, gate).await?;
+            (ran.gate, ran.accepted) = (Some(report), accepted);
         }
         ran.baseline = baseline;
         Ok(ran)
@@ -261,28 +272,58 @@ impl Engine {
         loaded: LoadedSuite,
         store: &Store,
     ) -> Result<Prepared, EngineError> {
-        let mut described = target(request.target.as_deref(), &loaded)?;
-        if request.sandbox {
-            fence(&mut described)?;
+        let outline = outline(request, &loaded)?;
+        let jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
+        let snapshot = snapshot(request, &loaded, &outline);
+        let row = run_row(store, request, &loaded.suite, &outline, &snapshot).await?;
+        if let Some(plan) = store.bench_plan(&row.run_id).await?
+            && plan.closed_at.is_none()
+        {
+            return Err(EngineError::Bench {
+                message: format!("the cases of run {} are with workers", row.run_id),
+                hint:
+                    "wait for it with --distributed --resume, or take it back first: satiety bench cancel RUN"
+                        .into(),
+            });
         }
-        let variants = self.variants(request, &loaded, &described)?;
-        let hashes = runner::hashes(&loaded);
-        let suite_hash = suite_hash_of(&loaded.suite, &hashes);
-        let snapshot = snapshot(request, &loaded, &suite_hash, &described, &variants);
-        let jobs = jobs(&loaded.suite, request.repeats, variants.len());
-        let row = match &request.resume {
-            None => new_row(&loaded.suite, suite_hash, &described, &snapshot),
-            Some(named) => resumable(store, named, &loaded.suite.suite_id, &snapshot).await?,
-        };
         store.begin_bench_run(&row).await?;
         let done = if request.resume.is_some() {
             store.bench_result_keys(&row.run_id).await?.into_iter().collect()
         } else {
             HashSet::new()
         };
-        let runner = Runner {
+        let runner = self.equip(row.run_id.clone(), request, loaded, outline, store)?;
+        Ok(Prepared {
             run_id: row.run_id.clone(),
-            hashes,
+            row,
+            runner,
+            jobs,
+            done,
+        })
+    }
+
+    /// Opens everything that the jobs of a run need.
+    pub(super) fn equip(
+        &self,
+        run_id: String,
+        request: &RunBenchRequest,
+        loaded: LoadedSuite,
+        outline: Outline,
+        store: &Store,
+    ) -> Result<Runner, EngineError> {
+        let mut variants = Vec::new();
+        for (name, skill_dir) in outline.variants {
+            variants.push(Variant {
+                name,
+                target: self.open_target(&outline.described, &loaded.folder, request)?,
+                target_hash: outline.target_hash.clone(),
+                skill_dir,
+            });
+        }
+        Ok(Runner {
+            run_id,
+            hashes: outline.hashes,
+            places: runner::places(&loaded.suite),
             suite: loaded.suite,
             folder: loaded.folder,
             variants,
@@ -294,43 +335,7 @@ impl Engine {
                 .then(|| Box::new(StoredResponses(store.clone())) as _),
             seed: request.seed,
             timeout_ms: request.timeout_ms,
-        };
-        Ok(Prepared {
-            run_id: row.run_id.clone(),
-            row,
-            runner,
-            jobs,
-            done,
         })
-    }
-
-    fn variants(
-        &self,
-        request: &RunBenchRequest,
-        loaded: &LoadedSuite,
-        described: &Described,
-    ) -> Result<Vec<Variant>, EngineError> {
-        let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
-        let names: Vec<(&str, Option<String>)> = match (&skill, request.without_skill) {
-            (Some(skill), true) => vec![(WITH_SKILL, Some(skill.clone())), (WITHOUT_SKILL, None)],
-            (skill, false) => vec![("", skill.clone())],
-            (None, true) => {
-                return Err(EngineError::Bench {
-                    message: format!("{} is not about a skill", loaded.file.display()),
-                    hint: "--without-skill is for suites beside a SKILL.md".into(),
-                });
-            }
-        };
-        let mut variants = Vec::new();
-        for (name, skill_dir) in names {
-            variants.push(Variant {
-                name: name.into(),
-                target: self.open_target(described, &loaded.folder, request)?,
-                target_hash: target_hash(&described.spec, &described.base),
-                skill_dir,
-            });
-        }
-        Ok(variants)
     }
 
     pub(super) fn open_target(
@@ -355,6 +360,60 @@ impl Engine {
     }
 }
 
+/// What a run asks, before anything is opened for it.
+pub(super) struct Outline {
+    pub(super) described: Described,
+    pub(super) target_hash: String,
+    /// Names of variants, each with the folder of its skill.
+    pub(super) variants: Vec<(String, Option<String>)>,
+    pub(super) hashes: Vec<String>,
+    pub(super) suite_hash: String,
+}
+
+/// Finds out what a run asks.
+pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
+    let mut described = target(request.target.as_deref(), loaded)?;
+    if request.sandbox {
+        fence(&mut described)?;
+    }
+    let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
+    let variants = match (skill, request.without_skill) {
+        (Some(skill), true) => vec![
+            (WITH_SKILL.to_owned(), Some(skill)),
+            (WITHOUT_SKILL.to_owned(), None),
+        ],
+        (skill, false) => vec![(String::new(), skill)],
+        (None, true) => {
+            return Err(EngineError::Bench {
+                message: format!("{} is not about a skill", loaded.file.display()),
+                hint: "--without-skill is for suites beside a SKILL.md".into(),
+            });
+        }
+    };
+    let hashes = runner::hashes(loaded);
+    Ok(Outline {
+        target_hash: target_hash(&described.spec, &described.base),
+        suite_hash: suite_hash_of(&loaded.suite, &hashes),
+        described,
+        variants,
+        hashes,
+    })
+}
+
+/// A new run, or the one to take up.
+pub(super) async fn run_row(
+    store: &Store,
+    request: &RunBenchRequest,
+    suite: &BenchmarkSuite,
+    outline: &Outline,
+    snapshot: &Map<String, Value>,
+) -> Result<BenchRunRow, EngineError> {
+    match &request.resume {
+        None => Ok(new_row(suite, outline, snapshot)),
+        Some(named) => resumable(store, named, &suite.suite_id, snapshot).await,
+    }
+}
+
 /// A run that is ready to begin or to go on.
 struct Prepared {
     run_id: String,
@@ -367,20 +426,29 @@ struct Prepared {
 impl Prepared {
     /// What is left to do.
     fn todo(&self) -> Vec<Job> {
-        let key = |job: &Job| ResultKey {
-            case_id: self.runner.suite.cases[job.case].case_id.clone(),
-            variant: self.runner.variants[job.variant].name.clone(),
-            repeat: i64::from(job.repeat),
-        };
-        let left = self
-            .jobs
+        let variants: Vec<&str> = self
+            .runner
+            .variants
             .iter()
-            .filter(|job| self.done.is_empty() || !self.done.contains(&key(job)));
+            .map(|variant| variant.name.as_str())
+            .collect();
+        let left = self.jobs.iter().filter(|job| {
+            self.done.is_empty() || !self.done.contains(&key_of(&self.runner.suite, &variants, **job))
+        });
         left.copied().collect()
     }
 }
 
-fn selection(request: &RunBenchRequest) -> Selection {
+/// Which result a job will be.
+pub(super) fn key_of(suite: &BenchmarkSuite, variants: &[&str], job: Job) -> ResultKey {
+    ResultKey {
+        case_id: suite.cases[job.case].case_id.clone(),
+        variant: variants[job.variant].to_owned(),
+        repeat: i64::from(job.repeat),
+    }
+}
+
+pub(super) fn selection(request: &RunBenchRequest) -> Selection {
     Selection {
         cases: request.cases.clone(),
         tags: request.tags.clone(),
@@ -398,22 +466,20 @@ fn absolute(path: &Path) -> Result<String, EngineError> {
 }
 
 /// What must be the same for two sittings to be one run, and for a run to be repeated.
-fn snapshot(
+pub(super) fn snapshot(
     request: &RunBenchRequest,
     loaded: &LoadedSuite,
-    suite_hash: &str,
-    described: &Described,
-    variants: &[Variant],
+    outline: &Outline,
 ) -> Map<String, Value> {
-    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
     let value = json!({
         "satiety_version": env!("CARGO_PKG_VERSION"),
         "suite_version": loaded.suite.version,
-        "suite_hash": suite_hash,
+        "suite_hash": outline.suite_hash,
         // As it was named, so that labels can be asked for with the questions beside them.
         "suite_file": loaded.file,
-        "target": described.spec,
-        "target_hash": target_hash(&described.spec, &described.base),
+        "target": outline.described.spec,
+        "target_hash": outline.target_hash,
         "repeats": request.repeats,
         "seed": request.seed,
         "timeout_ms": request.timeout_ms,
@@ -430,17 +496,12 @@ fn snapshot(
     }
 }
 
-fn new_row(
-    suite: &BenchmarkSuite,
-    suite_hash: String,
-    described: &Described,
-    snapshot: &Map<String, Value>,
-) -> BenchRunRow {
+fn new_row(suite: &BenchmarkSuite, outline: &Outline, snapshot: &Map<String, Value>) -> BenchRunRow {
     BenchRunRow {
         run_id: ids::prefixed("run", uuid::Uuid::now_v7()),
         suite_id: suite.suite_id.clone(),
-        suite_hash,
-        target: described.name.clone(),
+        suite_hash: outline.suite_hash.clone(),
+        target: outline.described.name.clone(),
         started_at: now_micros(),
         completed_at: None,
         config_snapshot: Value::Object(snapshot.clone()),
@@ -504,54 +565,10 @@ fn power(
     statement(design).map_err(EngineError::Figures)
 }
 
-async fn finish(
-    store: &Store,
-    row: &BenchRunRow,
-    results: Vec<BenchmarkResult>,
-    complete: bool,
-) -> Result<BenchmarkRun, EngineError> {
-    let summary = summarize(leading(&results));
-    let completed_at = now_micros();
-    if complete {
-        store
-            .complete_bench_run(&row.run_id, completed_at, &summary, summary.pass_rate)
-            .await?;
-    }
-    let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
-    Ok(BenchmarkRun {
-        run_id: row.run_id.clone(),
-        suite_id: row.suite_id.clone(),
-        suite_hash: Some(row.suite_hash.clone()),
-        target: row.target.clone(),
-        started_at: time(row.started_at),
-        completed_at: complete.then(|| time(completed_at)),
-        config_snapshot: snapshot.into_iter().collect(),
-        results,
-        summary: Some(summary),
-    })
-}
-
-fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummary> {
-    let mut groups: BTreeMap<&str, Vec<&BenchmarkResult>> = BTreeMap::new();
-    for result in &run.results {
-        groups
-            .entry(result.variant.as_deref().unwrap_or_default())
-            .or_default()
-            .push(result);
-    }
-    if groups.len() < 2 {
-        return BTreeMap::new();
-    }
-    groups
-        .into_iter()
-        .map(|(name, results)| (name.to_owned(), summarize(results)))
-        .collect()
-}
-
-struct Tally(Progress);
+pub(super) struct Tally(Progress);
 
 impl Tally {
-    fn new(planned: usize) -> Self {
+    pub(super) fn new(planned: usize) -> Self {
         Self(Progress {
             done: 0,
             planned,
@@ -562,15 +579,19 @@ impl Tally {
     }
 
     fn add(&mut self, result: &BenchmarkResult) {
-        self.0.done += 1;
-        match result.status {
-            Status::Pass => self.0.passed += 1,
-            Status::Fail | Status::Timeout => self.0.failed += 1,
-            _ => self.0.undecided += 1,
+        self.count(result.status, 1);
+    }
+
+    pub(super) fn count(&mut self, status: Status, results: usize) {
+        self.0.done += results;
+        match status {
+            Status::Pass => self.0.passed += results,
+            Status::Fail | Status::Timeout => self.0.failed += results,
+            _ => self.0.undecided += results,
         }
     }
 
-    fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> Progress {
         self.0
     }
 }

@@ -8,6 +8,7 @@ use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::spreading::DISTRIBUTED;
 use crate::{Engine, EngineError};
 
 /// Results that are read at a time.
@@ -28,6 +29,9 @@ pub struct ListedRun {
     pub completed_at: Option<jiff::Timestamp>,
     /// The share of passes.
     pub pass_rate: Option<f64>,
+    /// Whether its cases went to workers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub distributed: bool,
 }
 
 /// A run that was accepted.
@@ -76,6 +80,7 @@ impl Engine {
         Ok(rows
             .into_iter()
             .map(|row| ListedRun {
+                distributed: row.config_snapshot[DISTRIBUTED] == true,
                 run_id: row.run_id,
                 suite_id: row.suite_id,
                 target: row.target,

@@ -1,13 +1,15 @@
 //! What all requests share: the engine, who may ask, the jobs, the figures. No globals.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use satiety::harness::Driver;
 use satiety_engine::Engine;
+use satiety_engine::bench::Afterwards;
 use satiety_engine::research::sources::{AllowedSources, ApiSettings, SourceSettings};
+use satiety_engine::rooted::{self, NotBelow};
 use tokio::sync::{Semaphore, watch};
 
 use super::jobs::Jobs;
@@ -60,6 +62,8 @@ pub struct Folders {
     pub driver: Driver,
     /// What may be searched.
     pub research: ResearchAccess,
+    /// What is done when a run that workers ran ends here.
+    pub afterwards: Afterwards,
 }
 
 /// What requests may have searched.
@@ -201,23 +205,14 @@ impl Drop for Writing {
 
 /// Resolves a name below a folder; links that lead out of it are refused, too.
 fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
-    let refused = || {
-        Problem::unprocessable(format!("`{named}` is not a place below the server's root"))
-            .hint("name it relative to the root, without `..`")
-    };
-    let path = Path::new(named);
-    let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if named.is_empty() || named.contains('\0') || !path.components().all(plain) {
-        return Err(refused());
-    }
-    let root = root
-        .canonicalize()
-        .map_err(|error| Problem::inside(format!("the root: {error}")))?;
-    match root.join(path).canonicalize() {
-        Ok(found) if found.starts_with(&root) => Ok(found),
-        Ok(_) => Err(refused()),
-        Err(_) => Err(Problem::not_found(format!("there is nothing at `{named}`"))),
-    }
+    rooted::below(root, named).map_err(|problem| match problem {
+        NotBelow::Outside(_) => {
+            Problem::unprocessable(format!("`{named}` is not a place below the server's root"))
+                .hint("name it relative to the root, without `..`")
+        }
+        NotBelow::Missing(_) => Problem::not_found(format!("there is nothing at `{named}`")),
+        NotBelow::Root(_) => Problem::inside(problem.to_string()),
+    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use super::api::{ResearchJobProgress, RetrievalJobProgress};
 const REMEMBERED: usize = 200;
 /// Jobs that may wait.
 const WAITING: usize = 50;
+/// Jobs that may run: more than have room here, because those that only wait for workers take none.
+const RUNNING: usize = 100;
 /// Events of a job that can be read again.
 const EVENTS: usize = 1000;
 
@@ -53,6 +55,9 @@ pub struct JobView {
     pub kind: String,
     /// What it is about: the suite, the task, the system.
     pub subject: String,
+    /// The run, where it is known before its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// Where it stands.
     pub state: JobState,
     /// When it was asked for.
@@ -132,6 +137,11 @@ impl Job {
         lock(&self.view).clone()
     }
 
+    /// Says which run it is.
+    pub(crate) fn is_run(&self, run_id: String) {
+        lock(&self.view).run_id = Some(run_id);
+    }
+
     /// Tells how far it is.
     pub(crate) fn progress(&self, progress: JobProgress) {
         let told = json!(progress);
@@ -198,11 +208,8 @@ impl Jobs {
     /// A new job; none when too many wait already.
     pub(crate) fn add(&self, kind: &str, subject: &str) -> Option<Arc<Job>> {
         let mut all = lock(&self.all);
-        let waiting = all
-            .values()
-            .filter(|job| job.view().state == JobState::Waiting)
-            .count();
-        if waiting >= WAITING {
+        let count = |state| all.values().filter(|job| job.view().state == state).count();
+        if count(JobState::Waiting) >= WAITING || count(JobState::Running) >= RUNNING {
             return None;
         }
         let over: Vec<String> = all
@@ -220,6 +227,7 @@ impl Jobs {
                 job_id: job_id.clone(),
                 kind: kind.into(),
                 subject: subject.into(),
+                run_id: None,
                 state: JobState::Waiting,
                 created_at: Timestamp::now(),
                 ended_at: None,

@@ -36,6 +36,10 @@ pub(crate) async fn gather(app: &App) {
     if !up {
         return;
     }
+    if let Ok(work) = app.engine.bench_queue().await {
+        queue("work_waiting", usize::try_from(work.waiting).unwrap_or(0));
+        queue("work_taken", usize::try_from(work.taken).unwrap_or(0));
+    }
     // Figures that cannot be had are left as they were: a scrape is no place to fail.
     if let Ok(runs) = app.engine.bench_runs(None, RUNS).await {
         metrics.pass_rate.clear();

@@ -136,20 +136,36 @@ impl Store {
         .fetch_all(connection)
         .await?
         })?;
-        let row = |(gate_id, suite_id, baseline_run, candidate_run, verdict, by, why, decided_at, report): GateColumns| {
-            Ok(GateRow {
-                report: self.parse_json(&report, || format!("the report of gate {gate_id}"))?,
-                gate_id,
-                suite_id,
-                baseline_run,
-                candidate_run,
-                verdict,
-                accepted_by: by,
-                accepted_why: why,
-                decided_at,
-            })
-        };
-        rows.into_iter().map(row).collect()
+        rows.into_iter().map(|row| self.gate_row(row)).collect()
+    }
+
+    /// What one gate said.
+    pub async fn bench_gate(&self, gate_id: &str) -> Result<Option<GateRow>, StoreError> {
+        let row: Option<GateColumns> = reading!(&self.pool, |connection| {
+            sqlx::query_as(
+            "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at, report
+             FROM bench_gates WHERE gate_id = $1"
+        )
+        .bind(storable(gate_id))
+        .fetch_optional(connection)
+        .await?
+        })?;
+        row.map(|row| self.gate_row(row)).transpose()
+    }
+
+    fn gate_row(&self, columns: GateColumns) -> Result<GateRow, StoreError> {
+        let (gate_id, suite_id, baseline_run, candidate_run, verdict, by, why, decided_at, report) = columns;
+        Ok(GateRow {
+            report: self.parse_json(&report, || format!("the report of gate {gate_id}"))?,
+            gate_id,
+            suite_id,
+            baseline_run,
+            candidate_run,
+            verdict,
+            accepted_by: by,
+            accepted_why: why,
+            decided_at,
+        })
     }
 
     /// Keeps what an ablation said.

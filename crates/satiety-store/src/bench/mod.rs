@@ -1,9 +1,11 @@
 //! What benchmarks leave behind: runs with every result as it happens, accepted baselines, what gates and ablations
-//! said, and answers that need not be paid for twice.
+//! said, answers that need not be paid for twice, and cases that wait for workers.
 
 mod decisions;
 mod responses;
 mod runs;
+mod work;
 
 pub use decisions::{AblationRow, BaselineRow, GateRow};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};
+pub use work::{Holder, OpenRun, PlanRow, Settled, Settling, Taken, WorkDepth};

@@ -4,14 +4,65 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::QueryBuilder;
 
 use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, storable};
 
 /// Rows that go with one statement. Few sizes, so that each statement is prepared once and a store of small batches does
 /// not keep hundreds of large ones; the largest stays below SQLite's 32,766 values.
-const BATCHES: [usize; 4] = [500, 60, 8, 1];
+pub(super) const BATCHES: [usize; 4] = [500, 60, 8, 1];
+
+/// Begins a run in a transaction, or does nothing when it has begun. Macros, because a transaction's type differs by engine.
+macro_rules! insert_run {
+    ($connection:ident, $run:ident, $snapshot:ident) => {{
+        sqlx::query(
+            "INSERT INTO bench_runs (run_id, suite_id, suite_hash, target, started_at, config_snapshot)
+             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING",
+        )
+        .bind($crate::storable(&$run.run_id))
+        .bind($crate::storable(&$run.suite_id))
+        .bind(&$run.suite_hash)
+        .bind($crate::storable(&$run.target))
+        .bind($run.started_at)
+        .bind($crate::storable(&$snapshot))
+        .execute(&mut *$connection)
+        .await?;
+    }};
+}
+
+/// Writes results in a transaction; those that are there already stay as they are.
+macro_rules! insert_results {
+    ($connection:ident, $run_id:ident, $rows:ident) => {{
+        let mut left: &[&$crate::bench::BenchResultRow] = &$rows;
+        for size in $crate::bench::runs::BATCHES {
+            let whole = left.len() - left.len() % size;
+            let (now, later) = left.split_at(whole);
+            for rows in now.chunks_exact(size) {
+                let mut insert = sqlx::QueryBuilder::new(
+                    "INSERT INTO bench_results (run_id, case_id, variant, repeat, status, score, latency_ms,
+                         token_cost, human_label, body) ",
+                );
+                insert.push_values(rows, |mut values, row| {
+                    values
+                        .push_bind(&$run_id)
+                        .push_bind($crate::storable(&row.key.case_id))
+                        .push_bind($crate::storable(&row.key.variant))
+                        .push_bind(row.key.repeat)
+                        .push_bind(&row.status)
+                        .push_bind(row.score)
+                        .push_bind(row.latency_ms)
+                        .push_bind(row.token_cost)
+                        .push_bind(row.human_label.as_deref().map($crate::storable))
+                        .push_bind($crate::storable(&row.body));
+                });
+                insert.push(" ON CONFLICT (run_id, case_id, variant, repeat) DO NOTHING");
+                insert.build().execute(&mut *$connection).await?;
+            }
+            left = later;
+        }
+    }};
+}
+pub(super) use {insert_results, insert_run};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,20 +121,7 @@ impl Store {
     /// Begins a run, or does nothing when it has begun.
     pub async fn begin_bench_run(&self, run: &BenchRunRow) -> Result<(), StoreError> {
         let snapshot = run.config_snapshot.to_string();
-        in_transaction!(&self.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO bench_runs (run_id, suite_id, suite_hash, target, started_at, config_snapshot)
-                 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING",
-            )
-            .bind(storable(&run.run_id))
-            .bind(storable(&run.suite_id))
-            .bind(&run.suite_hash)
-            .bind(storable(&run.target))
-            .bind(run.started_at)
-            .bind(storable(&snapshot))
-            .execute(&mut *connection)
-            .await?;
-        })
+        in_transaction!(&self.pool, |connection| insert_run!(connection, run, snapshot))
     }
 
     /// Writes results of a run; those that are there already stay as they are.
@@ -93,35 +131,8 @@ impl Store {
         results: &[BenchResultRow],
     ) -> Result<(), StoreError> {
         let run_id = storable(run_id);
-        in_transaction!(&self.pool, |connection| {
-            let mut left = results;
-            for size in BATCHES {
-                let whole = left.len() - left.len() % size;
-                let (now, later) = left.split_at(whole);
-                for rows in now.chunks_exact(size) {
-                    let mut insert = QueryBuilder::new(
-                        "INSERT INTO bench_results (run_id, case_id, variant, repeat, status, score, latency_ms,
-                             token_cost, human_label, body) ",
-                    );
-                    insert.push_values(rows, |mut values, row| {
-                        values
-                            .push_bind(&run_id)
-                            .push_bind(storable(&row.key.case_id))
-                            .push_bind(storable(&row.key.variant))
-                            .push_bind(row.key.repeat)
-                            .push_bind(&row.status)
-                            .push_bind(row.score)
-                            .push_bind(row.latency_ms)
-                            .push_bind(row.token_cost)
-                            .push_bind(row.human_label.as_deref().map(storable))
-                            .push_bind(storable(&row.body));
-                    });
-                    insert.push(" ON CONFLICT (run_id, case_id, variant, repeat) DO NOTHING");
-                    insert.build().execute(&mut *connection).await?;
-                }
-                left = later;
-            }
-        })
+        let rows: Vec<&BenchResultRow> = results.iter().collect();
+        in_transaction!(&self.pool, |connection| insert_results!(connection, run_id, rows))
     }
 
     /// Writes one result over what is there: a label, or a judge's second opinion.
@@ -220,6 +231,16 @@ impl Store {
             repeat,
         };
         Ok(rows.into_iter().map(key).collect())
+    }
+
+    /// How many results of a run came out how.
+    pub async fn bench_result_counts(&self, run_id: &str) -> Result<Vec<(String, i64)>, StoreError> {
+        reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT status, COUNT(*) FROM bench_results WHERE run_id = $1 GROUP BY status ORDER BY status"
+        )
+        .bind(storable(run_id))
+        .fetch_all(connection)
+        .await?)
     }
 
     /// The bodies of results after a key, in the order of keys; at most `limit`.

@@ -21,3 +21,4 @@ mod server;
 mod sharing;
 mod support;
 mod transfer;
+mod work;

@@ -64,6 +64,7 @@ async fn populate(store: &Store) {
     crate::golden::fill(store).await;
     crate::server::fill(store).await;
     crate::ab::fill(store).await;
+    crate::work::fill(store).await;
 }
 
 async fn fill_evaluation(store: &Store) {

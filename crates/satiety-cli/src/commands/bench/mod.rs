@@ -37,7 +37,11 @@ pub(super) async fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     match command {
-        Bench::Run(arguments) => run::run(*arguments, engine, settings, printer).await,
+        Bench::Run(arguments) => Box::pin(run::run(*arguments, engine, settings, printer)).await,
+        Bench::Cancel { run } => {
+            printer.answer(&engine.bench_cancel(&run).await?)?;
+            Ok(Exit::Done)
+        }
         Bench::Compare(arguments) => compare(arguments, engine, settings, printer).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
         Bench::Ablation(arguments) => ablation(arguments, engine, printer).await,

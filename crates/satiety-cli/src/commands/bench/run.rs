@@ -1,13 +1,14 @@
 //! `satiety bench run`: the run itself, with a bar while it goes on and a way to end it that loses nothing.
 
 use std::io::IsTerminal;
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use satiety_engine::Engine;
-use satiety_engine::bench::{Progress, RunBenchRequest, Stop};
+use satiety_engine::bench::{BenchRan, Progress, RunBenchRequest, Spread, Stop};
 
 use super::{alert, gate_exit, options, policy, show, suites_below, write_reports};
-use crate::args::BenchRunArgs;
+use crate::args::{BenchRunArgs, ReportFiles};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -36,8 +37,7 @@ pub(super) async fn run(
         ..options(arguments.how)
     };
     let stop = stop_on_interrupt();
-    let mut ran = Vec::new();
-    let mut worst = Exit::Done;
+    let (mut ran, mut spread, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
     for suite in suites {
         let request = RunBenchRequest {
             suite,
@@ -49,26 +49,42 @@ pub(super) async fn run(
             continue;
         }
         printer.note(&plan.power().text);
+        if arguments.distributed {
+            let root = arguments.root.as_deref().unwrap_or(Path::new("."));
+            spread.push(Box::pin(engine.bench_spread(plan, root)).await?);
+            continue;
+        }
         let bar = Bar::new(printer);
         let outcome = engine.bench_run_plan(plan, &stop, |seen| bar.show(seen)).await?;
         bar.finish();
-        write_reports(
-            &arguments.files,
-            &outcome.run,
-            outcome
-                .gate
-                .as_ref()
-                .map(|report| (report, outcome.baseline.as_ref())),
-        )?;
-        if let (Some(report), None) = (&outcome.gate, &outcome.accepted) {
-            alert(engine, settings, &outcome.run.suite_id, report).await;
-        }
-        worst = worse(worst, exit_of(&outcome, arguments.fail_under));
+        let settled = settle(&outcome, &arguments.files, arguments.fail_under, engine, settings).await?;
+        worst = worse(worst, settled);
         let interrupted = outcome.interrupted;
         ran.push(outcome);
         if interrupted {
             break;
         }
+    }
+    if arguments.detach && !arguments.dry_run {
+        let runs = spread.iter().map(Spread::told).collect();
+        printer.answer(&show::Detached { runs })?;
+        return Ok(Exit::Done);
+    }
+    // All are with the workers before the first is waited for.
+    for spread in spread {
+        let run_id = spread.told().run_id;
+        let (bar, after) = (Bar::new(printer), crate::commands::afterwards(settings));
+        let waiting = engine.bench_wait(spread, &after, &stop, |seen| bar.show(seen));
+        let outcome = Box::pin(waiting).await?;
+        bar.finish();
+        if outcome.interrupted {
+            printer.note(&format!(
+                "the run goes on with the workers; wait for it again with --distributed --resume {run_id}"
+            ));
+        }
+        let settled = settle(&outcome, &arguments.files, arguments.fail_under, engine, settings).await?;
+        worst = worse(worst, settled);
+        ran.push(outcome);
     }
     match <[_; 1]>::try_from(ran) {
         Ok([only]) => printer.answer(&only)?,
@@ -77,13 +93,35 @@ pub(super) async fn run(
     }
     // The bootstrap loop's phase 4.5: after the evaluation, is the harness still hard enough?
     if settings.harness.record && arguments.gate && worst != Exit::Interrupted && !arguments.dry_run {
-        let recorded = crate::commands::harness::record_after_gate(engine, settings, printer).await?;
+        let recorded = if arguments.distributed {
+            // Whoever ended the run has recorded the cycle; its thresholds count all the same.
+            crate::commands::harness::thresholds_now(engine, settings).await?
+        } else {
+            crate::commands::harness::record_after_gate(engine, settings, printer).await?
+        };
         worst = worse(worst, recorded);
     }
     Ok(worst)
 }
 
-fn exit_of(ran: &satiety_engine::bench::BenchRan, fail_under: Option<f64>) -> Exit {
+/// Writes the reports, tells whoever should know, and says how it went.
+async fn settle(
+    outcome: &BenchRan,
+    files: &ReportFiles,
+    fail_under: Option<f64>,
+    engine: &Engine,
+    settings: &Settings,
+) -> Result<Exit, Failure> {
+    let gated = outcome.gate.as_ref();
+    let gated = gated.map(|report| (report, outcome.baseline.as_ref()));
+    write_reports(files, &outcome.run, gated)?;
+    if let (Some(report), None, false) = (&outcome.gate, &outcome.accepted, outcome.told) {
+        alert(engine, settings, &outcome.run.suite_id, report).await;
+    }
+    Ok(exit_of(outcome, fail_under))
+}
+
+fn exit_of(ran: &BenchRan, fail_under: Option<f64>) -> Exit {
     if ran.interrupted {
         return Exit::Interrupted;
     }

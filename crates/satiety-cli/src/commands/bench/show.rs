@@ -10,7 +10,7 @@ use satiety::bench::{
     PowerStatement, Status, ablation_markdown, leading, summarize,
 };
 use satiety_engine::bench::suites::SuiteList;
-use satiety_engine::bench::{Ablated, Accepted, BenchRan, ComparedRuns, ListedRun};
+use satiety_engine::bench::{Ablated, Accepted, BenchRan, Cancelled, ComparedRuns, ListedRun, SpreadRun};
 use satiety_server::reports::{RunPage, bench_ablation, bench_comparison, bench_run};
 use serde::Serialize;
 
@@ -334,14 +334,41 @@ impl Render for Runs {
                 run.suite_id.clone(),
                 run.target.clone(),
                 run.started_at.strftime("%Y-%m-%d %H:%M").to_string(),
-                if run.completed_at.is_some() {
-                    share(run.pass_rate)
-                } else {
-                    "not finished".into()
+                match (run.completed_at, run.distributed) {
+                    (Some(_), _) => share(run.pass_rate),
+                    (None, false) => "not finished".into(),
+                    (None, true) => "not finished (workers)".into(),
                 },
             ]
         });
         table(&["run", "suite", "target", "began (UTC)", "passed"], &[4], rows)
+    }
+}
+
+/// Runs that are with the workers.
+#[derive(Serialize)]
+pub(super) struct Detached {
+    pub(super) runs: Vec<SpreadRun>,
+}
+
+impl Render for Detached {
+    fn human(&self) -> String {
+        let line = |run: &SpreadRun| {
+            format!(
+                "{}  {}: {} cases are left to the workers",
+                run.run_id,
+                run.suite_id,
+                run.planned - run.done.min(run.planned)
+            )
+        };
+        let lines: Vec<String> = self.runs.iter().map(line).collect();
+        lines.join("\n")
+    }
+}
+
+impl Render for Cancelled {
+    fn human(&self) -> String {
+        format!("{}: {} cases are not run", self.run_id, self.dropped)
     }
 }
 

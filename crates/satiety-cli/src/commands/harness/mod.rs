@@ -61,7 +61,7 @@ pub(super) async fn run(
             Ok(Exit::Done)
         }
         Harness::Apply(arguments) => apply(arguments, engine, settings, printer).await,
-        Harness::Rollback(arguments) => rollback(arguments, engine, settings, printer).await,
+        Harness::Rollback(arguments) => Box::pin(rollback(arguments, engine, settings, printer)).await,
         Harness::History(arguments) => history(arguments, engine, printer).await,
         Harness::Verify(arguments) => verify(arguments, engine, settings, printer).await,
         Harness::Keygen(arguments) => keygen(&arguments, printer),
@@ -137,6 +137,18 @@ pub(super) async fn record_after_gate(
     notify(engine, settings, &recorded).await;
     printer.note(&show::in_a_line(&recorded));
     Ok(threshold_exit(&recorded))
+}
+
+/// Whether the harness's thresholds hold, after somebody recorded a cycle.
+pub(super) async fn thresholds_now(engine: &Engine, settings: &Settings) -> Result<Exit, Failure> {
+    let status = engine
+        .harness_status(&settings.harness.folder, settings.harness.driver)
+        .await?;
+    let missed = status
+        .thresholds
+        .iter()
+        .any(|threshold| threshold.met == Some(false));
+    Ok(if missed { Exit::GateSaysNo } else { Exit::Done })
 }
 
 async fn notify(engine: &Engine, settings: &Settings, recorded: &RecordedCycle) {
@@ -292,9 +304,8 @@ async fn rollback(
         options: RunBenchRequest::default(),
     };
     let ending = ending(arguments.by, arguments.reason)?;
-    let applied = engine
-        .harness_rollback(request, ending, |step| printer.note(&format!("  {step}")))
-        .await?;
+    let rolling = engine.harness_rollback(request, ending, |step| printer.note(&format!("  {step}")));
+    let applied = Box::pin(rolling).await?;
     tell_rollback(engine, settings, &applied).await;
     printer.answer(&applied)?;
     Ok(Exit::Done)

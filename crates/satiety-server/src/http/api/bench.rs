@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use satiety::bench::{BenchmarkRun, GatePolicy};
+use satiety_engine::EngineError;
 use satiety_engine::bench::suites::SuiteList;
-use satiety_engine::bench::{CompareRunsRequest, ComparedRuns, ListedBaseline, ListedRun, RunBenchRequest};
+use satiety_engine::bench::{
+    BenchPlan, BenchRan, CompareRunsRequest, ComparedRuns, ListedBaseline, ListedRun, RunBenchRequest, Spread,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -211,6 +214,9 @@ pub(crate) struct RunBody {
     /// Judge the run by the baseline.
     #[serde(default)]
     gate: bool,
+    /// Give the cases to workers (`satiety worker`) on the same store; the job waits for them.
+    #[serde(default)]
+    distributed: bool,
 }
 
 async fn start(call: Call<Nothing, Nothing, Json<RunBody>>) -> Result<JobView, Problem> {
@@ -239,7 +245,7 @@ async fn start(call: Call<Nothing, Nothing, Json<RunBody>>) -> Result<JobView, P
     // What cannot be run is refused now and not in the background; what starts processes is fenced in.
     let plan = app.engine.bench_plan(request).await;
     let plan = plan
-        .and_then(satiety_engine::bench::BenchPlan::fenced)
+        .and_then(BenchPlan::fenced)
         .map_err(|error| app.discreet(error))?;
     if app.is_ending() {
         return Err(
@@ -249,11 +255,43 @@ async fn start(call: Call<Nothing, Nothing, Json<RunBody>>) -> Result<JobView, P
     let job = app.jobs.add("bench_run", &body.suite).ok_or_else(|| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs wait already").retry_after(30)
     })?;
-    tokio::spawn(run(app, job.clone(), plan));
+    if body.distributed {
+        // In the store before it is acknowledged: from here on the run does not need this server any more.
+        match spread(&app, plan).await {
+            Ok(spread) => {
+                job.is_run(spread.told().run_id);
+                tokio::spawn(wait(app, job.clone(), spread));
+            }
+            Err(problem) => {
+                job.change(JobState::Failed, None, Some(problem.detail.to_string()));
+                return Err(problem);
+            }
+        }
+    } else {
+        tokio::spawn(run(app, job.clone(), plan));
+    }
     Ok(job.view())
 }
 
-async fn run(app: Arc<App>, job: Arc<Job>, plan: satiety_engine::bench::BenchPlan) {
+async fn spread(app: &App, plan: BenchPlan) -> Result<Spread, Problem> {
+    let root = app.below_root(".")?;
+    let spread = app.engine.bench_spread(plan, &root).await;
+    spread.map_err(|error| app.discreet(error))
+}
+
+/// Waits for workers, which takes no room: they do the work.
+async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) {
+    job.change(JobState::Running, None, None);
+    let outcome = app
+        .engine
+        .bench_wait(spread, &app.folders.afterwards, &job.stop, |progress| {
+            job.progress(progress.into());
+        })
+        .await;
+    end(&app, &job, outcome);
+}
+
+async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) {
     let room = app.jobs.room.clone().acquire_owned().await;
     if job.stop.is_asked() || room.is_err() {
         return job.change(JobState::Stopped, None, None);
@@ -263,6 +301,10 @@ async fn run(app: Arc<App>, job: Arc<Job>, plan: satiety_engine::bench::BenchPla
         .engine
         .bench_run_plan(plan, &job.stop, |progress| job.progress(progress.into()))
         .await;
+    end(&app, &job, outcome);
+}
+
+fn end(app: &App, job: &Job, outcome: Result<BenchRan, EngineError>) {
     match outcome {
         Ok(ran) => {
             let result = json!({"run_id": ran.run.run_id, "summary": ran.run.summary, "gate": ran.gate});

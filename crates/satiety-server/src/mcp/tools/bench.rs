@@ -209,6 +209,10 @@ async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
         summary: run.summary.as_ref().map(figures),
         runs: vec![ListedRun {
             pass_rate: run.summary.as_ref().and_then(|summary| summary.pass_rate),
+            distributed: run
+                .config_snapshot
+                .get("distributed")
+                .is_some_and(|told| *told == true),
             run_id: run.run_id,
             suite_id: run.suite_id,
             target: run.target,

@@ -1,0 +1,697 @@
+//! Runs that are spread over workers: whoever dies, every case has exactly one result, and the run ends.
+
+#![expect(clippy::print_stdout, reason = "a test says why it is skipped, and its times")]
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::bench_kill::{Chance, nothing_lives};
+use crate::serve::{Server, get, start};
+use crate::support::Place;
+
+const WORKERS: usize = 4;
+
+/// Answers every tenth question wrong, and takes its time.
+const AGENT: &str = r#"
+import json, sys, time
+while line := sys.stdin.readline():
+    request = json.loads(line)
+    time.sleep(0.1)
+    goal = request["input"]["goal"]
+    right = int(goal.split()[-1]) % 10 != 0
+    print(json.dumps({"output": goal if right else "?"}), flush=True)
+"#;
+
+/// Answers at once, except: `kill` ends who asks it, `slow` takes half a minute.
+const SHELL: &str = r#"
+text="$(cat)"
+case "$text" in
+  *'goal":"kill"'*) kill -9 $PPID ;;
+  *'goal":"slow"'*) sleep 30 ;;
+esac
+printf ok
+"#;
+
+/// A store, and a folder that is the checkout of everybody.
+struct Cluster {
+    place: Place,
+    url: String,
+}
+
+impl Cluster {
+    fn on(url: impl FnOnce(&Place) -> String) -> Self {
+        let place = Place::new();
+        let url = url(&place);
+        fs_err::create_dir_all(place.path("repo")).unwrap();
+        fs_err::create_dir(place.path("scratch")).unwrap();
+        Self { place, url }
+    }
+
+    fn sqlite() -> Self {
+        Self::on(|place| format!("sqlite:{}", place.path("store.db").display()))
+    }
+
+    /// A database of its own on the server that `cargo xtask test` started; none without it.
+    fn postgres() -> Option<Self> {
+        let Ok(server) = std::env::var("SATIETY_TEST_POSTGRES") else {
+            println!(
+                "skipped on PostgreSQL: SATIETY_TEST_POSTGRES is not set; `cargo xtask test` starts a server"
+            );
+            return None;
+        };
+        let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+        let name = format!("workers{}_{nanos}", std::process::id());
+        sql(&server, &format!("CREATE DATABASE {name}"));
+        let (base, _) = server.rsplit_once('/').unwrap();
+        Some(Self::on(|_| format!("{base}/{name}")))
+    }
+
+    fn suite(&self, cases: &[(String, String)], target: &str) {
+        let cases: Vec<Value> = cases
+            .iter()
+            .map(|(goal, expected)| {
+                json!({"case_id": goal.replace(' ', "-"), "input": {"goal": goal},
+                       "expected": {"mode": "exact", "value": expected}})
+            })
+            .collect();
+        let suite = json!({"suite_id": "spread", "target": "agent", "cases": cases});
+        self.place.write("repo/suite/suite.json", &suite.to_string());
+        self.place.write("repo/suite/target.toml", target);
+    }
+
+    /// Cases that the shell answers, by their goals.
+    fn shell_suite(&self, goals: &[&str]) {
+        let cases: Vec<(String, String)> = goals
+            .iter()
+            .map(|goal| ((*goal).to_owned(), "ok".to_owned()))
+            .collect();
+        self.place.write("repo/suite/agent.sh", SHELL);
+        self.suite(
+            &cases,
+            "type = 'exec'\ncommand = 'sh'\nargs = ['{{base}}/agent.sh']\n",
+        );
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.place.command(&["--db", &self.url]);
+        command
+            .args(arguments)
+            .current_dir(self.place.path("repo"))
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("TMPDIR", self.place.path("scratch"));
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.output(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn worker(&self, arguments: &[&str]) -> Worker {
+        let mut command = self.command(&["worker", "--format", "json"]);
+        let child = command
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Worker(child)
+    }
+
+    fn server(&self) -> Server {
+        let repo = self.place.path("repo").display().to_string();
+        start(&self.place, &["--db", &self.url, "--root", &repo])
+    }
+
+    /// Gives a run to the workers and says its id.
+    fn detach(&self, more: &[&str]) -> String {
+        let arguments = [
+            &[
+                "bench",
+                "run",
+                "suite",
+                "--distributed",
+                "--detach",
+                "--format",
+                "json",
+            ][..],
+            more,
+        ]
+        .concat();
+        let detached = self.json(&arguments);
+        detached["runs"][0]["run_id"].as_str().unwrap().to_owned()
+    }
+
+    /// What is left to do: by case, how often it was taken and whether somebody has it.
+    fn left(&self) -> BTreeMap<String, (i64, bool)> {
+        rows(
+            &self.url,
+            "SELECT case_id, takes, CASE WHEN holder IS NULL THEN 0 ELSE 1 END FROM bench_work",
+        )
+    }
+
+    fn report(&self, run: &str) -> Value {
+        self.json(&["bench", "report", run, "--format", "json"])
+    }
+}
+
+/// A worker that is killed when the test ends before it does.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Worker {
+    fn ended(mut self) -> (std::process::ExitStatus, String, String) {
+        let (mut out, mut said) = (String::new(), String::new());
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.0.wait().unwrap(), out, said)
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
+}
+
+/// Runs SQL beside the programs.
+fn sql(url: &str, text: &str) {
+    let text = sqlx::AssertSqlSafe(text.to_owned());
+    block_on(async {
+        if url.starts_with("sqlite:") {
+            let pool = sqlx::SqlitePool::connect(url).await.unwrap();
+            sqlx::query(text).execute(&pool).await.unwrap();
+            pool.close().await;
+        } else {
+            let pool = sqlx::PgPool::connect(url).await.unwrap();
+            sqlx::query(text).execute(&pool).await.unwrap();
+            pool.close().await;
+        }
+    });
+}
+
+fn rows(url: &str, text: &str) -> BTreeMap<String, (i64, bool)> {
+    let text = sqlx::AssertSqlSafe(text.to_owned());
+    let found: Vec<(String, i64, i32)> = block_on(async {
+        if url.starts_with("sqlite:") {
+            let pool = sqlx::SqlitePool::connect(url).await.unwrap();
+            sqlx::query_as(text).fetch_all(&pool).await.unwrap()
+        } else {
+            let pool = sqlx::PgPool::connect(url).await.unwrap();
+            sqlx::query_as(text).fetch_all(&pool).await.unwrap()
+        }
+    });
+    found
+        .into_iter()
+        .map(|(case, takes, held)| (case, (takes, held == 1)))
+        .collect()
+}
+
+fn post(address: &str, path: &str, body: &Value) -> Value {
+    let (mut stream, body) = (TcpStream::connect(address).unwrap(), body.to_string());
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    body_of(&answer)
+}
+
+fn body_of(answer: &str) -> Value {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
+    serde_json::from_str(body).unwrap()
+}
+
+#[track_caller]
+fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// By case, everything that was kept; twice the same case is an error.
+fn results(run: &Value) -> BTreeMap<String, (Value, Value)> {
+    let mut found = BTreeMap::new();
+    for result in run["results"].as_array().unwrap() {
+        let case = result["case_id"].as_str().unwrap().to_owned();
+        let answer = (result["status"].clone(), result["actual_output"].clone());
+        assert!(found.insert(case.clone(), answer).is_none(), "{case}");
+    }
+    found
+}
+
+fn job_is_over(server: &Server, job: &Value) -> bool {
+    let path = format!("/v1/jobs/{}", job["job_id"].as_str().unwrap());
+    let job = body_of(&get(&server.address, &path, None));
+    assert_ne!(job["state"], "failed", "{job}");
+    job["state"] == "done"
+}
+
+/// Two servers and four workers: one worker after the other is killed and replaced, and so is the server whose job waits.
+fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
+    let questions: Vec<(String, String)> = (0..cases)
+        .map(|number| (format!("question {number:04}"), format!("question {number:04}")))
+        .collect();
+    cluster.place.write("repo/suite/agent.py", AGENT);
+    cluster.suite(
+        &questions,
+        "type = 'worker'\ncommand = 'python3'\nargs = ['-S', '{{base}}/agent.py']\nworkers = 2\n",
+    );
+    let work = || cluster.worker(&["-j", "2", "--lease", "1"]);
+    let mut workers: Vec<Worker> = (0..WORKERS).map(|_| work()).collect();
+    let (first, second) = (cluster.server(), cluster.server());
+    // Another seed, so that no answer comes from the cache.
+    let asked = |seed: u32| json!({"suite": "suite", "distributed": true, "seed": seed});
+    // One case first, so that starting the workers is in neither time.
+    let warm = json!({"suite": "suite", "distributed": true, "cases": ["question-0000"]});
+    let job = post(&second.address, "/v1/bench/runs", &warm);
+    until("an end", Duration::from_mins(3), || job_is_over(&second, &job));
+
+    let began = Instant::now();
+    let job = post(&second.address, "/v1/bench/runs", &asked(1));
+    until("an end", Duration::from_mins(3), || job_is_over(&second, &job));
+    let quiet_took = began.elapsed();
+    let quiet = cluster.report(job["run_id"].as_str().unwrap());
+
+    let (began, mut chance, mut first) = (Instant::now(), Chance(11), Some(first));
+    let job = post(&first.as_ref().unwrap().address, "/v1/bench/runs", &asked(2));
+    let run = job["run_id"].as_str().unwrap().to_owned();
+    let is_open = || {
+        let shown = body_of(&get(&second.address, "/v1/bench/runs?limit=1", None));
+        assert_eq!(shown["runs"][0]["run_id"], run.as_str());
+        shown["runs"][0]["completed_at"].is_null()
+    };
+    let mut in_mid_run = 0;
+    for kill in 0..kills {
+        std::thread::sleep(Duration::from_millis(50 + chance.below(200)));
+        in_mid_run += usize::from(is_open());
+        let victim = usize::try_from(chance.below(WORKERS as u64)).unwrap();
+        // SIGKILL: nothing is handed back.
+        drop(std::mem::replace(&mut workers[victim], work()));
+        if kill == kills / 3 {
+            drop(first.take());
+        }
+    }
+    assert!(
+        in_mid_run * 10 >= kills * 9,
+        "{in_mid_run} of {kills} kills hit the run"
+    );
+    // Another server takes the waiting up.
+    let asked = json!({"suite": "suite", "distributed": true, "seed": 2, "resume": run});
+    let job = post(&second.address, "/v1/bench/runs", &asked);
+    until("an end", Duration::from_mins(3), || job_is_over(&second, &job));
+    println!(
+        "{}: {cases} cases took {:.1} s, and {:.1} s with {kills} workers and a server killed",
+        cluster.url.split(':').next().unwrap(),
+        quiet_took.as_secs_f64(),
+        began.elapsed().as_secs_f64()
+    );
+
+    let found = cluster.report(&run);
+    assert!(!found["completed_at"].is_null());
+    assert_eq!(results(&found).len(), cases);
+    assert_eq!(results(&found), results(&quiet));
+    for figure in ["counts", "pass_rate", "failure_categories", "reliability"] {
+        assert_eq!(found["summary"][figure], quiet["summary"][figure], "{figure}");
+    }
+    assert_eq!(found["summary"]["counts"]["fail"], cases.div_ceil(10));
+    assert!(cluster.left().is_empty());
+    let figures = get(&second.address, "/metrics", None);
+    for queue in ["work_waiting", "work_taken"] {
+        assert!(
+            figures.contains(&format!("satiety_queue_depth{{queue=\"{queue}\"}} 0")),
+            "{figures}"
+        );
+    }
+    for worker in workers {
+        worker.signal("-TERM");
+        let (status, _, said) = worker.ended();
+        assert_eq!(status.code(), Some(0), "{said}");
+    }
+    nothing_lives(&cluster.place.path("scratch"));
+}
+
+/// More cases and kills where `SATIETY_FAULT_SCALE=5` says so.
+fn scale() -> usize {
+    let asked = std::env::var("SATIETY_FAULT_SCALE").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+#[test]
+fn twenty_kills_of_workers_and_one_of_a_server_lose_nothing_on_postgres() {
+    if let Some(cluster) = Cluster::postgres() {
+        disturbed(&cluster, 800 * scale(), 20 * scale());
+    }
+}
+
+#[test]
+fn kills_of_workers_and_of_a_server_lose_nothing_on_sqlite() {
+    disturbed(&Cluster::sqlite(), 200 * scale(), 6 * scale());
+}
+
+fn both() -> Vec<Cluster> {
+    [Some(Cluster::sqlite()), Cluster::postgres()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+#[test]
+fn a_worker_that_is_told_to_end_gives_back_at_once() {
+    for cluster in both() {
+        cluster.shell_suite(&["slow", "a", "b"]);
+        let run = cluster.detach(&[]);
+        // Its lease would last for an hour.
+        let worker = cluster.worker(&["-j", "1", "--lease", "3600"]);
+        until("a taken case", Duration::from_secs(20), || {
+            cluster.left()["slow"].1
+        });
+        let began = Instant::now();
+        worker.signal("-TERM");
+        let (status, out, said) = worker.ended();
+        assert!(
+            status.code() == Some(0) && began.elapsed() < Duration::from_secs(10),
+            "{said}"
+        );
+        let told: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&told["kept"], &told["given_back"]), (&json!(0), &json!(1)));
+        assert!(cluster.left().values().all(|left| *left == (0, false)));
+        nothing_lives(&cluster.place.path("scratch"));
+        // Whoever waits for it is not the run: it can be taken back, and what is left is not run.
+        let cancelled = cluster.json(&["bench", "cancel", &run, "--format", "json"]);
+        assert_eq!(cancelled["dropped"], 3);
+        let waited = cluster.output(&["bench", "run", "suite", "--distributed", "--resume", "none"]);
+        assert_eq!(waited.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn a_case_that_ends_its_worker_becomes_an_error_and_the_others_do_not() {
+    for cluster in both() {
+        cluster.shell_suite(&["a", "kill", "b", "c"]);
+        let run = cluster.detach(&[]);
+        let mut deaths = 0;
+        // As a supervisor would: start it again when it dies.
+        loop {
+            let (status, _, said) = cluster
+                .worker(&["-j", "1", "--lease", "0.4", "--until-idle"])
+                .ended();
+            if status.success() {
+                break;
+            }
+            deaths += 1;
+            assert!(deaths < 10, "it goes round for ever: {said}");
+        }
+        assert_eq!(deaths, 5);
+        let report = cluster.report(&run);
+        assert!(!report["completed_at"].is_null());
+        assert_eq!(report["summary"]["counts"]["pass"], 3, "{report}");
+        let results = report["results"].as_array().unwrap();
+        let killer = results.iter().find(|result| result["case_id"] == "kill").unwrap();
+        assert_eq!(killer["status"], "error");
+        assert_eq!(
+            (&killer["error_kind"], &killer["error_owner"]),
+            (&json!("abandoned"), &json!("infra"))
+        );
+        assert!(
+            killer["error"].as_str().unwrap().contains("5 workers"),
+            "{killer}"
+        );
+    }
+}
+
+#[test]
+fn a_worker_with_other_files_leaves_the_run_to_others() {
+    let cluster = Cluster::sqlite();
+    cluster.shell_suite(&["a", "b"]);
+    let run = cluster.detach(&[]);
+    let other = cluster.place.path("other");
+    for (file, content, what) in [
+        ("suite/suite.json", "", "there is nothing at"),
+        (
+            "suite/agent.sh",
+            "printf no",
+            "the target of suite/suite.json is another one here",
+        ),
+        (
+            "suite/suite.json",
+            "\"extra\"",
+            "the suite of suite/suite.json is another one here",
+        ),
+    ] {
+        let _ = fs_err::remove_dir_all(&other);
+        if content.is_empty() {
+            fs_err::create_dir_all(&other).unwrap();
+        } else {
+            copy(&cluster.place.path("repo"), &other);
+            let before = fs_err::read_to_string(other.join(file)).unwrap();
+            let changed = match file {
+                "suite/suite.json" => before.replace("\"b\"", content),
+                _ => content.to_owned(),
+            };
+            fs_err::write(other.join(file), changed).unwrap();
+        }
+        let root = other.display().to_string();
+        let (status, _, said) = cluster.worker(&["--root", &root, "--until-idle"]).ended();
+        assert!(status.success(), "{said}");
+        assert!(
+            said.contains(&run) && said.contains(what) && said.matches("left to other").count() == 1,
+            "{said}"
+        );
+        assert_eq!(cluster.left().len(), 2);
+    }
+    assert!(cluster.worker(&["--until-idle"]).ended().0.success());
+    assert_eq!(cluster.report(&run)["summary"]["counts"]["pass"], 2);
+}
+
+fn copy(from: &Path, to: &Path) {
+    assert!(
+        Command::new("cp")
+            .arg("-r")
+            .args([from, to])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
+    let cluster = Cluster::sqlite();
+    cluster.shell_suite(&["a"]);
+    cluster.place.write(
+        "outside/suite.json",
+        "{\"suite_id\": \"x\", \"target\": \"x\", \"cases\": []}",
+    );
+    let touched = cluster.place.path("touched").display().to_string();
+    let command = format!("exec:touch {touched}");
+    for (arguments, what) in [
+        (
+            &["suite", "--distributed", "--target", &command][..],
+            "no command and no address",
+        ),
+        (&["suite", "--distributed", "--root", "suite/cases"], "the root"),
+        (
+            &["suite", "--distributed", "--root", "../scratch"],
+            "not a place below the root",
+        ),
+        (&["suite", "--distributed", "--sequential"], "--sequential"),
+        (&["suite", "--detach"], "--distributed"),
+    ] {
+        let output = cluster.output(&[&["bench", "run"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && said.contains(what),
+            "{arguments:?}: {said}"
+        );
+    }
+    // A store that somebody wrote to cannot make a worker run what lies elsewhere, or a command.
+    let run = cluster.detach(&[]);
+    for (from, to, what) in [
+        (
+            "\"suite\":\"suite/suite.json\"",
+            "\"suite\":\"../outside/suite.json\"",
+            "not a place below the root",
+        ),
+        (
+            "\"suite\":\"../outside/suite.json\"",
+            "\"suite\":\"/etc/passwd\"",
+            "not a place below the root",
+        ),
+        (
+            "\"suite\":\"/etc/passwd\"",
+            "\"suite\":\"suite\"",
+            "the suite of suite",
+        ),
+        (
+            "\"target\":null",
+            &format!("\"target\":\"{command}\""),
+            "there is nothing at",
+        ),
+    ] {
+        sql(
+            &cluster.url,
+            &format!("UPDATE bench_plans SET plan = replace(plan, '{from}', '{to}')"),
+        );
+        if what.starts_with("the suite") {
+            sql(
+                &cluster.url,
+                "UPDATE bench_plans SET plan = replace(plan, '\"suite_hash\":\"', '\"suite_hash\":\"0')",
+            );
+        }
+        let (status, _, said) = cluster.worker(&["--until-idle"]).ended();
+        assert!(
+            status.success() && said.contains(&run) && said.contains(what),
+            "{to}: {said}"
+        );
+        assert_eq!(cluster.left().len(), 1);
+    }
+    assert!(!cluster.place.path("touched").exists());
+}
+
+#[test]
+fn a_gated_run_that_nobody_waits_for_is_judged_and_told_once() {
+    for cluster in both() {
+        cluster.shell_suite(&["a", "b", "c", "d", "e", "f"]);
+        let repeats = ["--repeats", "3"];
+        assert!(
+            cluster
+                .output(&[&["bench", "run", "suite"][..], &repeats].concat())
+                .status
+                .success()
+        );
+        cluster.json(&[
+            "bench", "baseline", "latest", "--suite", "suite", "--reason", "first", "--by", "me", "--format",
+            "json",
+        ]);
+        cluster
+            .place
+            .write("repo/suite/agent.sh", "cat > /dev/null; printf no");
+        let told = cluster.place.path("told");
+        let hook = format!("cat >> {0}; echo >> {0}", told.display());
+        let run = cluster.detach(&[&["--gate"][..], &repeats].concat());
+        let children: Vec<Worker> = (0..3)
+            .map(|_| {
+                let mut command = cluster.command(&["worker", "-j", "2", "--until-idle"]);
+                command.env("SATIETY_BENCH_ALERT_COMMAND", &hook);
+                Worker(
+                    command
+                        .stdout(Stdio::piped())
+                        .stderr(Stdio::piped())
+                        .spawn()
+                        .unwrap(),
+                )
+            })
+            .collect();
+        for child in children {
+            let (status, _, said) = child.ended();
+            assert!(status.success(), "{said}");
+        }
+        // Who comes later gets the same verdict, and nobody is told again.
+        let arguments = [
+            &[
+                "bench",
+                "run",
+                "suite",
+                "--distributed",
+                "--resume",
+                &run,
+                "--gate",
+                "--format",
+                "json",
+            ][..],
+            &repeats,
+        ]
+        .concat();
+        let mut late = cluster.command(&arguments);
+        let late = late.env("SATIETY_BENCH_ALERT_COMMAND", &hook).output().unwrap();
+        assert_eq!(
+            late.status.code(),
+            Some(1),
+            "{}",
+            String::from_utf8_lossy(&late.stderr)
+        );
+        let late: Value = serde_json::from_slice(&late.stdout).unwrap();
+        assert_eq!(
+            (&late["gate"]["verdict"], &late["run_id"]),
+            (&json!("regression"), &json!(run))
+        );
+        let told = fs_err::read_to_string(&told).unwrap();
+        assert_eq!(told.lines().count(), 1, "{told}");
+        let kept = rows(
+            &cluster.url,
+            "SELECT gate_id, CAST(1 AS BIGINT), CASE WHEN verdict = 'regression' THEN 1 ELSE 0 END FROM bench_gates",
+        );
+        assert_eq!(kept.into_values().collect::<Vec<_>>(), [(1, true)]);
+    }
+}
+
+#[test]
+fn waiting_ends_with_the_same_answer_as_an_ordinary_run() {
+    let cluster = Cluster::sqlite();
+    cluster.shell_suite(&["a", "b", "c"]);
+    let here = cluster.json(&["bench", "run", "suite", "--format", "json"]);
+    let worker = cluster.worker(&["-j", "1"]);
+    let there = cluster.json(&["bench", "run", "suite", "--distributed", "--format", "json"]);
+    drop(worker);
+    for figure in ["counts", "pass_rate"] {
+        assert_eq!(here["summary"][figure], there["summary"][figure], "{figure}");
+    }
+    let keys = |run: &Value| run.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&here), keys(&there));
+    let listed = cluster.json(&["bench", "list", "--runs", "--format", "json"]);
+    assert_eq!(listed["runs"][0]["distributed"], true);
+    assert!(listed["runs"][1]["distributed"].is_null());
+}
+
+#[test]
+fn servers_carry_out_retention_by_themselves() {
+    for cluster in both() {
+        let (_one, _two) = (cluster.server(), cluster.server());
+        let done = || {
+            rows(
+                &cluster.url,
+                "SELECT name, COALESCE(done_at, 0), CASE WHEN holder IS NULL THEN 0 ELSE 1 END FROM chores",
+            )
+        };
+        until("retention", Duration::from_secs(20), || {
+            done().get("retention").is_some_and(|(at, held)| *at > 0 && !held)
+        });
+        let first = done();
+        std::thread::sleep(Duration::from_millis(700));
+        assert_eq!(done(), first, "it was done again within the hour");
+    }
+}

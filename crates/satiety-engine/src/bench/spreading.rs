@@ -1,0 +1,528 @@
+//! Runs whose cases go to workers: what a worker is told of a run, putting it into the store, waiting for its end.
+//!
+//! The plan in the store is read by machines that trust their own checkout and nothing else, so it names places below a root
+//! and no command, no address and no secret. What it names must hash here to what it did there.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use satiety::bench::contract::TargetSpec;
+use satiety::bench::{BenchmarkRun, GatePolicy, PowerStatement, Status};
+use satiety_store::StoreError;
+use satiety_store::bench::{ResultKey, WorkDepth};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::comparing::{MACHINE, Override};
+use super::finishing::{Afterwards, Gating, by_variant, judged, new_gate_id};
+use super::limits::Limits;
+use super::plan::jobs;
+use super::runner::{Progress, Stop};
+use super::running::{
+    BenchPlan, BenchRan, Outline, RunBenchRequest, Tally, key_of, outline, run_row, snapshot,
+};
+use super::setback::Setback;
+use super::stored::{Detail, load as load_run};
+use super::suites::LoadedSuite;
+use crate::rooted::{NotBelow, below, name_below};
+use crate::{Engine, EngineError};
+
+/// What tells in a run's configuration that workers ran it.
+pub(super) const DISTRIBUTED: &str = "distributed";
+/// How long nobody may take a case before whoever waits is told.
+const LONELY: Duration = Duration::from_secs(10);
+/// Pauses between two looks at a run.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What a worker must know of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpreadPlan {
+    /// The suite, relative to the root.
+    pub(super) suite: String,
+    /// The target: a file relative to the root, `echo`, or nothing where the suite's folder describes it.
+    pub(super) target: Option<String>,
+    pub(super) suite_hash: String,
+    pub(super) target_hash: String,
+    pub(super) cases: Vec<String>,
+    pub(super) tags: Vec<String>,
+    pub(super) judges: Vec<String>,
+    pub(super) limits: Limits,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) seed: u64,
+    pub(super) sandbox: bool,
+    pub(super) cache: bool,
+    pub(super) without_skill: bool,
+    pub(super) gate: Option<GatePolicy>,
+    pub(super) accept_regression: Option<Override>,
+    /// The run it is judged by.
+    pub(super) baseline: Option<String>,
+}
+
+/// A run that is with the workers.
+#[derive(Debug)]
+pub struct Spread {
+    run_id: String,
+    suite_id: String,
+    planned: usize,
+    resumed: usize,
+    request: RunBenchRequest,
+    plan: SpreadPlan,
+    root: PathBuf,
+    baseline: Option<BenchmarkRun>,
+    power: PowerStatement,
+    warnings: Vec<String>,
+}
+
+/// A run that is with the workers, to be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SpreadRun {
+    /// Its id.
+    pub run_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// Results that there will be.
+    pub planned: usize,
+    /// Results that are there.
+    pub done: usize,
+}
+
+/// A run that was taken back from the workers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Cancelled {
+    /// Its id.
+    pub run_id: String,
+    /// Cases that will not be run.
+    pub dropped: u64,
+}
+
+impl Spread {
+    /// What can be told of it.
+    pub fn told(&self) -> SpreadRun {
+        SpreadRun {
+            run_id: self.run_id.clone(),
+            suite_id: self.suite_id.clone(),
+            planned: self.planned,
+            done: self.resumed,
+        }
+    }
+}
+
+impl Engine {
+    /// Puts what was planned into the store, for workers that have the same files below their roots. A run that is there
+    /// already is taken up.
+    pub async fn bench_spread(&self, plan: BenchPlan, root: &Path) -> Result<Spread, EngineError> {
+        refuse_local(&plan.request)?;
+        plan.has_what_it_needs()?;
+        let BenchPlan {
+            request,
+            mut loaded,
+            baseline,
+            power,
+        } = plan;
+        let outline = outline(&request, &loaded)?;
+        let spread = portable(&request, &loaded, &outline, baseline.as_ref(), root)?;
+        let mut snapshot = snapshot(&request, &loaded, &outline);
+        // Times of several machines are those of none.
+        snapshot.insert(MACHINE.into(), Value::Null);
+        snapshot.insert(DISTRIBUTED.into(), true.into());
+        let store = self.store().await?;
+        let row = run_row(store, &request, &loaded.suite, &outline, &snapshot).await?;
+        let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
+        let jobs = jobs(&loaded.suite, request.repeats, names.len());
+        let done = store.bench_result_keys(&row.run_id).await?;
+        let resumed = done.len();
+        let done: HashSet<ResultKey> = done.into_iter().collect();
+        let todo: Vec<ResultKey> = jobs
+            .iter()
+            .map(|job| key_of(&loaded.suite, &names, *job))
+            .filter(|key| !done.contains(key))
+            .collect();
+        if row.completed_at.is_none() {
+            let value = serde_json::to_value(&spread)?;
+            store.enqueue_bench_run(&row, &value, &todo).await?;
+        }
+        // Where it was there before, its own plan counts.
+        let spread = match store.bench_plan(&row.run_id).await? {
+            Some(kept) => understood(&row.run_id, kept.plan)?,
+            None => spread,
+        };
+        Ok(Spread {
+            run_id: row.run_id,
+            suite_id: row.suite_id,
+            planned: jobs.len(),
+            resumed,
+            request,
+            plan: spread,
+            root: root.to_owned(),
+            baseline,
+            power,
+            warnings: std::mem::take(&mut loaded.warnings),
+        })
+    }
+
+    /// Waits until workers have run everything, and ends the run if nobody has. `stop` ends the waiting and not the run.
+    pub async fn bench_wait(
+        &self,
+        spread: Spread,
+        after: &Afterwards,
+        stop: &Stop,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<BenchRan, EngineError> {
+        let store = self.store().await?.clone();
+        let (began, mut pause, mut setback) = (Instant::now(), SHORTEST, Setback::default());
+        let (mut lonely, mut seen) = (false, None);
+        let complete = loop {
+            let looked = async {
+                // What is left first: where nothing is, every result is there to be counted.
+                let left = store.bench_work_left(&spread.run_id).await?;
+                Ok::<_, StoreError>((store.bench_result_counts(&spread.run_id).await?, left))
+            };
+            let (counts, left) = match looked.await {
+                Ok(looked) => {
+                    setback = Setback::default();
+                    looked
+                }
+                Err(error) => {
+                    setback.outlast(error, stop).await?;
+                    continue;
+                }
+            };
+            let mut tally = Tally::new(spread.planned);
+            for (status, results) in counts {
+                let status: Status = serde_json::from_value(Value::String(status))?;
+                tally.count(status, usize::try_from(results).unwrap_or(0));
+            }
+            let now = tally.progress();
+            if seen.replace(now) != Some(now) {
+                pause = SHORTEST;
+                progress(now);
+            }
+            if left == WorkDepth::default() {
+                break true;
+            }
+            if stop.is_asked() {
+                break false;
+            }
+            if !lonely && left.taken == 0 && now.done == spread.resumed && began.elapsed() > LONELY {
+                lonely = true;
+                tracing::warn!(
+                    "nobody takes the cases of {}: is a `satiety worker` running on this store, below a root with the \
+                     same suite?",
+                    spread.run_id
+                );
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 3 / 2).min(LONGEST),
+                () = stop.asked() => {}
+            }
+        };
+        self.waited(spread, after, complete).await
+    }
+
+    async fn waited(
+        &self,
+        spread: Spread,
+        after: &Afterwards,
+        complete: bool,
+    ) -> Result<BenchRan, EngineError> {
+        let store = self.store().await?;
+        let row = store.bench_run(&spread.run_id).await?;
+        let row = row.ok_or_else(|| gone(&spread.run_id))?;
+        let closed = store
+            .bench_plan(&spread.run_id)
+            .await?
+            .is_some_and(|plan| plan.closed_at.is_some());
+        if complete && closed && row.completed_at.is_none() {
+            return Err(EngineError::Bench {
+                message: format!("run {} was cancelled", spread.run_id),
+                hint: "what was run is kept; --distributed --resume gives the rest to the workers again"
+                    .into(),
+            });
+        }
+        let mut ran = BenchRan {
+            power: spread.power,
+            resumed: spread.resumed,
+            interrupted: !complete,
+            gate: None,
+            accepted: None,
+            sequential: None,
+            variants: BTreeMap::new(),
+            warnings: spread.warnings,
+            told: true,
+            baseline: spread.baseline,
+            run: load_run(store, row, Detail::Figures).await?,
+        };
+        if complete {
+            let ending = self.end_spread(&spread.run_id, &spread.plan, &spread.root, after);
+            let ended = Box::pin(ending).await?;
+            ran.run = ended.run;
+            ran.warnings.extend(ended.warnings);
+            let asked = (&spread.request.gate, &spread.request.accept_regression);
+            if asked == (&spread.plan.gate, &spread.plan.accept_regression) || asked.0.is_none() {
+                (ran.gate, ran.accepted) = (ended.gate, ended.accepted);
+                ran.baseline = ended.baseline.or(ran.baseline);
+            } else if let (Some(policy), Some(baseline)) = (asked.0, &ran.baseline) {
+                // Who asks another question than the run was started with gets an answer of its own.
+                let gating = Gating {
+                    gate_id: new_gate_id(),
+                    policy,
+                    accept: asked.1.clone(),
+                };
+                let (report, accepted) = judged(store, baseline, &ran.run, gating).await?;
+                (ran.gate, ran.accepted, ran.told) = (Some(report), accepted, false);
+            }
+        }
+        ran.variants = by_variant(&ran.run);
+        Ok(ran)
+    }
+
+    /// Takes a run back from the workers: what is stored stays, and what is left is not run.
+    pub async fn bench_cancel(&self, run_id: &str) -> Result<Cancelled, EngineError> {
+        match self.store().await?.close_bench_plan(run_id).await? {
+            Some(dropped) => Ok(Cancelled {
+                run_id: run_id.into(),
+                dropped,
+            }),
+            None => Err(EngineError::NotThere {
+                what: format!("run `{run_id}` with the workers"),
+                hint: "`satiety bench list --runs` shows the runs".into(),
+            }),
+        }
+    }
+
+    /// How many cases wait for workers, and how many are taken.
+    pub async fn bench_queue(&self) -> Result<WorkDepth, EngineError> {
+        Ok(self.store().await?.bench_work_depth().await?)
+    }
+}
+
+/// Options that are about one process.
+fn refuse_local(request: &RunBenchRequest) -> Result<(), EngineError> {
+    let (option, why) = if request.sequential {
+        ("--sequential", "looks at every result as it comes")
+    } else if request.keep_workdirs {
+        ("--keep-workdirs", "is about folders of this machine")
+    } else {
+        return Ok(());
+    };
+    Err(EngineError::Bench {
+        message: format!("{option} {why}, which cannot be done with --distributed"),
+        hint: format!("leave out {option} or --distributed"),
+    })
+}
+
+/// The plan that other machines can follow, or why there is none.
+fn portable(
+    request: &RunBenchRequest,
+    loaded: &LoadedSuite,
+    outline: &Outline,
+    baseline: Option<&BenchmarkRun>,
+    root: &Path,
+) -> Result<SpreadPlan, EngineError> {
+    let target = match request.target.as_deref() {
+        None | Some("echo") => request.target.clone(),
+        Some(file) if Path::new(file).is_file() => {
+            Some(name_below(root, Path::new(file)).map_err(|problem| not_below(&problem))?)
+        }
+        Some(other) => {
+            return Err(EngineError::Bench {
+                message: format!("workers take no command and no address from a store: `{other}`"),
+                hint: "describe the target in a file below the root and name that with --target".into(),
+            });
+        }
+    };
+    stays_inside(root, loaded, outline).map_err(|problem| not_below(&problem))?;
+    for judge in request.judges.iter().filter(|judge| judge.contains('@')) {
+        tracing::warn!("only workers that were started with `--judge {judge}` will take this run");
+    }
+    Ok(SpreadPlan {
+        suite: name_below(root, &loaded.file).map_err(|problem| not_below(&problem))?,
+        target,
+        suite_hash: outline.suite_hash.clone(),
+        target_hash: outline.target_hash.clone(),
+        cases: request.cases.clone(),
+        tags: request.tags.clone(),
+        judges: request.judges.clone(),
+        limits: request.limits.clone(),
+        timeout_ms: request.timeout_ms,
+        seed: request.seed,
+        sandbox: request.sandbox,
+        cache: request.cache,
+        without_skill: request.without_skill,
+        gate: request.gate.clone(),
+        accept_regression: request.accept_regression.clone(),
+        baseline: baseline.map(|run| run.run_id.clone()),
+    })
+}
+
+/// What a suite leads to by itself (its target's description, its skill) must be below the root, too.
+pub(super) fn stays_inside(root: &Path, loaded: &LoadedSuite, outline: &Outline) -> Result<(), NotBelow> {
+    // One that gives the question back needs no description.
+    if !matches!(outline.described.spec, TargetSpec::Echo(_)) {
+        name_below(root, &outline.described.base)?;
+    }
+    if let Some(skill) = &loaded.skill {
+        name_below(root, skill)?;
+    }
+    Ok(())
+}
+
+impl SpreadPlan {
+    /// The request that this plan is below a root. Nothing in it is believed: places must be below the root, and judges with
+    /// an address, which would be sent a key, must be known here.
+    pub(super) fn request(&self, root: &Path, judges: &[String]) -> Result<RunBenchRequest, String> {
+        let place = |named: &str| below(root, named).map_err(|problem| problem.to_string());
+        let target = match self.target.as_deref() {
+            None => None,
+            Some("echo") => Some("echo".to_owned()),
+            Some(file) => {
+                let file = place(file)?;
+                let file = file.to_str().filter(|_| file.is_file());
+                Some(file.ok_or("its target is not a file")?.to_owned())
+            }
+        };
+        if let Some(judge) = self
+            .judges
+            .iter()
+            .find(|judge| judge.contains('@') && !judges.contains(judge))
+        {
+            return Err(format!(
+                "it wants the judge {judge}, whose address this worker was not told (--judge {judge})"
+            ));
+        }
+        Ok(RunBenchRequest {
+            suite: place(&self.suite)?,
+            target,
+            cases: self.cases.clone(),
+            tags: self.tags.clone(),
+            judges: self.judges.clone(),
+            limits: self.limits.clone(),
+            timeout_ms: self.timeout_ms,
+            seed: self.seed,
+            sandbox: self.sandbox,
+            cache: self.cache,
+            without_skill: self.without_skill,
+            ..RunBenchRequest::default()
+        })
+    }
+}
+
+/// Reads a plan of the store.
+pub(super) fn understood(run_id: &str, plan: Value) -> Result<SpreadPlan, EngineError> {
+    serde_json::from_value(plan).map_err(|error| EngineError::Bench {
+        message: format!("the plan of run {run_id} cannot be understood: {error}"),
+        hint: "it was made by another version of satiety: use the same one everywhere".into(),
+    })
+}
+
+fn not_below(problem: &NotBelow) -> EngineError {
+    EngineError::Bench {
+        message: problem.to_string(),
+        hint: "workers look below their own root: name suites and targets below --root (the current folder, \
+               where it is not given)"
+            .into(),
+    }
+}
+
+fn gone(run_id: &str) -> EngineError {
+    EngineError::NotThere {
+        what: format!("run `{run_id}` in the store"),
+        hint: "`satiety bench list --runs` shows the runs".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> SpreadPlan {
+        SpreadPlan {
+            suite: "suites/a".into(),
+            target: None,
+            suite_hash: "s".into(),
+            target_hash: "t".into(),
+            cases: Vec::new(),
+            tags: Vec::new(),
+            judges: Vec::new(),
+            limits: Limits::default(),
+            timeout_ms: None,
+            seed: 1,
+            sandbox: false,
+            cache: false,
+            without_skill: false,
+            gate: None,
+            accept_regression: None,
+            baseline: None,
+        }
+    }
+
+    #[test]
+    fn a_plan_names_nothing_outside_of_the_root_and_no_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs_err::create_dir_all(root.join("suites/a")).unwrap();
+        fs_err::write(root.join("target.toml"), "type = 'echo'").unwrap();
+        fs_err::write(folder.path().join("target.toml"), "type = 'echo'").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("target.toml"), root.join("link.toml")).unwrap();
+        assert!(plan().request(&root, &[]).is_ok());
+        for target in ["echo", "target.toml"] {
+            let plan = SpreadPlan {
+                target: Some(target.into()),
+                ..plan()
+            };
+            assert!(plan.request(&root, &[]).is_ok(), "{target}");
+        }
+        for target in [
+            "../target.toml",
+            "link.toml",
+            "exec:touch /tmp/x",
+            "worker:sh",
+            "http://127.0.0.1/",
+            "chat:openai:x@http://127.0.0.1/",
+            "/etc/passwd",
+            "suites",
+        ] {
+            let plan = SpreadPlan {
+                target: Some(target.into()),
+                ..plan()
+            };
+            assert!(plan.request(&root, &[]).is_err(), "{target}");
+        }
+        for suite in ["../root", "/", "suites/../../root", "none"] {
+            let plan = SpreadPlan {
+                suite: suite.into(),
+                ..plan()
+            };
+            assert!(plan.request(&root, &[]).is_err(), "{suite}");
+        }
+    }
+
+    #[test]
+    fn a_judge_with_an_address_must_be_known_here() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::create_dir_all(folder.path().join("suites/a")).unwrap();
+        let judge = "openai:x@http://127.0.0.1/".to_owned();
+        let plan = SpreadPlan {
+            judges: vec!["ollama:llama3.2".into(), judge.clone()],
+            ..plan()
+        };
+        assert!(
+            plan.request(folder.path(), &[])
+                .unwrap_err()
+                .contains("--judge openai")
+        );
+        assert!(plan.request(folder.path(), &[judge]).is_ok());
+    }
+
+    #[test]
+    fn a_plan_of_another_version_is_not_followed() {
+        let mut value = serde_json::to_value(plan()).unwrap();
+        assert_eq!(understood("r", value.clone()).unwrap(), plan());
+        value["new"] = true.into();
+        assert!(understood("r", value).is_err());
+    }
+}

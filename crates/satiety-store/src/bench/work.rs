@@ -1,0 +1,406 @@
+//! Cases of a run that wait for whoever takes them: the run's plan, a row for each case that is left, and leases.
+//!
+//! A case is taken for a while and the taker says now and then that it lives. One that stops saying so loses the case to
+//! the next. `holder` and `takes` name one attempt at a case, and a result is kept, in one transaction with the end of its
+//! row, only while its attempt is the one in force: so there is one result a case, however many tried.
+//!
+//! Leases are told by the engine's clock and by no machine's own.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, QueryBuilder};
+
+use super::runs::{BenchResultRow, BenchRunRow, ResultKey, insert_results, insert_run};
+use crate::pool::{Pool, in_transaction, reading};
+use crate::{Store, StoreError, now_micros, storable};
+
+/// Rows that go with one statement.
+const BATCH: usize = 500;
+
+/// What workers must know of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanRow {
+    /// The run.
+    pub run_id: String,
+    /// How to run it.
+    pub plan: Value,
+    /// When it was put here, in microseconds.
+    pub enqueued_at: i64,
+    /// When nothing was left to do for it.
+    pub closed_at: Option<i64>,
+}
+
+/// A run that is not closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRun {
+    /// Its id.
+    pub run_id: String,
+    /// Whether a case of it is left, taken or not.
+    pub left: bool,
+    /// Whether a case of it can be taken now.
+    pub ready: bool,
+}
+
+/// A case that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Its place in the run.
+    pub position: i64,
+    /// Which result it will be.
+    pub key: ResultKey,
+    /// How often it was taken, with this time.
+    pub takes: i64,
+}
+
+/// Who takes cases.
+#[derive(Debug, Clone, Copy)]
+pub struct Holder<'a> {
+    /// What no other has: new with each start.
+    pub id: &'a str,
+    /// What people call it.
+    pub name: &'a str,
+    /// For how long it holds a case without a word.
+    pub lease: Duration,
+}
+
+/// A result, and the attempt it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// The place of the case.
+    pub position: i64,
+    /// Which attempt.
+    pub takes: i64,
+    /// The result.
+    pub row: BenchResultRow,
+}
+
+/// What became of results that were handed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settling {
+    /// The places of those that were kept; the others belong to somebody else by now.
+    pub kept: Vec<i64>,
+    /// Whether the run has cases left.
+    pub left: bool,
+}
+
+/// How much waits for workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkDepth {
+    /// Cases that nobody has.
+    pub waiting: i64,
+    /// Cases that somebody has.
+    pub taken: i64,
+}
+
+impl Store {
+    /// Begins a run with its plan and its cases, in one transaction; opens it again where it was closed before it was
+    /// complete. Says whether it did: a run that is open already stays as it is.
+    pub async fn enqueue_bench_run(
+        &self,
+        run: &BenchRunRow,
+        plan: &Value,
+        cases: &[ResultKey],
+    ) -> Result<bool, StoreError> {
+        let snapshot = run.config_snapshot.to_string();
+        let plan = plan.to_string();
+        let now = now_micros();
+        let run_id = storable(&run.run_id);
+        let places: Vec<(i64, &ResultKey)> = (0..).zip(cases).collect();
+        in_transaction!(&self.pool, |connection| {
+            insert_run!(connection, run, snapshot);
+            let reopened = sqlx::query(
+                "UPDATE bench_plans SET plan = $2, enqueued_at = $3, closed_at = NULL
+                 WHERE run_id = $1 AND closed_at IS NOT NULL
+                 AND run_id IN (SELECT run_id FROM bench_runs WHERE run_id = $1 AND completed_at IS NULL)",
+            )
+            .bind(&run_id)
+            .bind(storable(&plan))
+            .bind(now)
+            .execute(&mut *connection)
+            .await?
+            .rows_affected();
+            let begun = sqlx::query(
+                "INSERT INTO bench_plans (run_id, plan, enqueued_at) VALUES ($1, $2, $3)
+                 ON CONFLICT (run_id) DO NOTHING",
+            )
+            .bind(&run_id)
+            .bind(storable(&plan))
+            .bind(now)
+            .execute(&mut *connection)
+            .await?
+            .rows_affected();
+            let ours = reopened + begun > 0;
+            for batch in places.chunks(BATCH).filter(|_| ours) {
+                let mut insert = QueryBuilder::new(
+                    "INSERT INTO bench_work (run_id, position, case_id, variant, repeat, takes) ",
+                );
+                insert.push_values(batch, |mut values, (position, key)| {
+                    values
+                        .push_bind(&run_id)
+                        .push_bind(*position)
+                        .push_bind(storable(&key.case_id))
+                        .push_bind(storable(&key.variant))
+                        .push_bind(key.repeat)
+                        .push_bind(0_i64);
+                });
+                insert.build().execute(&mut *connection).await?;
+            }
+            ours
+        })
+    }
+
+    /// The plan of a run that is spread over workers.
+    pub async fn bench_plan(&self, run_id: &str) -> Result<Option<PlanRow>, StoreError> {
+        let row: Option<(String, String, i64, Option<i64>)> =
+            reading!(&self.pool, |connection| sqlx::query_as(
+                "SELECT run_id, plan, enqueued_at, closed_at FROM bench_plans WHERE run_id = $1"
+            )
+            .bind(storable(run_id))
+            .fetch_optional(connection)
+            .await?)?;
+        row.map(|(run_id, plan, enqueued_at, closed_at)| {
+            Ok(PlanRow {
+                plan: self.parse_json(&plan, || format!("the plan of run {run_id}"))?,
+                run_id,
+                enqueued_at,
+                closed_at,
+            })
+        })
+        .transpose()
+    }
+
+    /// Runs that are not closed, oldest first.
+    pub async fn open_bench_runs(&self) -> Result<Vec<OpenRun>, StoreError> {
+        let select = format!(
+            "SELECT p.run_id,
+                 CAST(CASE WHEN EXISTS (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id)
+                     THEN 1 ELSE 0 END AS BIGINT),
+                 CAST(CASE WHEN EXISTS (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id AND {free})
+                     THEN 1 ELSE 0 END AS BIGINT)
+             FROM bench_plans p WHERE p.closed_at IS NULL ORDER BY p.run_id",
+            free = free(&self.pool)
+        );
+        let rows: Vec<(String, i64, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+            AssertSqlSafe(select.as_str())
+        )
+        .fetch_all(connection)
+        .await?)?;
+        let open = |(run_id, left, ready)| OpenRun {
+            run_id,
+            left: left > 0,
+            ready: ready > 0,
+        };
+        Ok(rows.into_iter().map(open).collect())
+    }
+
+    /// Whether a case of a run is left, and whether somebody has one.
+    pub async fn bench_work_left(&self, run_id: &str) -> Result<WorkDepth, StoreError> {
+        self.depth("WHERE run_id = $1", run_id).await
+    }
+
+    /// How much waits for workers, over all runs.
+    pub async fn bench_work_depth(&self) -> Result<WorkDepth, StoreError> {
+        self.depth("WHERE $1 = ''", "").await
+    }
+
+    async fn depth(&self, which: &str, run_id: &str) -> Result<WorkDepth, StoreError> {
+        let select = format!(
+            "SELECT CAST(COALESCE(SUM(CASE WHEN {free} THEN 1 ELSE 0 END), 0) AS BIGINT), COUNT(*)
+             FROM bench_work w {which}",
+            free = free(&self.pool)
+        );
+        let (waiting, all): (i64, i64) = reading!(&self.pool, |connection| sqlx::query_as(AssertSqlSafe(
+            select.as_str()
+        ))
+        .bind(storable(run_id))
+        .fetch_one(connection)
+        .await?)?;
+        Ok(WorkDepth {
+            waiting,
+            taken: all - waiting,
+        })
+    }
+
+    /// Takes cases of a run that nobody has, in the run's order, those that were lost before behind all others. Two who take
+    /// at once never get the same, and neither waits for the other.
+    pub async fn take_bench_work(
+        &self,
+        run_id: &str,
+        holder: &Holder<'_>,
+        most: usize,
+    ) -> Result<Vec<Taken>, StoreError> {
+        // MATERIALIZED: once, or the engine may look again for each row and take more than was asked for.
+        let update = format!(
+            "WITH next AS MATERIALIZED (
+                 SELECT w.position AS place FROM bench_work w WHERE w.run_id = $1 AND {free}
+                 ORDER BY w.takes, w.position LIMIT $2 {lock})
+             UPDATE bench_work SET holder = $3, worker = $4, takes = takes + 1, lease_until = {now} + $5
+             FROM next WHERE bench_work.run_id = $1 AND bench_work.position = next.place
+             RETURNING position, case_id, variant, repeat, takes",
+            free = free(&self.pool),
+            lock = self.pool.skip_locked(),
+            now = self.pool.clock(),
+        );
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows: Vec<(i64, String, String, i64, i64)> = in_transaction!(&self.pool, |connection| {
+            sqlx::query_as(AssertSqlSafe(update.as_str()))
+                .bind(storable(run_id))
+                .bind(most)
+                .bind(holder.id)
+                .bind(storable(holder.name))
+                .bind(micros(holder.lease))
+                .fetch_all(&mut *connection)
+                .await?
+        })?;
+        let mut taken: Vec<Taken> = rows
+            .into_iter()
+            .map(|(position, case_id, variant, repeat, takes)| Taken {
+                position,
+                key: ResultKey {
+                    case_id,
+                    variant,
+                    repeat,
+                },
+                takes,
+            })
+            .collect();
+        taken.sort_by_key(|taken| taken.position);
+        Ok(taken)
+    }
+
+    /// Says that whoever holds these cases lives; says how many it still holds.
+    pub async fn extend_bench_work(
+        &self,
+        holder: &Holder<'_>,
+        held: &[(String, i64)],
+    ) -> Result<u64, StoreError> {
+        let clock = self.pool.clock();
+        in_transaction!(&self.pool, |connection| {
+            let mut extended = 0;
+            for batch in held.chunks(BATCH) {
+                let mut update = QueryBuilder::new(format!("UPDATE bench_work SET lease_until = {clock} + "));
+                update.push_bind(micros(holder.lease)).push(" WHERE holder = ");
+                update.push_bind(holder.id).push(" AND (run_id, position) IN (");
+                update.push_values(batch, |mut values, (run_id, position)| {
+                    values.push_bind(storable(run_id)).push_bind(*position);
+                });
+                update.push(")");
+                extended += update.build().execute(&mut *connection).await?.rows_affected();
+            }
+            extended
+        })
+    }
+
+    /// Keeps the results of a run whose cases this one still holds, and takes these cases off the list, in one transaction.
+    pub async fn settle_bench_work(
+        &self,
+        run_id: &str,
+        holder: &str,
+        results: &[Settled],
+    ) -> Result<Settling, StoreError> {
+        let run_id = storable(run_id);
+        in_transaction!(&self.pool, |connection| {
+            let mut kept: Vec<i64> = Vec::with_capacity(results.len());
+            for batch in results.chunks(BATCH) {
+                let mut delete = QueryBuilder::new("DELETE FROM bench_work WHERE run_id = ");
+                delete.push_bind(&run_id).push(" AND holder = ").push_bind(holder);
+                delete.push(" AND (position, takes) IN (");
+                delete.push_values(batch, |mut values, settled| {
+                    values.push_bind(settled.position).push_bind(settled.takes);
+                });
+                delete.push(") RETURNING position");
+                let rows: Vec<(i64,)> = delete.build_query_as().fetch_all(&mut *connection).await?;
+                kept.extend(rows.into_iter().map(|(position,)| position));
+            }
+            kept.sort_unstable();
+            let rows: Vec<&BenchResultRow> = results
+                .iter()
+                .filter(|settled| kept.binary_search(&settled.position).is_ok())
+                .map(|settled| &settled.row)
+                .collect();
+            insert_results!(connection, run_id, rows);
+            let left: Option<(i64,)> =
+                sqlx::query_as("SELECT position FROM bench_work WHERE run_id = $1 LIMIT 1")
+                    .bind(&run_id)
+                    .fetch_optional(&mut *connection)
+                    .await?;
+            Settling {
+                kept,
+                left: left.is_some(),
+            }
+        })
+    }
+
+    /// Gives back everything that this one holds, as if it had not been taken; says how many.
+    pub async fn release_bench_work(&self, holder: &str) -> Result<u64, StoreError> {
+        in_transaction!(&self.pool, |connection| sqlx::query(
+            "UPDATE bench_work SET holder = NULL, worker = NULL, lease_until = NULL, takes = takes - 1
+             WHERE holder = $1"
+        )
+        .bind(holder)
+        .execute(&mut *connection)
+        .await?
+        .rows_affected())
+    }
+
+    /// Ends a run that was spread with its figures, unless somebody has.
+    pub async fn complete_spread_run(
+        &self,
+        run_id: &str,
+        summary: &(impl Serialize + Sync),
+        pass_rate: Option<f64>,
+    ) -> Result<(), StoreError> {
+        let summary = serde_json::to_string(summary).map_err(|cause| StoreError::Unreadable {
+            place: self.place().into(),
+            what: format!("the summary of run {run_id}"),
+            detail: cause.to_string(),
+        })?;
+        let now = now_micros();
+        in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3
+                 WHERE run_id = $4 AND completed_at IS NULL",
+            )
+            .bind(now)
+            .bind(storable(&summary))
+            .bind(pass_rate)
+            .bind(storable(run_id))
+            .execute(&mut *connection)
+            .await?;
+        })
+    }
+
+    /// Nothing is left to do for this run; what was not taken is dropped. Says how many cases that were, or nothing where
+    /// the run was closed already.
+    pub async fn close_bench_plan(&self, run_id: &str) -> Result<Option<u64>, StoreError> {
+        let now = now_micros();
+        let run_id = storable(run_id);
+        in_transaction!(&self.pool, |connection| {
+            let closed =
+                sqlx::query("UPDATE bench_plans SET closed_at = $2 WHERE run_id = $1 AND closed_at IS NULL")
+                    .bind(&run_id)
+                    .bind(now)
+                    .execute(&mut *connection)
+                    .await?
+                    .rows_affected();
+            let dropped = sqlx::query("DELETE FROM bench_work WHERE run_id = $1")
+                .bind(&run_id)
+                .execute(&mut *connection)
+                .await?
+                .rows_affected();
+            (closed > 0).then_some(dropped)
+        })
+    }
+}
+
+/// Which rows of `bench_work w` nobody has: never taken, given back, or held by one who fell silent.
+fn free(pool: &Pool) -> String {
+    format!("(w.lease_until IS NULL OR w.lease_until < {})", pool.clock())
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}

@@ -1,0 +1,194 @@
+//! What one does for all who share a store: chores that come round (retention), and notices that are sent once.
+//!
+//! A turn ends with its holder. On PostgreSQL it is an advisory lock of a connection of its own, which the server frees the
+//! moment that connection is gone; on SQLite, where all are on one machine, a row with an expiry. When the chore was done
+//! last is stored beside it, so that the next in line does not do it again at once.
+
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use crate::pool::{Pool, in_transaction};
+use crate::{Store, StoreError, now_micros, storable};
+
+/// A turn at a chore. Dropping it gives it back undone.
+#[derive(Debug)]
+#[must_use = "a turn that is dropped is given back"]
+pub struct Turn {
+    store: Store,
+    name: String,
+    hold: Hold,
+}
+
+#[derive(Debug)]
+enum Hold {
+    /// The connection whose end frees the lock.
+    Lock(Box<PgConnection>),
+    /// Who the row says it is.
+    Row(String),
+}
+
+impl Store {
+    /// Takes the turn at a chore, unless somebody has it or it was done within `every`. A holder on SQLite that says nothing
+    /// for `expiry` has lost it.
+    pub async fn take_turn(
+        &self,
+        name: &str,
+        every: Duration,
+        expiry: Duration,
+    ) -> Result<Option<Turn>, StoreError> {
+        let hold = match &self.pool {
+            Pool::Postgres { pool, place, .. } => {
+                let sort = |error| crate::error::sort(place, error);
+                let mut connection = pool.acquire().await.map_err(sort)?;
+                if was_done(&mut connection, name, every).await.map_err(sort)? {
+                    return Ok(None);
+                }
+                // Out of the pool before it locks anything: a lock must not come back to it.
+                lock(connection.detach(), name, every)
+                    .await
+                    .map_err(sort)?
+                    .map(|connection| Hold::Lock(Box::new(connection)))
+            }
+            Pool::Sqlite { .. } => {
+                let holder = uuid::Uuid::now_v7().simple().to_string();
+                self.take_row(name, every, expiry, &holder)
+                    .await?
+                    .then_some(Hold::Row(holder))
+            }
+        };
+        Ok(hold.map(|hold| Turn {
+            store: self.clone(),
+            name: name.to_owned(),
+            hold,
+        }))
+    }
+
+    async fn take_row(
+        &self,
+        name: &str,
+        every: Duration,
+        expiry: Duration,
+        holder: &str,
+    ) -> Result<bool, StoreError> {
+        let clock = self.pool.clock();
+        let take = format!(
+            "INSERT INTO chores (name, holder, held_until) VALUES ($1, $2, {clock} + $3)
+             ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+             WHERE (chores.held_until IS NULL OR chores.held_until < {clock})
+             AND (chores.done_at IS NULL OR chores.done_at + $4 <= {clock})"
+        );
+        let taken = in_transaction!(&self.pool, |connection| sqlx::query(AssertSqlSafe(take.as_str()))
+            .bind(storable(name))
+            .bind(holder)
+            .bind(micros(expiry))
+            .bind(micros(every))
+            .execute(&mut *connection)
+            .await?
+            .rows_affected())?;
+        Ok(taken > 0)
+    }
+
+    /// Whether this one is the first to tell about a subject, and so the one who does. Asked before telling: of two who could,
+    /// one does, and one who dies in between takes the notice with it.
+    pub async fn first_to_tell(&self, subject: &str, teller: &str) -> Result<bool, StoreError> {
+        let now = now_micros();
+        let first: Option<(String,)> = in_transaction!(&self.pool, |connection| {
+            sqlx::query(
+                "INSERT INTO notices (subject, teller, told_at) VALUES ($1, $2, $3)
+                 ON CONFLICT (subject) DO NOTHING",
+            )
+            .bind(storable(subject))
+            .bind(storable(teller))
+            .bind(now)
+            .execute(&mut *connection)
+            .await?;
+            sqlx::query_as("SELECT teller FROM notices WHERE subject = $1")
+                .bind(storable(subject))
+                .fetch_optional(&mut *connection)
+                .await?
+        })?;
+        Ok(first.is_some_and(|(first,)| first == storable(teller)))
+    }
+}
+
+impl Turn {
+    /// The chore is done: notes when, and lets go.
+    pub async fn done(self) -> Result<(), StoreError> {
+        let note = format!(
+            "INSERT INTO chores (name, done_at) VALUES ($1, {clock})
+             ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at, holder = NULL, held_until = NULL
+             WHERE chores.holder IS NULL OR chores.holder = $2",
+            clock = self.store.pool.clock()
+        );
+        let holder = match &self.hold {
+            Hold::Row(holder) => holder.as_str(),
+            Hold::Lock(_) => "",
+        };
+        in_transaction!(&self.store.pool, |connection| {
+            sqlx::query(AssertSqlSafe(note.as_str()))
+                .bind(storable(&self.name))
+                .bind(holder)
+                .execute(&mut *connection)
+                .await?;
+        })?;
+        self.let_go().await
+    }
+
+    /// Gives the turn back, for somebody else to take at once.
+    pub async fn let_go(self) -> Result<(), StoreError> {
+        match self.hold {
+            // The server frees the lock when the connection ends, whether in good order or not.
+            Hold::Lock(connection) => drop(connection.close().await),
+            Hold::Row(holder) => {
+                in_transaction!(&self.store.pool, |connection| {
+                    sqlx::query(
+                        "UPDATE chores SET holder = NULL, held_until = NULL WHERE name = $1 AND holder = $2",
+                    )
+                    .bind(storable(&self.name))
+                    .bind(&holder)
+                    .execute(&mut *connection)
+                    .await?;
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes the lock if it is free and the chore is due. The key is of the schema, too: a database may have several stores.
+async fn lock(
+    mut connection: PgConnection,
+    name: &str,
+    every: Duration,
+) -> Result<Option<PgConnection>, sqlx::Error> {
+    let (locked,): (bool,) = sqlx::query_as(
+        "SELECT pg_try_advisory_lock(hashtextextended('satiety/' || current_schema() || '/' || $1, 0))",
+    )
+    .bind(storable(name))
+    .fetch_one(&mut connection)
+    .await?;
+    // Looked at again with the lock in hand: who had it before has written its end.
+    if locked && !was_done(&mut connection, name, every).await? {
+        return Ok(Some(connection));
+    }
+    connection.close().await?;
+    Ok(None)
+}
+
+/// Whether a chore was done within `every`.
+async fn was_done(connection: &mut PgConnection, name: &str, every: Duration) -> Result<bool, sqlx::Error> {
+    let lately: Option<(i64,)> = sqlx::query_as(
+        "SELECT done_at FROM chores WHERE name = $1
+         AND done_at + $2 > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+    )
+    .bind(storable(name))
+    .bind(micros(every))
+    .fetch_optional(connection)
+    .await?;
+    Ok(lately.is_some())
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}

@@ -1,0 +1,255 @@
+//! Cases that wait for workers: taken by one, kept once, given back; and what one does for all.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use satiety_store::Store;
+use satiety_store::bench::{BenchResultRow, Holder, ResultKey, Settled, Taken, WorkDepth};
+use serde_json::json;
+
+use crate::conformance::{bench_result, bench_run};
+use crate::support::on_both_engines;
+
+const LONG: Duration = Duration::from_mins(10);
+const SHORT: Duration = Duration::from_millis(150);
+
+fn holder(id: &str, lease: Duration) -> Holder<'_> {
+    Holder {
+        id,
+        name: "host \0 1",
+        lease,
+    }
+}
+
+fn cases(count: usize) -> Vec<ResultKey> {
+    (0..count)
+        .map(|number| ResultKey {
+            case_id: format!("case-{number:03}"),
+            variant: String::new(),
+            repeat: 0,
+        })
+        .collect()
+}
+
+fn result_of(taken: &Taken, status: &str) -> Settled {
+    Settled {
+        position: taken.position,
+        takes: taken.takes,
+        row: BenchResultRow {
+            key: taken.key.clone(),
+            status: status.into(),
+            ..bench_result("x", 0)
+        },
+    }
+}
+
+async fn enqueue(store: &Store, run_id: &str, count: usize) -> bool {
+    let plan = json!({"suite": "suites/a"});
+    store
+        .enqueue_bench_run(&bench_run(run_id), &plan, &cases(count))
+        .await
+        .unwrap()
+}
+
+/// Puts rows into the tables of work and of what is done once.
+pub(crate) async fn fill(store: &Store) {
+    assert!(enqueue(store, "run-spread", 3).await);
+    store
+        .take_bench_work("run-spread", &holder("h", LONG), 1)
+        .await
+        .unwrap();
+    let turn = store
+        .take_turn("retention \0", LONG, LONG)
+        .await
+        .unwrap()
+        .unwrap();
+    turn.done().await.unwrap();
+    assert!(store.first_to_tell("bench.alert/run \0", "me \0").await.unwrap());
+}
+
+on_both_engines! {
+    async fn a_case_is_taken_by_one_and_kept_once(fixture: Fixture) {
+        let store = fixture.open().await;
+        assert!(enqueue(&store, "run-1", 5).await);
+        assert!(!enqueue(&store, "run-1", 5).await, "it is open already");
+        let taken = store.take_bench_work("run-1", &holder("a", LONG), 2).await.unwrap();
+        assert_eq!(taken.iter().map(|taken| taken.key.case_id.as_str()).collect::<Vec<_>>(), ["case-000", "case-001"]);
+        assert!(taken.iter().all(|taken| taken.takes == 1));
+        let others = store.take_bench_work("run-1", &holder("b", LONG), 10).await.unwrap();
+        assert_eq!(others.len(), 3);
+        assert!(store.take_bench_work("run-1", &holder("c", LONG), 10).await.unwrap().is_empty());
+        assert_eq!(store.bench_work_depth().await.unwrap(), WorkDepth { waiting: 0, taken: 5 });
+
+        // Nobody can hand in what another holds, or an attempt that is not in force.
+        let foreign = store.settle_bench_work("run-1", "b", &[result_of(&taken[0], "fail")]).await.unwrap();
+        assert_eq!((foreign.kept, foreign.left), (vec![], true));
+        let late = Settled { takes: 2, ..result_of(&taken[0], "fail") };
+        assert!(store.settle_bench_work("run-1", "a", &[late]).await.unwrap().kept.is_empty());
+        let both: Vec<Settled> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
+        assert_eq!(store.settle_bench_work("run-1", "a", &both).await.unwrap().kept, [0, 1]);
+        assert!(store.settle_bench_work("run-1", "a", &both).await.unwrap().kept.is_empty());
+        let rest: Vec<Settled> = others.iter().map(|taken| result_of(taken, "pass")).collect();
+        let settled = store.settle_bench_work("run-1", "b", &rest).await.unwrap();
+        assert_eq!((settled.kept, settled.left), (vec![2, 3, 4], false));
+        assert_eq!(store.bench_result_counts("run-1").await.unwrap(), [("pass".to_owned(), 5)]);
+        let open = store.open_bench_runs().await.unwrap();
+        assert!(open.len() == 1 && !open[0].left && !open[0].ready, "{open:?}");
+    }
+}
+
+on_both_engines! {
+    async fn who_falls_silent_loses_its_cases_and_who_speaks_keeps_them(fixture: Fixture) {
+        let store = fixture.open().await;
+        enqueue(&store, "run-1", 2).await;
+        let silent = store.take_bench_work("run-1", &holder("silent", SHORT), 1).await.unwrap();
+        let alive = store.take_bench_work("run-1", &holder("alive", SHORT), 1).await.unwrap();
+        let held = [("run-1".to_owned(), alive[0].position)];
+        for _ in 0..6 {
+            tokio::time::sleep(SHORT / 3).await;
+            assert_eq!(store.extend_bench_work(&holder("alive", LONG), &held).await.unwrap(), 1);
+        }
+        assert_eq!(store.extend_bench_work(&holder("nobody", LONG), &held).await.unwrap(), 0);
+        let again = store.take_bench_work("run-1", &holder("next", LONG), 10).await.unwrap();
+        assert_eq!(again.len(), 1);
+        assert_eq!((again[0].position, again[0].takes), (silent[0].position, 2));
+        // The silent one comes back with an answer: the case is another's now.
+        assert!(store.settle_bench_work("run-1", "silent", &[result_of(&silent[0], "fail")]).await.unwrap().kept.is_empty());
+        assert_eq!(store.settle_bench_work("run-1", "next", &[result_of(&again[0], "pass")]).await.unwrap().kept, [again[0].position]);
+        assert_eq!(store.bench_result_counts("run-1").await.unwrap(), [("pass".to_owned(), 1)]);
+    }
+}
+
+on_both_engines! {
+    async fn what_is_given_back_was_never_taken(fixture: Fixture) {
+        let store = fixture.open().await;
+        enqueue(&store, "run-1", 3).await;
+        store.take_bench_work("run-1", &holder("a", LONG), 2).await.unwrap();
+        assert_eq!(store.bench_work_left("run-1").await.unwrap(), WorkDepth { waiting: 1, taken: 2 });
+        assert_eq!(store.release_bench_work("a").await.unwrap(), 2);
+        assert_eq!(store.release_bench_work("a").await.unwrap(), 0);
+        let taken = store.take_bench_work("run-1", &holder("b", LONG), 9).await.unwrap();
+        assert_eq!(taken.iter().map(|taken| (taken.position, taken.takes)).collect::<Vec<_>>(), [(0, 1), (1, 1), (2, 1)]);
+    }
+}
+
+on_both_engines! {
+    async fn a_run_that_is_closed_is_left_alone_and_can_be_opened_again(fixture: Fixture) {
+        let store = fixture.open().await;
+        enqueue(&store, "run-1", 3).await;
+        let taken = store.take_bench_work("run-1", &holder("a", LONG), 1).await.unwrap();
+        assert_eq!(store.close_bench_plan("run-1").await.unwrap(), Some(3));
+        assert_eq!(store.close_bench_plan("run-1").await.unwrap(), None);
+        assert!(store.settle_bench_work("run-1", "a", &[result_of(&taken[0], "pass")]).await.unwrap().kept.is_empty());
+        assert!(store.open_bench_runs().await.unwrap().is_empty());
+        assert!(store.bench_plan("run-1").await.unwrap().unwrap().closed_at.is_some());
+        assert!(enqueue(&store, "run-1", 2).await);
+        assert_eq!(store.bench_work_depth().await.unwrap(), WorkDepth { waiting: 2, taken: 0 });
+        store.close_bench_plan("run-1").await.unwrap();
+        // Once it is complete it stays closed, and its end is the first one.
+        store.complete_spread_run("run-1", &json!({"a": 1}), Some(0.5)).await.unwrap();
+        let first = store.bench_run("run-1").await.unwrap().unwrap();
+        store.complete_spread_run("run-1", &json!({"a": 2}), None).await.unwrap();
+        assert_eq!(store.bench_run("run-1").await.unwrap().unwrap(), first);
+        assert!(!enqueue(&store, "run-1", 2).await);
+        assert_eq!(store.bench_plan("none").await.unwrap(), None);
+    }
+}
+
+on_both_engines! {
+    async fn many_take_at_once_and_nobody_gets_what_another_has(fixture: Fixture) {
+        let store = fixture.open().await;
+        enqueue(&store, "run-1", 300).await;
+        let tasks: Vec<_> = (0..6)
+            .map(|number| {
+                let url = fixture.url.clone();
+                tokio::spawn(async move {
+                    // Each with connections of its own, as other processes have.
+                    let store = Store::open(&url).await.unwrap();
+                    let (id, mut kept) = (format!("h{number}"), Vec::new());
+                    loop {
+                        let taken = store.take_bench_work("run-1", &holder(&id, LONG), 7).await.unwrap();
+                        assert!(taken.len() <= 7);
+                        if taken.is_empty() {
+                            return kept;
+                        }
+                        let results: Vec<Settled> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
+                        kept.extend(store.settle_bench_work("run-1", &id, &results).await.unwrap().kept);
+                    }
+                })
+            })
+            .collect();
+        let (mut all, mut count) = (BTreeSet::new(), 0);
+        for task in tasks {
+            let kept = task.await.unwrap();
+            count += kept.len();
+            all.extend(kept);
+        }
+        assert_eq!((count, all.len()), (300, 300));
+        assert_eq!(store.bench_result_counts("run-1").await.unwrap(), [("pass".to_owned(), 300)]);
+    }
+}
+
+on_both_engines! {
+    async fn fifty_races_for_a_turn_have_one_winner_each(fixture: Fixture) {
+        let (one, two) = (fixture.open().await, fixture.open().await);
+        for round in 0..50 {
+            let name = format!("chore-{round}");
+            let (first, second) = tokio::join!(one.take_turn(&name, LONG, LONG), two.take_turn(&name, LONG, LONG));
+            let mut turns: Vec<_> = [first.unwrap(), second.unwrap()].into_iter().flatten().collect();
+            assert_eq!(turns.len(), 1, "round {round}");
+            if round > 2 {
+                turns.pop().unwrap().done().await.unwrap();
+                continue;
+            }
+            assert!(one.take_turn(&name, LONG, LONG).await.unwrap().is_none(), "somebody has it");
+            turns.pop().unwrap().done().await.unwrap();
+            for store in [&one, &two] {
+                assert!(store.take_turn(&name, LONG, LONG).await.unwrap().is_none(), "it was done just now");
+            }
+            // Who asks for it more often gets it again.
+            let turn = two.take_turn(&name, Duration::ZERO, LONG).await.unwrap().unwrap();
+            turn.let_go().await.unwrap();
+        }
+    }
+}
+
+on_both_engines! {
+    async fn a_turn_whose_holder_dies_is_free_again(fixture: Fixture) {
+        let (one, two) = (fixture.open().await, fixture.open().await);
+        let lost = one.take_turn("chore", LONG, SHORT).await.unwrap().unwrap();
+        assert!(two.take_turn("chore", LONG, SHORT).await.unwrap().is_none());
+        // Dropped, as a process that dies would: the connection is gone, or the row falls due.
+        drop(lost);
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        let turn = loop {
+            if let Some(turn) = two.take_turn("chore", LONG, SHORT).await.unwrap() {
+                break turn;
+            }
+            assert!(std::time::Instant::now() < until, "the dead one holds on to it");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        turn.done().await.unwrap();
+        // What was given up undone can be taken at once.
+        let turn = one.take_turn("other", LONG, LONG).await.unwrap().unwrap();
+        turn.let_go().await.unwrap();
+        assert!(two.take_turn("other", LONG, LONG).await.unwrap().is_some());
+    }
+}
+
+on_both_engines! {
+    async fn one_of_many_tells(fixture: Fixture) {
+        let store: Store = fixture.open().await;
+        let tasks: Vec<_> = (0..8)
+            .map(|number| {
+                let store = store.clone();
+                tokio::spawn(async move { store.first_to_tell("bench.alert/run-1", &format!("t{number}")).await.unwrap() })
+            })
+            .collect();
+        let mut told = 0;
+        for task in tasks {
+            told += usize::from(task.await.unwrap());
+        }
+        assert_eq!(told, 1);
+        assert!(store.first_to_tell("bench.alert/run-2", "t1").await.unwrap());
+    }
+}
