@@ -1,5 +1,7 @@
 //! How the claims of a round stand to those before: does a claim endorse, modify or contradict an earlier one?
 
+use std::cell::LazyCell;
+
 use super::lexicon::{self, Phrases};
 use super::novelty::{ClaimLedger, RoundClaims};
 use super::profile::AgreementRules;
@@ -57,7 +59,8 @@ impl StanceReader {
             .findings
             .iter()
             .map(|finding| {
-                let words = lexicon::words(&ledger.said[finding.said].text);
+                // Most claims need no reading: they restate, or are near nothing.
+                let words = LazyCell::new(|| lexicon::words(&ledger.said[finding.said].text));
                 let says = |phrases: &Phrases| phrases.found_in(&words).is_some();
                 let related = finding
                     .nearest

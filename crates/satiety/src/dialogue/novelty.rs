@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashSet;
+
 use super::lexicon;
 use super::profile::NoveltyRules;
 use super::vectors::{RoundVectors, cosine};
@@ -96,7 +98,7 @@ pub(super) struct ClaimLedger {
     index: JaccardIndex,
     clusters: usize,
     peaks: (usize, usize, usize),
-    terms: BTreeSet<String>,
+    terms: FxHashSet<String>,
     rounds: usize,
 }
 
@@ -108,7 +110,7 @@ impl ClaimLedger {
             index: JaccardIndex::new(rules.jaccard_threshold, rules.tokenization)?,
             clusters: 0,
             peaks: (0, 0, 0),
-            terms: BTreeSet::new(),
+            terms: FxHashSet::default(),
             rounds: 0,
         })
     }
@@ -299,14 +301,14 @@ impl ClaimLedger {
         );
         let combined = rates.0.min(rates.1).min(rates.2.unwrap_or(1.0));
 
-        let terms: BTreeSet<String> = round
+        let terms: FxHashSet<String> = round
             .outputs
             .claims
             .iter()
             .flat_map(|claim| lexicon::terms(&claim.text))
             .collect();
-        let term_novelty =
-            (!terms.is_empty()).then(|| terms.difference(&self.terms).count() as f64 / terms.len() as f64);
+        let unused = terms.iter().filter(|term| !self.terms.contains(*term)).count();
+        let term_novelty = (!terms.is_empty()).then(|| unused as f64 / terms.len() as f64);
         self.terms.extend(terms);
         let mean = |value: &dyn Fn(&ClaimFinding) -> f64| {
             (!findings.is_empty()).then(|| findings.iter().map(value).sum::<f64>() / findings.len() as f64)

@@ -1,6 +1,7 @@
 //! What became of every question: open, answered, put off or silently dropped.
 //! An answer is a claim or decision of the same or a later round; whether it is a good one is not judged.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -155,7 +156,8 @@ struct Replies<'a> {
 
 struct Reply<'a> {
     text: &'a str,
-    terms: BTreeSet<String>,
+    /// Found when a question first asks for them: most rounds close none.
+    terms: OnceCell<BTreeSet<String>>,
     vector: Option<&'a [f32]>,
     claim: Option<usize>,
 }
@@ -171,7 +173,7 @@ impl<'a> Replies<'a> {
                 let vector = vectors.map(|vectors| vectors.decisions[position].as_slice());
                 Reply {
                     text,
-                    terms: lexicon::terms(text),
+                    terms: OnceCell::new(),
                     vector,
                     claim: None,
                 }
@@ -180,7 +182,7 @@ impl<'a> Replies<'a> {
             let vector = vectors.map(|vectors| vectors.claims[position].as_slice());
             Reply {
                 text: &claim.text,
-                terms: lexicon::terms(&claim.text),
+                terms: OnceCell::new(),
                 vector,
                 claim: Some(position),
             }
@@ -217,7 +219,8 @@ impl<'a> Replies<'a> {
                 .as_deref()
                 .zip(reply.vector)
                 .map_or(0.0, |(a, b)| cosine(a, b) / similarity);
-            let words = lexicon::containment(&question.terms, &reply.terms) / overlap;
+            let terms = reply.terms.get_or_init(|| lexicon::terms(reply.text));
+            let words = lexicon::containment(&question.terms, terms) / overlap;
             meaning.max(words)
         };
         let best = self
