@@ -54,15 +54,16 @@ impl Embedder for Remembering {
                 keys.iter().map(|key| seen.get(key)).collect()
             };
             // Each new text once, though it may stand in several places.
-            let mut new: HashMap<blake3::Hash, usize> = HashMap::new();
-            let mut asked: Vec<&str> = Vec::new();
+            let mut places: HashMap<blake3::Hash, usize> = HashMap::new();
+            let (mut new, mut asked): (Vec<blake3::Hash>, Vec<&str>) = (Vec::new(), Vec::new());
             for ((key, text), _) in keys
                 .iter()
                 .zip(texts)
                 .zip(&found)
                 .filter(|(_, found)| found.is_none())
             {
-                new.entry(*key).or_insert_with(|| {
+                places.entry(*key).or_insert_with(|| {
+                    new.push(*key);
                     asked.push(text);
                     asked.len() - 1
                 });
@@ -72,14 +73,12 @@ impl Embedder for Remembering {
                 let vectors = self.inner.embed(&asked).instrument(span).await?;
                 let vectors: Vec<Arc<[f32]>> = vectors.into_iter().map(Arc::from).collect();
                 let mut seen = self.seen();
-                for (key, place) in &new {
-                    if let Some(vector) = vectors.get(*place) {
-                        seen.put(*key, vector.clone());
-                    }
+                for (key, vector) in new.into_iter().zip(&vectors) {
+                    seen.put(key, vector.clone());
                 }
                 drop(seen);
                 for (key, slot) in keys.iter().zip(&mut found).filter(|(_, slot)| slot.is_none()) {
-                    *slot = new.get(key).and_then(|place| vectors.get(*place)).cloned();
+                    *slot = places.get(key).and_then(|place| vectors.get(*place)).cloned();
                 }
             }
             Ok(found

@@ -83,6 +83,11 @@ fn main() -> Result<()> {
     };
     let short = place("short.lua", script("/v1/score", &examples()?))?;
     let long = place("long.lua", script("/v1/score", &[conversation(40, 8)]))?;
+    let short_by_spec = place("short-spec.lua", script("/v1/score", &by_spec(examples()?)))?;
+    let long_by_spec = place(
+        "long-spec.lua",
+        script("/v1/score", &by_spec(vec![conversation(40, 8)])),
+    )?;
     let unseen = place("unseen.lua", unseen("/v1/score", &examples()?))?;
     let search = folder.path().join("search.lua");
     fs_err::write(&search, searches())?;
@@ -113,8 +118,14 @@ fn main() -> Result<()> {
         let server = satiety(&arguments, &url, "none")?;
         for (number, (what, script)) in scores.into_iter().enumerate() {
             let ours = measure(&arguments, &server, name, what, script)?;
+            let spec = [&short_by_spec, &long_by_spec][number];
+            let by_spec = measure(&arguments, &server, name, &format!("{what}, profile spec"), spec)?;
             if let Some(peer) = peers.get(number) {
-                ratios.push(format!("{name}, {what}: {:.1}", ours / peer));
+                ratios.push(format!(
+                    "{name}, {what}: {:.1}, with the specification's own rules {:.1}",
+                    ours / peer,
+                    by_spec / peer
+                ));
             }
         }
         fill(&server, arguments.memories)?;
@@ -264,7 +275,8 @@ end
 
 /// One after the other, made once so that wrk has little to do.
 fn script(path: &str, bodies: &[Value]) -> String {
-    let list: String = bodies.iter().map(|body| format!("[==[{body}]==],\n")).collect();
+    let list: Vec<String> = bodies.iter().map(|body| format!("[==[{body}]==],\n")).collect();
+    let list = list.concat();
     format!(
         "wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nlocal bodies = {{\n{list}}}\n\
          local made, number = {{}}, 0\n\
@@ -308,6 +320,17 @@ fn searches() -> String {
          local body = string.format('{{\"query\": \"why was part %d of the queue moved\", \"mode\": \"quick\"}}', number % 500)\n  \
          return wrk.format(nil, '/v1/memory/search', nil, body)\nend\n{DONE}"
     )
+}
+
+/// The same, scored by the specification to the letter, as the peer does.
+fn by_spec(bodies: Vec<Value>) -> Vec<Value> {
+    bodies
+        .into_iter()
+        .map(|mut body| {
+            body["profile"] = json!("spec");
+            body
+        })
+        .collect()
 }
 
 /// The conversations that come with the project.

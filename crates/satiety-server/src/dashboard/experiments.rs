@@ -74,7 +74,7 @@ pub(super) fn one(found: &AbStatus) -> String {
     let (class, word) = match found.checklist.verdict {
         GraduationVerdict::Graduate => ("good", "It may graduate."),
         GraduationVerdict::Refuse => ("bad", "It may not graduate."),
-        GraduationVerdict::Undecided => ("unsure", "Not decided yet."),
+        GraduationVerdict::Undecided => ("unsure", "It may not graduate yet."),
     };
     let mut body = vec![verdict(class, word, &found.feature.description)];
     body.push(Html(format!(

@@ -45,8 +45,8 @@ async fn health_and_figures_are_told() {
 async fn the_end_waits_for_what_is_under_way() {
     let mut server = start().await;
     let url = server.url("");
-    // A request that takes its time: many rounds to be compared with each other.
-    let rounds: Vec<_> = (0..40)
+    // A request that takes its time, and much less than the end waits for, also on a busy machine.
+    let rounds: Vec<_> = (0..20)
         .map(|number| {
             let claims: Vec<String> = (0..8)
                 .map(|claim| format!("Claim {claim} of round {number} about part {}", claim * number))
@@ -68,7 +68,7 @@ async fn the_end_waits_for_what_is_under_way() {
     assert!(ended.await.unwrap(), "not everything was finished");
     let refused = client.get(format!("{url}/healthz")).send().await;
     assert!(refused.is_err(), "the port is still open");
-    assert_eq!(engine.conversation("long").await.unwrap().rounds.len(), 40);
+    assert_eq!(engine.conversation("long").await.unwrap().rounds.len(), 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
