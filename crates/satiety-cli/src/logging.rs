@@ -18,8 +18,7 @@ pub(crate) fn start(settings: &Settings, runs_long: bool) -> Result<Option<Trace
         "warn,satiety={level},satiety_cli={level},satiety_engine={level},satiety_store={level},satiety_models={level},satiety_server={level}",
         level = settings.log_level
     ));
-    // Spans are for traces; a line of the log says what it has to say itself.
-    let filter = filter.and(filter_fn(|metadata| metadata.is_event()));
+    let filter = filter.and(filter_fn(is_line));
     let traces = match &settings.traces {
         Some(endpoint) if runs_long => Some(Traces::start(endpoint).map_err(|error| {
             Failure::bad_input(
@@ -44,4 +43,9 @@ pub(crate) fn start(settings: &Settings, runs_long: bool) -> Result<Option<Trace
         .with(traces.as_ref().map(Traces::layer))
         .try_init();
     Ok(traces)
+}
+
+/// Spans are for traces; a line of the log says what it has to say itself.
+fn is_line(metadata: &tracing::Metadata<'_>) -> bool {
+    metadata.is_event()
 }

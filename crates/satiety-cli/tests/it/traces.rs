@@ -66,7 +66,8 @@ fn post(address: &str, path: &str, body: &str) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
 }
 
 fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
