@@ -127,6 +127,33 @@ pub(super) fn terms(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// The stems of words met before: a conversation has few words and says them often.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stems(FxHashMap<String, String>);
+
+impl Stems {
+    /// As [`terms`], each as often as it stands there.
+    pub(super) fn terms(&mut self, text: &str) -> Vec<String> {
+        let stemmer = Stemmer::create(Algorithm::English);
+        let mut terms = Vec::new();
+        for word in words(text) {
+            for word in word.split('-') {
+                if word.is_empty() || FUNCTION_WORDS.contains(word) {
+                    continue;
+                }
+                if let Some(stem) = self.0.get(word) {
+                    terms.push(stem.clone());
+                } else {
+                    let stem = stemmer.stem(word).into_owned();
+                    self.0.insert(word.to_owned(), stem.clone());
+                    terms.push(stem);
+                }
+            }
+        }
+        terms
+    }
+}
+
 /// The share of `part` that `whole` takes up; none where there is nothing to take up.
 pub(super) fn containment(part: &BTreeSet<String>, whole: &BTreeSet<String>) -> f64 {
     if part.is_empty() {
@@ -196,6 +223,15 @@ mod tests {
     fn terms_ignore_form_and_function_words() {
         assert_eq!(terms("The caches are caching"), terms("cached cache"));
         assert!(terms("of the and to").is_empty());
+        let mut stems = Stems::default();
+        for text in [
+            "The caches are caching",
+            "re-run the cached cache",
+            "of the and to",
+        ] {
+            let found: BTreeSet<String> = stems.terms(text).into_iter().collect();
+            assert_eq!(found, terms(text), "{text}");
+        }
         assert!(
             (containment(
                 &terms("which cache backend"),

@@ -2,9 +2,9 @@
 //! said before. Keeps the claims said so far, their clusters and the running peaks; decides nothing about the
 //! conversation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lexicon;
 use super::profile::NoveltyRules;
@@ -94,11 +94,13 @@ pub(super) struct RoundClaims {
 #[derive(Debug, Clone)]
 pub(super) struct ClaimLedger {
     pub(super) said: Vec<Said>,
-    first_by_normal_form: BTreeMap<String, usize>,
+    first_by_normal_form: FxHashMap<String, usize>,
     index: JaccardIndex,
-    clusters: usize,
+    /// By cluster, who has said it: a speaker by name, or a round where nobody is named.
+    sources: Vec<BTreeSet<(Option<String>, usize)>>,
     peaks: (usize, usize, usize),
     terms: FxHashSet<String>,
+    stems: lexicon::Stems,
     rounds: usize,
 }
 
@@ -106,11 +108,12 @@ impl ClaimLedger {
     pub(super) fn new(rules: &NoveltyRules) -> Result<Self, ThresholdError> {
         Ok(Self {
             said: Vec::new(),
-            first_by_normal_form: BTreeMap::new(),
+            first_by_normal_form: FxHashMap::default(),
             index: JaccardIndex::new(rules.jaccard_threshold, rules.tokenization)?,
-            clusters: 0,
+            sources: Vec::new(),
             peaks: (0, 0, 0),
             terms: FxHashSet::default(),
+            stems: lexicon::Stems::default(),
             rounds: 0,
         })
     }
@@ -124,9 +127,10 @@ impl ClaimLedger {
     ) -> RoundClaims {
         let at = self.rounds;
         let before = self.said.len();
-        let mut in_round = BTreeSet::new();
+        let mut in_round = FxHashSet::default();
         let mut findings = Vec::new();
         let mut pending = Vec::new();
+        let mut sources = Vec::new();
         for (position, claim) in round.outputs.claims.iter().enumerate() {
             let normal = normalize(&claim.text);
             // L0 step 2: the same normal form within a round is the same claim.
@@ -145,13 +149,13 @@ impl ClaimLedger {
             let cluster = if let Some(near) = finding.restates {
                 self.said[near.said].cluster
             } else {
-                self.clusters += 1;
-                self.clusters - 1
+                self.sources.push(BTreeSet::new());
+                self.sources.len() - 1
             };
-            finding.self_echo = agent.is_some()
-                && self.said[..before]
-                    .iter()
-                    .any(|said| said.cluster == cluster && said.agent == agent);
+            let source = (agent.clone(), if agent.is_some() { 0 } else { at });
+            // What the round itself says is counted at its end: an echo is one of an earlier round.
+            finding.self_echo = agent.is_some() && self.sources[cluster].contains(&source);
+            sources.push((cluster, source));
             self.said.push(Said {
                 text: claim.text.clone(),
                 at,
@@ -170,6 +174,9 @@ impl ClaimLedger {
         for text in pending {
             self.index.insert(&text);
         }
+        for (cluster, source) in sources {
+            self.sources[cluster].insert(source);
+        }
         self.rounds += 1;
         self.summarise(round, findings, vectors.is_some())
     }
@@ -177,15 +184,7 @@ impl ClaimLedger {
     /// Number of times each cluster was said. An agent that repeats itself is one source: a claim counts once a
     /// speaker, or once a round where nobody is named.
     pub(super) fn abundances(&self) -> Vec<u64> {
-        let mut sources: BTreeMap<usize, BTreeSet<(Option<&str>, usize)>> = BTreeMap::new();
-        for said in &self.said {
-            let source = match said.agent.as_deref() {
-                Some(agent) => (Some(agent), 0),
-                None => (None, said.at),
-            };
-            sources.entry(said.cluster).or_default().insert(source);
-        }
-        sources.into_values().map(|set| set.len() as u64).collect()
+        self.sources.iter().map(|set| set.len() as u64).collect()
     }
 
     fn judge(
@@ -305,7 +304,7 @@ impl ClaimLedger {
             .outputs
             .claims
             .iter()
-            .flat_map(|claim| lexicon::terms(&claim.text))
+            .flat_map(|claim| self.stems.terms(&claim.text))
             .collect();
         let unused = terms.iter().filter(|term| !self.terms.contains(*term)).count();
         let term_novelty = (!terms.is_empty()).then(|| unused as f64 / terms.len() as f64);
