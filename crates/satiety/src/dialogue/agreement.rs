@@ -60,8 +60,8 @@ impl StanceReader {
             .iter()
             .map(|finding| {
                 // Most claims need no reading: they restate, or are near nothing.
-                let words = LazyCell::new(|| lexicon::words(&ledger.said[finding.said].text));
-                let says = |phrases: &Phrases| phrases.found_in(&words).is_some();
+                let lowered = LazyCell::new(|| lexicon::lowered(&ledger.said[finding.said].text));
+                let says = |phrases: &Phrases| phrases.found_in(&lexicon::words(&lowered)).is_some();
                 let related = finding
                     .nearest
                     .is_some_and(|near| earlier(near.said) && near.similarity >= self.related);

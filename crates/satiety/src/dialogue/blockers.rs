@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::lexicon::{self, Phrases};
+use super::lexicon::{Phrases, RoundWords};
 use super::profile::{ActionRules, BlockerRules};
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
@@ -66,16 +66,29 @@ impl BlockerScan {
         self.prototypes = prototypes.into();
     }
 
-    pub(super) fn scan(&self, round: &Round, vectors: Option<&RoundVectors>) -> BlockerState {
+    pub(super) fn scan(
+        &self,
+        round: &Round,
+        words: &RoundWords<'_>,
+        vectors: Option<&RoundVectors>,
+    ) -> BlockerState {
         let mut state = BlockerState::default();
         let outputs = &round.outputs;
         let lists = [
-            (&outputs.open_questions, vectors.map(|vectors| &vectors.questions)),
-            (&outputs.next_actions, vectors.map(|vectors| &vectors.actions)),
+            (
+                &outputs.open_questions,
+                &words.questions,
+                vectors.map(|vectors| &vectors.questions),
+            ),
+            (
+                &outputs.next_actions,
+                &words.actions,
+                vectors.map(|vectors| &vectors.actions),
+            ),
         ];
-        for (texts, vectors) in lists {
-            for (position, text) in texts.iter().enumerate() {
-                if let Some(because) = self.words_that_block(text) {
+        for (texts, words, vectors) in lists {
+            for (position, (text, words)) in texts.iter().zip(words).enumerate() {
+                if let Some(because) = self.words_that_block(text, words) {
                     state.blockers.push(Blocker {
                         text: text.clone(),
                         because,
@@ -86,9 +99,8 @@ impl BlockerScan {
                 }
             }
         }
-        for claim in &outputs.claims {
-            let words = lexicon::words(&claim.text);
-            if let Some(because) = self.standing(&self.claim_phrases, &words) {
+        for (claim, words) in outputs.claims.iter().zip(&words.claims) {
+            if let Some(because) = self.standing(&self.claim_phrases, words) {
                 state.blockers.push(Blocker {
                     text: claim.text.clone(),
                     because,
@@ -99,26 +111,25 @@ impl BlockerScan {
         state
     }
 
-    fn words_that_block(&self, text: &str) -> Option<String> {
-        let words = lexicon::words(text);
-        self.standing(&self.phrases, &words).or_else(|| {
-            let mut places = self.attributes.places(&words);
+    fn words_that_block(&self, text: &str, words: &[&str]) -> Option<String> {
+        self.standing(&self.phrases, words).or_else(|| {
+            let mut places = self.attributes.places(words);
             places
                 .find(|(phrase, at)| {
-                    !self.is_cancelled(&words, phrase, *at) && !self.is_worked_on(text, &words, *at)
+                    !self.is_cancelled(words, phrase, *at) && !self.is_worked_on(text, words, *at)
                 })
                 .map(|(phrase, _)| phrase.join(" "))
         })
     }
 
-    fn standing(&self, phrases: &Phrases, words: &[String]) -> Option<String> {
+    fn standing(&self, phrases: &Phrases, words: &[&str]) -> Option<String> {
         phrases
             .places(words)
             .find(|(phrase, at)| !self.is_cancelled(words, phrase, *at))
             .map(|(phrase, _)| phrase.join(" "))
     }
 
-    fn is_cancelled(&self, words: &[String], phrase: &[String], at: usize) -> bool {
+    fn is_cancelled(&self, words: &[&str], phrase: &[String], at: usize) -> bool {
         let end = at + phrase.len();
         let negated = !self.negative_phrases.contains(phrase)
             && self
@@ -133,13 +144,11 @@ impl BlockerScan {
     }
 
     /// "Add missing tests": an attribute of something that the action's verb works on. "The key is missing" is not.
-    fn is_worked_on(&self, text: &str, words: &[String], at: usize) -> bool {
+    fn is_worked_on(&self, text: &str, words: &[&str], at: usize) -> bool {
         const NO_NOUN: [&str; 10] = [
             "from", "for", "in", "on", "at", "and", "but", "so", "because", "to",
         ];
-        let describes = words
-            .get(at + 1)
-            .is_some_and(|next| !NO_NOUN.contains(&next.as_str()))
+        let describes = words.get(at + 1).is_some_and(|next| !NO_NOUN.contains(next))
             && !text.to_lowercase().contains(&format!("{}:", words[at]));
         describes && self.work_verbs.found_in(&words[..at]).is_some()
     }
@@ -170,7 +179,12 @@ impl BlockerScan {
 mod tests {
     use super::*;
     use crate::dialogue::Profile;
+    use crate::dialogue::lexicon::RoundTexts;
     use crate::dialogue::wire::Outputs;
+
+    fn found(scan: &BlockerScan, round: &Round, vectors: Option<&RoundVectors>) -> BlockerState {
+        scan.scan(round, &RoundTexts::of(round).words(), vectors)
+    }
 
     fn blocks(profile: &str, question: &str) -> bool {
         let profile = Profile::built_in(profile).unwrap();
@@ -179,7 +193,7 @@ mod tests {
             open_questions: vec![question.to_owned()],
             ..Outputs::default()
         };
-        !scan.scan(&Round::new(1, outputs), None).blockers.is_empty()
+        !found(&scan, &Round::new(1, outputs), None).blockers.is_empty()
     }
 
     #[test]
@@ -236,7 +250,7 @@ mod tests {
                 claims: vec![claim.into()],
                 ..Outputs::default()
             };
-            scan.scan(&Round::new(1, outputs), None).blockers.len()
+            found(&scan, &Round::new(1, outputs), None).blockers.len()
         };
         assert_eq!(of("We are blocked until the contract is signed"), 1);
         assert_eq!(of("A blocked thread waits on the lock"), 0);
@@ -256,7 +270,7 @@ mod tests {
         for (cosine, blockers, evasions) in [(0.45, 0, 0), (0.55, 0, 1), (0.6, 1, 1)] {
             let vector = vec![cosine, (1.0_f32 - cosine * cosine).sqrt()];
             let vectors = RoundVectors::new("m", &round, vec![vector]).unwrap();
-            let state = scan.scan(&round, Some(&vectors));
+            let state = found(&scan, &round, Some(&vectors));
             assert_eq!(
                 (state.blockers.len(), state.evasions.len()),
                 (blockers, evasions),

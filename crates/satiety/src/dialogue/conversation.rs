@@ -9,10 +9,11 @@ use thiserror::Error;
 use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
 use super::decide::{Course, Decision, Facts, classify, decide};
+use super::lexicon::RoundTexts;
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
 use super::profile::{Profile, ProfileError};
 use super::questions::{QuestionLedger, QuestionState};
-use super::readiness::{ActionReader, ReadinessInput, Specificity, composite, readiness};
+use super::readiness::{ActionReader, ReadinessInput, composite, readiness};
 use super::report::{
     AnsweredQuestion, Components, Level, ReadinessDetail, Report, Restatement, RoundNovelty, RoundReadiness,
     RoundSignal, RoundUnseen, SCORING_VERSION, Signal, StopRecommendation, Verdict, Warning,
@@ -161,6 +162,29 @@ impl Conversation {
         round: &Round,
         meaning: Option<&RoundVectors>,
     ) -> Result<Verdict, ConversationError> {
+        let observed = self.take(round, meaning)?;
+        let (reasons, explanation) = self.why(&observed);
+        let verdict = Verdict {
+            round: round.round,
+            signal: observed.decision.signal,
+            reasons,
+            novelty: observed.novelty.clone(),
+            readiness: observed.readiness.clone(),
+            warnings: observed.warnings.clone(),
+            explanation,
+        };
+        self.rounds.push(observed);
+        Ok(verdict)
+    }
+
+    /// As [`observe`](Self::observe), for who asks only at the end: the verdict is decided and not put into words.
+    pub fn follow(&mut self, round: &Round, meaning: Option<&RoundVectors>) -> Result<(), ConversationError> {
+        let observed = self.take(round, meaning)?;
+        self.rounds.push(observed);
+        Ok(())
+    }
+
+    fn take(&mut self, round: &Round, meaning: Option<&RoundVectors>) -> Result<Observed, ConversationError> {
         self.check_vectors(round, meaning)
             .map_err(|source| ConversationError::Vectors {
                 round: round.round,
@@ -177,21 +201,26 @@ impl Conversation {
                 .filter_map(|claim| claim.agent.clone()),
         );
 
-        let claims = self.claims.observe(round, vectors, &self.profile.novelty);
-        let questions =
-            self.questions
-                .observe(round, vectors, &self.profile.questions, &self.profile.novelty);
-        let blockers = self.scan.scan(round, vectors);
+        let texts = RoundTexts::of(round);
+        let words = texts.words();
+        let rules = &self.profile;
+        let claims = self.claims.observe(round, &words, vectors, &rules.novelty);
+        let questions = self
+            .questions
+            .observe(round, &words, vectors, &rules.questions, &rules.novelty);
+        let blockers = self.scan.scan(round, &words, vectors);
         let new_actions = self.name_actions(round, vectors);
         let input = ReadinessInput {
             actions: &round.outputs.next_actions,
+            words: &words.actions,
             open: questions.open.len(),
             open_before: self.open_before,
             blocked: !blockers.blockers.is_empty(),
         };
-        let detail = readiness(input, &self.reader, &self.profile.readiness);
+        let (detail, specific_actions) = readiness(input, &self.reader, &self.profile.readiness);
         let (score, level) = composite(&detail, &self.profile.readiness);
-        let facts = self.facts(round, &claims, &questions, &blockers, level, new_actions);
+        let actions = (specific_actions, new_actions);
+        let facts = self.facts(round, &claims, &questions, &blockers, level, actions);
         let decision = decide(&mut self.course, facts, &self.profile);
 
         let clusters = claims
@@ -226,7 +255,7 @@ impl Conversation {
         if level == Level::High || decision.signal == Signal::Ship {
             self.was_ready = Some(round.round);
         }
-        let observed = Observed {
+        Ok(Observed {
             novelty,
             readiness,
             warnings,
@@ -234,19 +263,7 @@ impl Conversation {
             facts,
             cusum: self.course.cusum,
             unseen: unseen::after_round(round.round, &self.claims.abundances()),
-        };
-        let (reasons, explanation) = self.why(&observed);
-        let verdict = Verdict {
-            round: round.round,
-            signal: decision.signal,
-            reasons,
-            novelty: observed.novelty.clone(),
-            readiness: observed.readiness.clone(),
-            warnings: observed.warnings.clone(),
-            explanation,
-        };
-        self.rounds.push(observed);
-        Ok(verdict)
+        })
     }
 
     /// Everything found so far.
@@ -384,7 +401,7 @@ impl Conversation {
         questions: &QuestionState,
         blockers: &BlockerState,
         readiness: Level,
-        new_actions: usize,
+        (specific_actions, new_actions): (usize, usize),
     ) -> Facts {
         let outputs = &round.outputs;
         let new = claims.findings.iter().filter(|finding| finding.is_new()).count();
@@ -424,11 +441,7 @@ impl Conversation {
             blocked: !blockers.blockers.is_empty(),
             open_questions: questions.open.len(),
             actions: outputs.next_actions.len(),
-            specific_actions: outputs
-                .next_actions
-                .iter()
-                .filter(|action| self.reader.specificity(action) == Specificity::Specific)
-                .count(),
+            specific_actions,
             other_questions: questions
                 .open
                 .iter()

@@ -1,11 +1,14 @@
 //! Words and phrases: cutting text into words and finding phrases of whole words in it.
 //! What the phrases mean is the business of the modules that own the lists.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use rust_stemmers::{Algorithm, Stemmer};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::wire::Round;
+use crate::text::stem;
 
 /// Words too frequent to say what a text is about; left out of terms.
 static FUNCTION_WORDS: LazyLock<FxHashSet<&str>> = LazyLock::new(|| {
@@ -14,31 +17,63 @@ static FUNCTION_WORDS: LazyLock<FxHashSet<&str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The words of a text, lowercased, apostrophes and inner hyphens kept.
-pub(super) fn words(text: &str) -> Vec<String> {
-    if text.is_ascii() {
-        return text
-            .split(|character: char| !character.is_ascii_alphanumeric() && !is_joint(character))
-            .map(|word| word.trim_matches(is_joint))
-            .filter(|word| !word.is_empty())
-            .map(str::to_ascii_lowercase)
-            .collect();
+/// A text as its words are compared: lowercase, with plain apostrophes.
+pub(super) fn lowered(text: &str) -> Cow<'_, str> {
+    if !text.is_ascii() {
+        let plain = |character| if character == '\u{2019}' { '\'' } else { character };
+        return text.chars().flat_map(char::to_lowercase).map(plain).collect();
     }
-    let mut words = Vec::new();
-    let mut word = String::new();
-    for character in text.chars().flat_map(char::to_lowercase).chain([' ']) {
-        let character = if character == '\u{2019}' { '\'' } else { character };
-        if character.is_alphanumeric() || is_joint(character) {
-            word.push(character);
-        } else if !word.is_empty() {
-            let trimmed = word.trim_matches(is_joint);
-            if !trimmed.is_empty() {
-                words.push(trimmed.to_owned());
-            }
-            word.clear();
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        text.to_ascii_lowercase().into()
+    } else {
+        text.into()
+    }
+}
+
+/// The words of a text in lower case, apostrophes and inner hyphens kept.
+pub(super) fn words(lowered: &str) -> Vec<&str> {
+    lowered
+        .split(|character: char| !character.is_alphanumeric() && !is_joint(character))
+        .map(|word| word.trim_matches(is_joint))
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// The texts of a round that several parts read, as their words are compared.
+pub(super) struct RoundTexts<'a> {
+    claims: Vec<Cow<'a, str>>,
+    actions: Vec<Cow<'a, str>>,
+    questions: Vec<Cow<'a, str>>,
+}
+
+/// The words of these texts, cut once for all who read them; each list in the order of the round's.
+pub(super) struct RoundWords<'a> {
+    pub(super) claims: Vec<Vec<&'a str>>,
+    pub(super) actions: Vec<Vec<&'a str>>,
+    pub(super) questions: Vec<Vec<&'a str>>,
+}
+
+impl<'a> RoundTexts<'a> {
+    pub(super) fn of(round: &'a Round) -> Self {
+        let outputs = &round.outputs;
+        let list = |texts: &'a [String]| texts.iter().map(|text| lowered(text)).collect();
+        Self {
+            claims: outputs.claims.iter().map(|claim| lowered(&claim.text)).collect(),
+            actions: list(&outputs.next_actions),
+            questions: list(&outputs.open_questions),
         }
     }
-    words
+
+    pub(super) fn words(&self) -> RoundWords<'_> {
+        fn list<'t>(texts: &'t [Cow<'_, str>]) -> Vec<Vec<&'t str>> {
+            texts.iter().map(|text| words(text)).collect()
+        }
+        RoundWords {
+            claims: list(&self.claims),
+            actions: list(&self.actions),
+            questions: list(&self.questions),
+        }
+    }
 }
 
 /// What may stand inside a word and not at its ends.
@@ -62,8 +97,8 @@ impl Phrases {
     pub(super) fn new(list: &[String]) -> Self {
         let mut phrases: Vec<_> = list
             .iter()
-            .map(|phrase| words(phrase))
-            .filter(|phrase| !phrase.is_empty())
+            .map(|phrase| words(&lowered(phrase)).into_iter().map(str::to_owned).collect())
+            .filter(|phrase: &Vec<String>| !phrase.is_empty())
             .collect();
         phrases.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         phrases.dedup();
@@ -77,22 +112,30 @@ impl Phrases {
     }
 
     /// Numbers and words of the phrases that these words open with, longest phrases first.
-    fn opening<'a>(&'a self, words: &'a [String]) -> impl Iterator<Item = (usize, &'a [String])> {
-        let numbers = words.first().and_then(|first| self.0.by_first.get(first));
+    fn opening<'a, W: AsRef<str>>(&'a self, words: &'a [W]) -> impl Iterator<Item = (usize, &'a [String])> {
+        let numbers = words
+            .first()
+            .and_then(|first| self.0.by_first.get(first.as_ref()));
         numbers
             .into_iter()
             .flatten()
             .map(|number| (*number, self.0.phrases[*number].as_slice()))
-            .filter(|(_, phrase)| words.starts_with(phrase))
+            .filter(move |(_, phrase)| {
+                let same = phrase
+                    .iter()
+                    .zip(words)
+                    .take_while(|(own, word)| *own == word.as_ref());
+                same.count() == phrase.len()
+            })
     }
 
     /// Whether the text opens with one of the phrases.
-    pub(super) fn open(&self, words: &[String]) -> bool {
+    pub(super) fn open(&self, words: &[&str]) -> bool {
         self.opening(words).next().is_some()
     }
 
     /// The first phrase found anywhere.
-    pub(super) fn found_in(&self, words: &[String]) -> Option<String> {
+    pub(super) fn found_in(&self, words: &[&str]) -> Option<String> {
         let found = (0..words.len()).filter_map(|at| self.opening(&words[at..]).next());
         found
             .min_by_key(|(number, _)| *number)
@@ -100,12 +143,12 @@ impl Phrases {
     }
 
     /// Whether the phrase is on the list.
-    pub(super) fn contains(&self, phrase: &[String]) -> bool {
+    pub(super) fn contains<W: AsRef<str>>(&self, phrase: &[W]) -> bool {
         self.opening(phrase).any(|(_, own)| own.len() == phrase.len())
     }
 
     /// Every phrase with every place where it stands, longest phrases first.
-    pub(super) fn places<'a>(&'a self, words: &'a [String]) -> impl Iterator<Item = (&'a [String], usize)> {
+    pub(super) fn places<'a>(&'a self, words: &'a [&str]) -> impl Iterator<Item = (&'a [String], usize)> {
         let mut found: Vec<(usize, usize)> = (0..words.len())
             .flat_map(|at| self.opening(&words[at..]).map(move |(number, _)| (number, at)))
             .collect();
@@ -117,45 +160,21 @@ impl Phrases {
 }
 
 /// What a text is about: its words without function words, stemmed.
-pub(super) fn terms(text: &str) -> BTreeSet<String> {
-    let stemmer = Stemmer::create(Algorithm::English);
-    words(text)
+pub(super) fn terms(text: &str) -> BTreeSet<Arc<str>> {
+    terms_of(&words(&lowered(text))).collect()
+}
+
+/// As [`terms`], from words, each as often as it stands there.
+pub(super) fn terms_of(words: &[&str]) -> impl Iterator<Item = Arc<str>> {
+    words
         .iter()
         .flat_map(|word| word.split('-'))
         .filter(|word| !word.is_empty() && !FUNCTION_WORDS.contains(word))
-        .map(|word| stemmer.stem(word).into_owned())
-        .collect()
-}
-
-/// The stems of words met before: a conversation has few words and says them often.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Stems(FxHashMap<String, String>);
-
-impl Stems {
-    /// As [`terms`], each as often as it stands there.
-    pub(super) fn terms(&mut self, text: &str) -> Vec<String> {
-        let stemmer = Stemmer::create(Algorithm::English);
-        let mut terms = Vec::new();
-        for word in words(text) {
-            for word in word.split('-') {
-                if word.is_empty() || FUNCTION_WORDS.contains(word) {
-                    continue;
-                }
-                if let Some(stem) = self.0.get(word) {
-                    terms.push(stem.clone());
-                } else {
-                    let stem = stemmer.stem(word).into_owned();
-                    self.0.insert(word.to_owned(), stem.clone());
-                    terms.push(stem);
-                }
-            }
-        }
-        terms
-    }
+        .map(stem)
 }
 
 /// The share of `part` that `whole` takes up; none where there is nothing to take up.
-pub(super) fn containment(part: &BTreeSet<String>, whole: &BTreeSet<String>) -> f64 {
+pub(super) fn containment(part: &BTreeSet<Arc<str>>, whole: &BTreeSet<Arc<str>>) -> f64 {
     if part.is_empty() {
         0.0
     } else {
@@ -167,23 +186,27 @@ pub(super) fn containment(part: &BTreeSet<String>, whole: &BTreeSet<String>) -> 
 mod tests {
     use super::*;
 
+    fn cut(text: &str) -> Vec<String> {
+        words(&lowered(text)).into_iter().map(str::to_owned).collect()
+    }
+
     #[test]
     fn words_keep_apostrophes_and_hyphens_and_drop_the_rest() {
         assert_eq!(
-            words("Can\u{2019}t proceed -- re-run `x.py`, 'now'!"),
+            cut("Can\u{2019}t proceed -- re-run `x.py`, 'now'!"),
             ["can't", "proceed", "re-run", "x", "py", "now"]
         );
-        assert!(words(" ... ").is_empty());
+        assert!(cut(" ... ").is_empty());
     }
 
     proptest::proptest! {
         /// The short way for ASCII finds what the long way finds: a letter of another script, as a word of its own, takes it.
         #[test]
         fn ascii_is_cut_as_everything_is(text in "[ -~]{0,40}") {
-            let mut long = words(&format!("{text} \u{e9}"));
+            let mut long = cut(&format!("{text} \u{e9}"));
             let last = long.pop();
             proptest::prop_assert_eq!(last.as_deref(), Some("\u{e9}"));
-            proptest::prop_assert_eq!(words(&text), long);
+            proptest::prop_assert_eq!(cut(&text), long);
         }
     }
 
@@ -191,19 +214,25 @@ mod tests {
     fn phrases_are_whole_words() {
         let phrases = Phrases::new(&["blocked".to_owned(), "blocked on".to_owned()]);
         assert_eq!(
-            phrases.found_in(&words("We are blocked on legal")).as_deref(),
+            phrases
+                .found_in(&words(&lowered("We are blocked on legal")))
+                .as_deref(),
             Some("blocked on")
         );
-        assert_eq!(phrases.found_in(&words("It was unblocked")), None);
-        assert!(phrases.open(&words("Blocked: keys")));
-        assert!(phrases.contains(&words("blocked on")) && !phrases.contains(&words("blocked on legal")));
-        assert!(!phrases.contains(&[]) && !phrases.open(&[]));
+        assert_eq!(phrases.found_in(&words(&lowered("It was unblocked"))), None);
+        assert!(phrases.open(&words(&lowered("Blocked: keys"))));
+        assert!(
+            phrases.contains(&words(&lowered("blocked on")))
+                && !phrases.contains(&words(&lowered("blocked on legal")))
+        );
+        assert!(!phrases.contains::<&str>(&[]) && !phrases.open(&[]));
     }
 
     #[test]
     fn places_are_told_longest_phrase_first_then_in_order() {
         let phrases = Phrases::new(&["on".to_owned(), "blocked on".to_owned(), "blocked".to_owned()]);
-        let text = words("Blocked on keys, blocked on legal");
+        let lower = lowered("Blocked on keys, blocked on legal");
+        let text = words(&lower);
         let found: Vec<(String, usize)> = phrases
             .places(&text)
             .map(|(phrase, at)| (phrase.join(" "), at))
@@ -223,15 +252,6 @@ mod tests {
     fn terms_ignore_form_and_function_words() {
         assert_eq!(terms("The caches are caching"), terms("cached cache"));
         assert!(terms("of the and to").is_empty());
-        let mut stems = Stems::default();
-        for text in [
-            "The caches are caching",
-            "re-run the cached cache",
-            "of the and to",
-        ] {
-            let found: BTreeSet<String> = stems.terms(text).into_iter().collect();
-            assert_eq!(found, terms(text), "{text}");
-        }
         assert!(
             (containment(
                 &terms("which cache backend"),

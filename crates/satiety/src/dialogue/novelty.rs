@@ -2,16 +2,18 @@
 //! said before. Keeps the claims said so far, their clusters and the running peaks; decides nothing about the
 //! conversation.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
-use super::lexicon;
+use super::lexicon::{self, RoundWords};
 use super::profile::NoveltyRules;
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
-use crate::text::guard::{Difference, differences};
-use crate::text::{JaccardIndex, ThresholdError, normalize};
+use crate::text::guard::{Difference, Reading, differences_between};
+use crate::text::{JaccardIndex, ThresholdError, WordSet, normalize};
 
 /// A claim that was made, and where it belongs.
 #[derive(Debug, Clone)]
@@ -19,7 +21,6 @@ pub(super) struct Said {
     pub(super) text: String,
     /// Position of its round in the conversation, from zero.
     pub(super) at: usize,
-    pub(super) agent: Option<String>,
     pub(super) cluster: usize,
     vector: Option<Vec<f32>>,
 }
@@ -90,17 +91,26 @@ pub(super) struct RoundClaims {
     pub(super) similarity: Option<f64>,
 }
 
+/// Where a normal form was said.
+#[derive(Debug, Clone, Copy)]
+struct Mentions {
+    /// The claim that said it first.
+    first: usize,
+    /// The position of the latest round that did.
+    latest: usize,
+}
+
 /// Everything claimed so far.
 #[derive(Debug, Clone)]
 pub(super) struct ClaimLedger {
     pub(super) said: Vec<Said>,
-    first_by_normal_form: FxHashMap<String, usize>,
+    by_normal_form: FxHashMap<String, Mentions>,
     index: JaccardIndex,
     /// By cluster, who has said it: a speaker by name, or a round where nobody is named.
     sources: Vec<BTreeSet<(Option<String>, usize)>>,
     peaks: (usize, usize, usize),
-    terms: FxHashSet<String>,
-    stems: lexicon::Stems,
+    /// By term, the position of the latest round that used it.
+    terms: FxHashMap<Arc<str>, usize>,
     rounds: usize,
 }
 
@@ -108,12 +118,11 @@ impl ClaimLedger {
     pub(super) fn new(rules: &NoveltyRules) -> Result<Self, ThresholdError> {
         Ok(Self {
             said: Vec::new(),
-            first_by_normal_form: FxHashMap::default(),
+            by_normal_form: FxHashMap::default(),
             index: JaccardIndex::new(rules.jaccard_threshold, rules.tokenization)?,
             sources: Vec::new(),
             peaks: (0, 0, 0),
-            terms: FxHashSet::default(),
-            stems: lexicon::Stems::default(),
+            terms: FxHashMap::default(),
             rounds: 0,
         })
     }
@@ -122,28 +131,35 @@ impl ClaimLedger {
     pub(super) fn observe(
         &mut self,
         round: &Round,
+        words: &RoundWords<'_>,
         vectors: Option<&RoundVectors>,
         rules: &NoveltyRules,
     ) -> RoundClaims {
         let at = self.rounds;
         let before = self.said.len();
-        let mut in_round = FxHashSet::default();
         let mut findings = Vec::new();
         let mut pending = Vec::new();
         let mut sources = Vec::new();
         for (position, claim) in round.outputs.claims.iter().enumerate() {
             let normal = normalize(&claim.text);
+            let mentions = self.by_normal_form.get(&normal).copied();
             // L0 step 2: the same normal form within a round is the same claim.
-            if normal.is_empty() || !in_round.insert(normal.clone()) {
+            if normal.is_empty() || mentions.is_some_and(|mentions| mentions.latest == at) {
                 continue;
             }
+            let exact = mentions.map(|mentions| Near {
+                said: mentions.first,
+                similarity: 1.0,
+                level: MatchLevel::L0,
+            });
+            let set = self.index.words_of_normal(&normal);
             let vector = vectors.map(|vectors| vectors.claims[position].as_slice());
             let horizon = if rules.compare_within_round {
                 self.said.len()
             } else {
                 before
             };
-            let mut finding = self.judge(&claim.text, &normal, vector, before, horizon, rules);
+            let mut finding = self.judge(&claim.text, &set, exact, vector, before, horizon, rules);
             let agent = round.speaker_of(claim).map(str::to_owned);
             finding.said = self.said.len();
             let cluster = if let Some(near) = finding.restates {
@@ -152,33 +168,37 @@ impl ClaimLedger {
                 self.sources.push(BTreeSet::new());
                 self.sources.len() - 1
             };
-            let source = (agent.clone(), if agent.is_some() { 0 } else { at });
+            let named = agent.is_some();
+            let source = (agent, if named { 0 } else { at });
             // What the round itself says is counted at its end: an echo is one of an earlier round.
-            finding.self_echo = agent.is_some() && self.sources[cluster].contains(&source);
+            finding.self_echo = named && self.sources[cluster].contains(&source);
             sources.push((cluster, source));
             self.said.push(Said {
                 text: claim.text.clone(),
                 at,
-                agent,
                 cluster,
                 vector: vector.map(<[f32]>::to_vec),
             });
             if rules.compare_within_round {
-                self.index.insert(&claim.text);
+                self.index.insert_words(&set);
             } else {
-                pending.push(claim.text.clone());
+                pending.push(set);
             }
-            self.first_by_normal_form.entry(normal).or_insert(finding.said);
+            let mentions = Mentions {
+                first: mentions.map_or(finding.said, |mentions| mentions.first),
+                latest: at,
+            };
+            self.by_normal_form.insert(normal, mentions);
             findings.push(finding);
         }
-        for text in pending {
-            self.index.insert(&text);
+        for set in pending {
+            self.index.insert_words(&set);
         }
         for (cluster, source) in sources {
             self.sources[cluster].insert(source);
         }
         self.rounds += 1;
-        self.summarise(round, findings, vectors.is_some())
+        self.summarise(words, findings, vectors.is_some())
     }
 
     /// Number of times each cluster was said. An agent that repeats itself is one source: a claim counts once a
@@ -187,26 +207,27 @@ impl ClaimLedger {
         self.sources.iter().map(|set| set.len() as u64).collect()
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a claim in all its forms and what it is held against"
+    )]
     fn judge(
         &self,
         text: &str,
-        normal: &str,
+        words: &WordSet,
+        exact: Option<Near>,
         vector: Option<&[f32]>,
         before: usize,
         horizon: usize,
         rules: &NoveltyRules,
     ) -> ClaimFinding {
-        let exact = self.first_by_normal_form.get(normal).map(|said| Near {
-            said: *said,
-            similarity: 1.0,
-            level: MatchLevel::L0,
-        });
         let mut differs: Option<Differing> = None;
+        let own = LazyCell::new(|| Reading::of(text));
         // Nearest first; the first one that does not differ in meaning is the match.
         let mut accept = |candidates: &mut dyn Iterator<Item = Near>| {
             for near in candidates {
                 let found = if rules.guard {
-                    differences(&self.said[near.said].text, text)
+                    differences_between(&Reading::of(&self.said[near.said].text), &own)
                 } else {
                     Vec::new()
                 };
@@ -221,7 +242,7 @@ impl ClaimLedger {
             None
         };
         let words = exact.or_else(|| {
-            let found = self.index.matches(text);
+            let found = self.index.matches_of(words);
             accept(&mut found.into_iter().map(|found| Near {
                 said: found.id as usize,
                 similarity: found.similarity(),
@@ -279,7 +300,12 @@ impl ClaimLedger {
         }
     }
 
-    fn summarise(&mut self, round: &Round, findings: Vec<ClaimFinding>, with_vectors: bool) -> RoundClaims {
+    fn summarise(
+        &mut self,
+        words: &RoundWords<'_>,
+        findings: Vec<ClaimFinding>,
+        with_vectors: bool,
+    ) -> RoundClaims {
         let count = |pick: fn(&ClaimFinding) -> bool| findings.iter().filter(|finding| pick(finding)).count();
         let new = (
             count(|finding| finding.new_at.0),
@@ -300,15 +326,16 @@ impl ClaimLedger {
         );
         let combined = rates.0.min(rates.1).min(rates.2.unwrap_or(1.0));
 
-        let terms: FxHashSet<String> = round
-            .outputs
-            .claims
-            .iter()
-            .flat_map(|claim| self.stems.terms(&claim.text))
-            .collect();
-        let unused = terms.iter().filter(|term| !self.terms.contains(*term)).count();
-        let term_novelty = (!terms.is_empty()).then(|| unused as f64 / terms.len() as f64);
-        self.terms.extend(terms);
+        let (mut used, mut unused) = (0_usize, 0_usize);
+        for term in words.claims.iter().flat_map(|words| lexicon::terms_of(words)) {
+            match self.terms.insert(term, self.rounds) {
+                Some(latest) if latest == self.rounds => continue,
+                Some(_) => {}
+                None => unused += 1,
+            }
+            used += 1;
+        }
+        let term_novelty = (used > 0).then(|| unused as f64 / used as f64);
         let mean = |value: &dyn Fn(&ClaimFinding) -> f64| {
             (!findings.is_empty()).then(|| findings.iter().map(value).sum::<f64>() / findings.len() as f64)
         };

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::lexicon::{self, Phrases};
+use super::lexicon::{self, Phrases, RoundWords};
 use super::profile::{NoveltyRules, QuestionRules};
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
@@ -16,7 +16,7 @@ use crate::text::{Tokenization, jaccard, normalize};
 struct Tracked {
     text: String,
     words: BTreeSet<String>,
-    terms: BTreeSet<String>,
+    terms: BTreeSet<Arc<str>>,
     vector: Option<Vec<f32>>,
     open: bool,
 }
@@ -69,6 +69,7 @@ impl QuestionLedger {
     pub(super) fn observe(
         &mut self,
         round: &Round,
+        words: &RoundWords<'_>,
         vectors: Option<&RoundVectors>,
         rules: &QuestionRules,
         novelty: &NoveltyRules,
@@ -77,7 +78,7 @@ impl QuestionLedger {
         let replies = Replies::of(round, vectors);
         let mut listed = BTreeSet::new();
         for (position, text) in round.outputs.open_questions.iter().enumerate() {
-            if self.is_settled(text) {
+            if self.is_settled(text, &words.questions[position]) {
                 continue;
             }
             let vector = vectors.map(|vectors| vectors.questions[position].as_slice());
@@ -105,13 +106,13 @@ impl QuestionLedger {
                 None => state.dropped.push(question.text.clone()),
             }
         }
-        state.hidden = self.hidden_among_claims(round);
+        state.hidden = self.hidden_among_claims(round, words);
         state
     }
 
-    fn is_settled(&self, text: &str) -> bool {
+    fn is_settled(&self, text: &str, words: &[&str]) -> bool {
         let bare = text.trim_matches(|edge: char| !edge.is_alphanumeric());
-        bare.is_empty() || self.nothing.contains(&normalize(bare)) || self.closed.open(&lexicon::words(text))
+        bare.is_empty() || self.nothing.contains(&normalize(bare)) || self.closed.open(words)
     }
 
     fn track(&mut self, text: &str, vector: Option<&[f32]>, novelty: &NoveltyRules) -> (usize, bool) {
@@ -138,14 +139,17 @@ impl QuestionLedger {
         (self.tracked.len() - 1, true)
     }
 
-    fn hidden_among_claims(&self, round: &Round) -> Vec<String> {
-        let is_question = |text: &str| {
-            let words = lexicon::words(text);
-            (text.trim_end().ends_with('?') && (words.len() > 1 || self.interrogatives.open(&words)))
-                || self.hidden.open(&words)
+    fn hidden_among_claims(&self, round: &Round, words: &RoundWords<'_>) -> Vec<String> {
+        let is_question = |text: &str, words: &[&str]| {
+            (text.trim_end().ends_with('?') && (words.len() > 1 || self.interrogatives.open(words)))
+                || self.hidden.open(words)
         };
         let claims = round.outputs.claims.iter().map(|claim| &claim.text);
-        claims.filter(|text| is_question(text)).cloned().collect()
+        claims
+            .zip(&words.claims)
+            .filter(|(text, words)| is_question(text, words))
+            .map(|(text, _)| text.clone())
+            .collect()
     }
 }
 
@@ -157,7 +161,7 @@ struct Replies<'a> {
 struct Reply<'a> {
     text: &'a str,
     /// Found when a question first asks for them: most rounds close none.
-    terms: OnceCell<BTreeSet<String>>,
+    terms: OnceCell<BTreeSet<Arc<str>>>,
     vector: Option<&'a [f32]>,
     claim: Option<usize>,
 }
@@ -243,7 +247,13 @@ impl<'a> Replies<'a> {
 mod tests {
     use super::*;
     use crate::dialogue::Profile;
+    use crate::dialogue::lexicon::RoundTexts;
     use crate::dialogue::wire::Outputs;
+
+    fn observe(ledger: &mut QuestionLedger, profile: &Profile, round: &Round) -> QuestionState {
+        let texts = RoundTexts::of(round);
+        ledger.observe(round, &texts.words(), None, &profile.questions, &profile.novelty)
+    }
 
     fn ledger() -> (QuestionLedger, Profile) {
         let profile = Profile::default();
@@ -266,7 +276,7 @@ mod tests {
     #[test]
     fn a_question_that_is_taken_up_is_answered_and_one_that_is_not_was_dropped() {
         let (mut ledger, profile) = ledger();
-        let mut observe = |round| ledger.observe(&round, None, &profile.questions, &profile.novelty);
+        let mut observe = |round| self::observe(&mut ledger, &profile, &round);
         let first = observe(round(
             &[],
             &[],
@@ -295,12 +305,7 @@ mod tests {
             "Deferred: naming",
             "No further questions from me.",
         ] {
-            let state = ledger.observe(
-                &round(&[], &[], &[entry]),
-                None,
-                &profile.questions,
-                &profile.novelty,
-            );
+            let state = observe(&mut ledger, &profile, &round(&[], &[], &[entry]));
             assert!(state.open.is_empty(), "{entry:?} is no open question");
         }
         for entry in [
@@ -308,12 +313,7 @@ mod tests {
             "Closed-source or open-source?",
         ] {
             let (mut ledger, profile) = self::ledger();
-            let state = ledger.observe(
-                &round(&[], &[], &[entry]),
-                None,
-                &profile.questions,
-                &profile.novelty,
-            );
+            let state = observe(&mut ledger, &profile, &round(&[], &[], &[entry]));
             let expected = usize::from(entry.starts_with("Closed-source"));
             assert_eq!(state.open.len(), expected, "{entry:?}");
         }
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_rephrased_question_is_not_a_second_one() {
         let (mut ledger, profile) = ledger();
-        let mut observe = |round| ledger.observe(&round, None, &profile.questions, &profile.novelty);
+        let mut observe = |round| self::observe(&mut ledger, &profile, &round);
         observe(round(&[], &[], &["What is the size of the data set in a year?"]));
         let again = observe(round(
             &[],
@@ -336,7 +336,9 @@ mod tests {
     #[test]
     fn questions_among_claims_are_found() {
         let (mut ledger, profile) = ledger();
-        let state = ledger.observe(
+        let state = observe(
+            &mut ledger,
+            &profile,
             &round(
                 &[
                     "Should we shard first?",
@@ -346,9 +348,6 @@ mod tests {
                 &[],
                 &[],
             ),
-            None,
-            &profile.questions,
-            &profile.novelty,
         );
         assert_eq!(state.hidden.len(), 2);
     }

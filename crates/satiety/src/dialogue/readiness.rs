@@ -42,13 +42,12 @@ impl ActionReader {
     }
 
     /// Specific = not vague, and an imperative verb with an object or a concrete artifact.
-    pub(super) fn specificity(&self, action: &str) -> Specificity {
-        let words = lexicon::words(action);
-        let start = self.after_owner(action, &words);
-        if self.vague.open(&words[start..]) || self.hedges.found_in(&words).is_some() {
+    pub(super) fn specificity(&self, action: &str, words: &[&str]) -> Specificity {
+        let start = self.after_owner(action, words);
+        if self.vague.open(&words[start..]) || self.hedges.found_in(words).is_some() {
             return Specificity::Vague;
         }
-        let verb = self.verb_at(action, &words, start);
+        let verb = self.verb_at(action, words, start);
         let has_object = verb.is_some_and(|at| {
             words[at + 1..]
                 .iter()
@@ -64,21 +63,18 @@ impl ActionReader {
     }
 
     /// Whether the action says who does it.
-    pub(super) fn has_owner(&self, action: &str) -> bool {
-        let words = lexicon::words(action);
+    fn has_owner(&self, action: &str, words: &[&str]) -> bool {
         let named = action
             .split_whitespace()
             .any(|word| word.starts_with('@') && word.len() > 1);
-        named || self.ownership.found_in(&words).is_some() || self.after_owner(action, &words) > 0
+        named || self.ownership.found_in(words).is_some() || self.after_owner(action, words) > 0
     }
 
     /// Index of the first word after "Ana:", "Ana to", "Ana and Bo will": the owner, if one is named in capitals.
-    fn after_owner(&self, action: &str, words: &[String]) -> usize {
+    fn after_owner(&self, action: &str, words: &[&str]) -> usize {
         const OWNER_WORDS: usize = 4;
-        let head = action.split(':').next().unwrap_or_default();
-        let head_words = lexicon::words(head).len();
-        if head.len() < action.len()
-            && (1..=OWNER_WORDS).contains(&head_words)
+        let (head, head_words) = heading(action).unwrap_or_default();
+        if (1..=OWNER_WORDS).contains(&head_words)
             && head_words < words.len()
             && starts_with_name(head)
             && !self.verbs.open(words)
@@ -88,14 +84,14 @@ impl ActionReader {
         let marker = words
             .iter()
             .take(OWNER_WORDS + 1)
-            .position(|word| matches!(word.as_str(), "to" | "will" | "must" | "shall"));
+            .position(|word| matches!(*word, "to" | "will" | "must" | "shall"));
         match marker {
             Some(at) if at > 0 && starts_with_name(action) && !self.verbs.open(words) => at + 1,
             _ => 0,
         }
     }
 
-    fn verb_at(&self, action: &str, words: &[String], start: usize) -> Option<usize> {
+    fn verb_at(&self, action: &str, words: &[&str], start: usize) -> Option<usize> {
         let is_verb = |at: usize| {
             words
                 .get(at)
@@ -105,15 +101,17 @@ impl ActionReader {
             return Some(start);
         }
         // After a marker ("then update", "please send") or after the colon of a heading ("Docs: update the page").
-        let head = action
-            .split(':')
-            .next()
-            .filter(|head| head.len() < action.len())
-            .map(|head| lexicon::words(head).len());
+        let head = heading(action).map(|(_, words)| words);
         (start..words.len()).skip(1).find(|&at| {
             is_verb(at) && (self.markers.contains(std::slice::from_ref(&words[at - 1])) || head == Some(at))
         })
     }
+}
+
+/// What stands before the first colon, and how many words it has.
+fn heading(action: &str) -> Option<(&str, usize)> {
+    let (head, _) = action.split_once(':')?;
+    Some((head, lexicon::words(&lexicon::lowered(head)).len()))
 }
 
 fn starts_with_name(text: &str) -> bool {
@@ -152,28 +150,35 @@ fn has_artifact(action: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadinessInput<'a> {
     pub(super) actions: &'a [String],
+    /// The words of each of them.
+    pub(super) words: &'a [Vec<&'a str>],
     /// Open questions now, and in the round before if there was one.
     pub(super) open: usize,
     pub(super) open_before: Option<usize>,
     pub(super) blocked: bool,
 }
 
-/// Seed 3.3: 0.5 actions + 0.3 questions + 0.2 blockers, with the weights of the profile.
+/// Seed 3.3: 0.5 actions + 0.3 questions + 0.2 blockers, with the weights of the profile; and the number of specific actions.
 pub(super) fn readiness(
     input: ReadinessInput<'_>,
     reader: &ActionReader,
     rules: &ReadinessRules,
-) -> ReadinessDetail {
-    let specific: Vec<&String> = input
+) -> (ReadinessDetail, usize) {
+    let specific: Vec<(&String, &Vec<&str>)> = input
         .actions
         .iter()
-        .filter(|action| reader.specificity(action) == Specificity::Specific)
+        .zip(input.words)
+        .filter(|(action, words)| reader.specificity(action, words) == Specificity::Specific)
         .collect();
+    let is_owned = specific.len() > 1
+        && specific
+            .iter()
+            .any(|(action, words)| reader.has_owner(action, words));
     let next_actions_score = match (input.actions.is_empty(), specific.len()) {
         (true, _) => rules.actions_none,
         (false, 0) => rules.actions_vague,
         (false, 1) => rules.actions_specific,
-        (false, _) if specific.iter().any(|action| reader.has_owner(action)) => rules.actions_owned,
+        (false, _) if is_owned => rules.actions_owned,
         (false, _) => rules.actions_specific,
     };
     let open_questions_score = match (input.open, input.open_before) {
@@ -184,11 +189,12 @@ pub(super) fn readiness(
         _ => rules.questions_more,
     };
     let blocker_score = if input.blocked { 0.0 } else { 1.0 };
-    ReadinessDetail {
+    let detail = ReadinessDetail {
         next_actions_score,
         open_questions_score,
         blocker_score,
-    }
+    };
+    (detail, specific.len())
 }
 
 /// The composite and its class.
@@ -214,7 +220,8 @@ mod tests {
     use crate::dialogue::Profile;
 
     fn of(profile: &str, action: &str) -> Specificity {
-        ActionReader::new(&Profile::built_in(profile).unwrap().actions).specificity(action)
+        let reader = ActionReader::new(&Profile::built_in(profile).unwrap().actions);
+        reader.specificity(action, &lexicon::words(&lexicon::lowered(action)))
     }
 
     #[test]
@@ -267,6 +274,7 @@ mod tests {
     #[test]
     fn owners_are_names_before_the_verb_or_ownership_words() {
         let reader = ActionReader::new(&Profile::default().actions);
+        let has_owner = |action| reader.has_owner(action, &lexicon::words(&lexicon::lowered(action)));
         for action in [
             "Ana: rotate the key",
             "Ana and Bo to write the test",
@@ -274,14 +282,14 @@ mod tests {
             "I'll write the test",
             "Write the test (owner: Bo)",
         ] {
-            assert!(reader.has_owner(action), "{action}");
+            assert!(has_owner(action), "{action}");
         }
         for action in [
             "Write the test",
             "Configure the limits: 100 per minute",
             "Add a link to the page",
         ] {
-            assert!(!reader.has_owner(action), "{action}");
+            assert!(!has_owner(action), "{action}");
         }
     }
 
@@ -291,13 +299,19 @@ mod tests {
         let reader = ActionReader::new(&profile.actions);
         let score = |actions: &[&str], open, open_before, blocked| {
             let actions: Vec<String> = actions.iter().map(|&action| action.to_owned()).collect();
+            let lowered: Vec<_> = actions.iter().map(|action| lexicon::lowered(action)).collect();
+            let words: Vec<_> = lowered.iter().map(|action| lexicon::words(action)).collect();
             let input = ReadinessInput {
                 actions: &actions,
+                words: &words,
                 open,
                 open_before,
                 blocked,
             };
-            composite(&readiness(input, &reader, &profile.readiness), &profile.readiness)
+            composite(
+                &readiness(input, &reader, &profile.readiness).0,
+                &profile.readiness,
+            )
         };
         let close = |(score, level): (f64, Level), expected: f64, class| {
             assert!((score - expected).abs() < 1e-12, "{score} is not {expected}");

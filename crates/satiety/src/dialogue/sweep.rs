@@ -189,7 +189,7 @@ fn score(
         conversation = conversation.with_blocker_prototypes(prototypes.to_vec())?;
     }
     for (round, vectors) in &labelled.rounds {
-        conversation.observe(round, vectors.as_ref())?;
+        conversation.follow(round, vectors.as_ref())?;
     }
     conversation.report()
 }

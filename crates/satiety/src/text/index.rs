@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::hash::BuildHasher;
 
-use super::{Threshold, ThresholdError, Tokenization};
+use super::{Threshold, ThresholdError, Tokenization, normalize};
 
 /// An earlier statement and the words it shares with the one asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -78,6 +78,10 @@ struct Posting {
     position: u16,
 }
 
+/// The words of a statement, as an index numbers them: of use with that index alone.
+#[derive(Debug, Clone)]
+pub(crate) struct WordSet(Vec<u32>);
+
 /// A statement as the search sees it. Words that no earlier statement had cannot match, so they are only counted.
 struct Query {
     unknown: u32,
@@ -138,8 +142,32 @@ impl JaccardIndex {
 
     /// Every earlier statement that reaches the threshold, most similar first, the earlier of two equal ones first.
     pub fn matches(&self, text: &str) -> Vec<Match> {
+        self.search_all(&self.query(text))
+    }
+
+    /// The words of a text in its normal form, numbered, for [`matches_of`](Self::matches_of) and
+    /// [`insert_words`](Self::insert_words): who asks and inserts cuts the text once.
+    pub(crate) fn words_of_normal(&mut self, normal: &str) -> WordSet {
+        WordSet(self.intern(normal))
+    }
+
+    /// As [`matches`](Self::matches).
+    pub(crate) fn matches_of(&self, words: &WordSet) -> Vec<Match> {
+        self.search_all(&Query {
+            unknown: 0,
+            signature: signature(&words.0),
+            known: words.0.clone(),
+        })
+    }
+
+    /// As [`insert`](Self::insert).
+    pub(crate) fn insert_words(&mut self, words: &WordSet) -> u32 {
+        self.insert_set(&words.0)
+    }
+
+    fn search_all(&self, query: &Query) -> Vec<Match> {
         let mut found = Vec::new();
-        self.search(&self.query(text), |candidate| {
+        self.search(query, |candidate| {
             found.push(candidate);
             None
         });
@@ -152,14 +180,14 @@ impl JaccardIndex {
 
     /// Remembers `text` and returns its number, counted from zero.
     pub fn insert(&mut self, text: &str) -> u32 {
-        let set = self.intern(text);
+        let set = self.intern(&normalize(text));
         self.insert_set(&set)
     }
 
     /// [`best_match`](Self::best_match) followed by [`insert`](Self::insert), cutting the text into words only once.
     pub fn observe(&mut self, text: &str) -> (Option<Match>, u32) {
         let first_new = self.word_count();
-        let set = self.intern(text);
+        let set = self.intern(&normalize(text));
         let unknown = set.partition_point(|&word| word >= first_new);
         let known = set[unknown..].to_vec();
         let query = Query {
@@ -175,11 +203,11 @@ impl JaccardIndex {
         count(self.words.len())
     }
 
-    /// The word numbers of `text`, descending and without repeats; new words are numbered.
-    fn intern(&mut self, text: &str) -> Vec<u32> {
+    /// The word numbers of a text in its normal form, descending and without repeats; new words are numbered.
+    fn intern(&mut self, normal: &str) -> Vec<u32> {
         let mut set = Vec::with_capacity(32);
         let words = &mut self.words;
-        self.tokenization.for_each(text, |word| {
+        self.tokenization.for_each_of_normal(normal, |word| {
             let number = words.get(word).copied().unwrap_or_else(|| {
                 let number = count(words.len());
                 words.insert(word.into(), number);
@@ -279,7 +307,9 @@ impl JaccardIndex {
                 break;
             }
             let remaining = count(query.known.len() - rank);
-            for posting in &self.postings[word as usize] {
+            // A word that was numbered and stands in no statement yet has no list.
+            let postings = self.postings.get(word as usize).map_or(&[][..], Vec::as_slice);
+            for posting in postings {
                 let length = match posting.length {
                     u16::MAX => count(self.set(posting.id).len()),
                     length => u32::from(length),

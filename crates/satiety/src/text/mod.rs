@@ -8,11 +8,14 @@ pub mod guard;
 mod index;
 mod normalize;
 mod sentences;
+mod stems;
 mod threshold;
 mod tokens;
 
+pub(crate) use index::WordSet;
 pub use index::{JaccardIndex, Match};
 pub use normalize::normalize;
 pub use sentences::{Sentence, SentenceKind, sentences};
+pub(crate) use stems::stem;
 pub use threshold::{Threshold, ThresholdError};
 pub use tokens::{Tokenization, jaccard};

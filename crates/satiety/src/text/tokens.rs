@@ -22,11 +22,15 @@ pub enum Tokenization {
 
 impl Tokenization {
     /// Calls `each` for every word of `text`, repeats included.
-    pub(super) fn for_each(self, text: &str, mut each: impl FnMut(&str)) {
-        let normal = normalize(text);
+    pub(super) fn for_each(self, text: &str, each: impl FnMut(&str)) {
+        self.for_each_of_normal(&normalize(text), each);
+    }
+
+    /// As [`for_each`](Self::for_each), for a text in its normal form.
+    pub(super) fn for_each_of_normal(self, normal: &str, mut each: impl FnMut(&str)) {
         match self {
             Self::Whitespace => normal.split(' ').filter(|word| !word.is_empty()).for_each(each),
-            Self::Words if normal.is_ascii() => for_each_ascii_word(&normal, each),
+            Self::Words if normal.is_ascii() => for_each_ascii_word(normal, each),
             // A combining mark after a space would make the space part of a word.
             Self::Words => normal
                 .split(' ')

@@ -1,10 +1,11 @@
 //! The word lists behind the guard, read once from the data files beside this module. Knows how a word is stemmed and
 //! which classes it belongs to; knows nothing about comparing texts.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use rust_stemmers::{Algorithm, Stemmer};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::text::stem;
 
 /// What a word or phrase does to a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,17 +55,17 @@ pub(super) struct Unit {
 }
 
 pub(super) struct Lexicon {
-    classes: BTreeMap<&'static str, Vec<Class>>,
-    longest_phrase: usize,
-    antonyms: BTreeMap<String, Vec<(usize, Side)>>,
-    irregular: BTreeMap<&'static str, &'static str>,
+    classes: FxHashMap<&'static str, Vec<Class>>,
+    /// By the word that a phrase begins with, the number of words of the longest such phrase.
+    longest_from: FxHashMap<&'static str, usize>,
+    antonyms: FxHashMap<String, Vec<(usize, Side)>>,
+    irregular: FxHashMap<&'static str, &'static str>,
     not_negated: Vec<&'static str>,
-    names: BTreeSet<&'static str>,
-    aliases: BTreeMap<&'static str, usize>,
-    units: BTreeMap<&'static str, Unit>,
-    number_words: BTreeMap<&'static str, NumberWord>,
-    fractions: BTreeMap<&'static str, f64>,
-    stemmer: Stemmer,
+    names: FxHashSet<&'static str>,
+    aliases: FxHashMap<&'static str, usize>,
+    units: FxHashMap<&'static str, Unit>,
+    number_words: FxHashMap<&'static str, NumberWord>,
+    fractions: FxHashMap<&'static str, f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,19 +81,17 @@ impl Lexicon {
     /// The word in the form in which words are compared.
     pub(super) fn stem(&self, word: &str) -> String {
         let base = self.irregular.get(word).copied().unwrap_or(word);
-        self.stemmer.stem(base).into_owned()
+        stem(base).as_ref().to_owned()
     }
 
     /// The classes of the longest phrase that begins `words`, and its length in words.
     pub(super) fn phrase(&self, words: &[&str]) -> Option<(&[Class], usize)> {
-        (1..=self.longest_phrase.min(words.len()))
+        let longest = *self.longest_from.get(words.first()?)?;
+        let classes = |phrase: &str| self.classes.get(phrase).map(Vec::as_slice);
+        (2..=longest.min(words.len()))
             .rev()
-            .find_map(|length| {
-                let phrase = words[..length].join(" ");
-                self.classes
-                    .get(phrase.as_str())
-                    .map(|classes| (classes.as_slice(), length))
-            })
+            .find_map(|length| Some((classes(&words[..length].join(" "))?, length)))
+            .or_else(|| Some((classes(words.first()?)?, 1)))
     }
 
     /// Whether a stem has an opposite at all.
@@ -148,20 +147,19 @@ impl Lexicon {
     }
 
     fn read() -> Self {
-        let stemmer = Stemmer::create(Algorithm::English);
-        let irregular: BTreeMap<_, _> = lines(include_str!("../data/irregular.txt"))
+        let irregular: FxHashMap<_, _> = lines(include_str!("../data/irregular.txt"))
             .filter_map(|line| line.split_once(' '))
             .collect();
-        let mut classes: BTreeMap<&str, Vec<Class>> = BTreeMap::new();
+        let mut classes: FxHashMap<&str, Vec<Class>> = FxHashMap::default();
         for (section, entry) in sections(include_str!("../data/classes.txt")) {
             classes.entry(entry).or_default().extend(class_named(section));
         }
         let stem = |word: &str| {
-            stemmer
-                .stem(irregular.get(word).copied().unwrap_or(word))
-                .into_owned()
+            stem(irregular.get(word).copied().unwrap_or(word))
+                .as_ref()
+                .to_owned()
         };
-        let mut antonyms: BTreeMap<String, Vec<(usize, Side)>> = BTreeMap::new();
+        let mut antonyms: FxHashMap<String, Vec<(usize, Side)>> = FxHashMap::default();
         for (number, line) in lines(include_str!("../data/antonyms.txt")).enumerate() {
             let Some((left, right)) = line.split_once('|') else {
                 continue;
@@ -172,7 +170,7 @@ impl Lexicon {
                 }
             }
         }
-        let mut units = BTreeMap::new();
+        let mut units = FxHashMap::default();
         for line in lines(include_str!("../data/units.txt")) {
             let mut fields = line.split(' ');
             let (Some(dimension), Some(Ok(factor))) = (fields.next(), fields.next().map(str::parse)) else {
@@ -180,7 +178,7 @@ impl Lexicon {
             };
             units.extend(fields.map(|spelling| (spelling, Unit { dimension, factor })));
         }
-        let mut number_words = BTreeMap::new();
+        let mut number_words = FxHashMap::default();
         for line in lines(include_str!("../data/number_words.txt")) {
             let mut fields = line.split(' ');
             let (Some(word), Some(Ok(value))) = (fields.next(), fields.next().map(str::parse)) else {
@@ -204,12 +202,14 @@ impl Lexicon {
             .enumerate()
             .flat_map(|(number, line)| line.split(' ').map(move |name| (name, number)))
             .collect();
+        let mut longest_from: FxHashMap<&str, usize> = FxHashMap::default();
+        for phrase in classes.keys() {
+            let first = phrase.split(' ').next().unwrap_or_default();
+            let longest = longest_from.entry(first).or_default();
+            *longest = phrase.split(' ').count().max(*longest);
+        }
         Self {
-            longest_phrase: classes
-                .keys()
-                .map(|phrase| phrase.split(' ').count())
-                .max()
-                .unwrap_or(0),
+            longest_from,
             classes,
             antonyms,
             not_negated: lines(include_str!("../data/not_negated.txt")).collect(),
@@ -221,7 +221,6 @@ impl Lexicon {
             number_words,
             fractions,
             irregular,
-            stemmer,
         }
     }
 }

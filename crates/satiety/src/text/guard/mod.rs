@@ -19,7 +19,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use reading::Reading;
+pub(crate) use reading::Reading;
 
 /// Something in which two alike statements contradict each other, with the words that show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -99,13 +99,17 @@ pub enum Difference {
 /// assert_eq!(found[0].to_string(), "number: \"3\" against \"5\"");
 /// ```
 pub fn differences(a: &str, b: &str) -> Vec<Difference> {
-    let (a, b) = (Reading::of(a), Reading::of(b));
-    let swap = order::swap(&a, &b);
+    differences_between(&Reading::of(a), &Reading::of(b))
+}
+
+/// As [`differences`], of statements that were read before.
+pub(crate) fn differences_between(a: &Reading, b: &Reading) -> Vec<Difference> {
+    let swap = order::swap(a, b);
     let mut found = Vec::new();
-    found.extend(quantities::differences(&a, &b));
-    found.extend(polarity::differences(&a, &b, swap.as_ref()));
-    found.extend(names::differences(&a, &b));
-    found.extend(strength::differences(&a, &b));
+    found.extend(quantities::differences(a, b));
+    found.extend(polarity::differences(a, b, swap.as_ref()));
+    found.extend(names::differences(a, b));
+    found.extend(strength::differences(a, b));
     found
 }
 

@@ -68,6 +68,10 @@ fn close(a: f64, b: f64) -> bool {
 
 /// Reads a single word as a quantity: `3`, `-2.5`, `10,000`, `10k`, `1.5M`, `$5`, `40%`, `20ms`, `2x`, `3rd`.
 pub(super) fn parse(word: &str) -> Option<Quantity> {
+    // Most words are none, and are told with less work.
+    if !word.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let lower = word.to_lowercase();
     let mut rest = lower.trim_start_matches(['~', '≈', '+', '#', '<', '>', '=', '≤', '≥']);
     let mut currency = None;

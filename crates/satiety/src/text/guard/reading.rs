@@ -1,6 +1,7 @@
 //! A statement as the guard sees it: words with stems and classes, quantities, identifiers and names. One pass over
 //! the text; no judgement about another text.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::lexicon::{Class, LEXICON};
@@ -55,17 +56,19 @@ impl Term {
 
 /// A text read once.
 #[derive(Debug, Clone)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     pub(super) terms: Vec<Term>,
-    stems: BTreeSet<String>,
+    /// The terms by their stems.
+    by_stem: Vec<usize>,
 }
 
 impl Reading {
-    pub(super) fn of(text: &str) -> Self {
-        let mut chunks = chunks(text);
+    pub(crate) fn of(text: &str) -> Self {
+        let text = plain_apostrophes(text);
+        let mut chunks = chunks(&text);
         chunks.truncate(LONGEST);
         let shouting = is_title_case(&chunks);
-        let lower: Vec<&str> = chunks.iter().map(|chunk| chunk.lower.as_str()).collect();
+        let lower: Vec<&str> = chunks.iter().map(|chunk| chunk.lower.as_ref()).collect();
         let mut terms = Vec::with_capacity(chunks.len());
         let mut at = 0;
         while at < chunks.len() {
@@ -79,8 +82,9 @@ impl Reading {
                 term.word_stem = LEXICON.stem(&term.stem);
             }
         }
-        let stems = terms.iter().map(|term| term.stem.clone()).collect();
-        Self { terms, stems }
+        let mut by_stem: Vec<usize> = (0..terms.len()).collect();
+        by_stem.sort_unstable_by(|a, b| terms[*a].stem.cmp(&terms[*b].stem));
+        Self { terms, by_stem }
     }
 
     pub(super) fn content(&self) -> BTreeSet<&str> {
@@ -96,24 +100,33 @@ impl Reading {
     }
 
     pub(super) fn has_stem(&self, stem: &str) -> bool {
-        self.stems.contains(stem)
+        self.by_stem
+            .binary_search_by(|at| self.terms[*at].stem.as_str().cmp(stem))
+            .is_ok()
     }
 }
 
 /// A piece between white space, cleaned of surrounding punctuation; contractions and hyphens taken apart.
 #[derive(Debug)]
-struct Chunk {
-    surface: String,
-    lower: String,
+struct Chunk<'a> {
+    surface: Cow<'a, str>,
+    lower: Cow<'a, str>,
     after_break: bool,
     sentence_start: bool,
     /// Part of a hyphenated word: its class (the "only" of "read-only") does not count.
     compound: bool,
 }
 
-fn chunks(text: &str) -> Vec<Chunk> {
-    let text = text.replace(['’', 'ʼ'], "'");
-    let mut chunks: Vec<Chunk> = Vec::new();
+fn plain_apostrophes(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        text.into()
+    } else {
+        text.replace(['’', 'ʼ'], "'").into()
+    }
+}
+
+fn chunks(text: &str) -> Vec<Chunk<'_>> {
+    let mut chunks: Vec<Chunk<'_>> = Vec::new();
     let mut after_break = false;
     let mut sentence_start = true;
     for piece in text.split_whitespace().take(LONGEST) {
@@ -146,12 +159,23 @@ fn chunks(text: &str) -> Vec<Chunk> {
     chunks
 }
 
-fn split_core(core: &str, chunks: &mut Vec<Chunk>) {
-    let mut push = |surface: &str, compound: bool| {
+/// In lower case; most words are.
+fn lowercase(text: &str) -> Cow<'_, str> {
+    if text
+        .bytes()
+        .all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase())
+    {
+        text.into()
+    } else {
+        text.to_lowercase().into()
+    }
+}
+
+fn split_core<'a>(core: &'a str, chunks: &mut Vec<Chunk<'a>>) {
+    let mut keep = |surface: Cow<'a, str>, lower: Cow<'a, str>, compound: bool| {
         if !surface.is_empty() {
-            let lower = surface.to_lowercase();
             chunks.push(Chunk {
-                surface: surface.to_owned(),
+                surface,
                 lower,
                 after_break: false,
                 sentence_start: false,
@@ -160,21 +184,26 @@ fn split_core(core: &str, chunks: &mut Vec<Chunk>) {
         }
     };
     if numbers::parse(core).is_some() || is_identifier(core) || !core.contains(char::is_alphanumeric) {
-        push(core, false);
+        keep(core.into(), lowercase(core), false);
         return;
     }
-    let lower = core.to_lowercase();
-    match lower.as_str() {
-        "cannot" | "can't" => return ["can", "not"].into_iter().for_each(|word| push(word, false)),
-        "won't" => return ["will", "not"].into_iter().for_each(|word| push(word, false)),
-        "shan't" => return ["shall", "not"].into_iter().for_each(|word| push(word, false)),
+    let mut both = |verb: &'static str| {
+        keep(verb.into(), verb.into(), false);
+        keep("not".into(), "not".into(), false);
+    };
+    let lower = lowercase(core);
+    match lower.as_ref() {
+        "cannot" | "can't" => return both("can"),
+        "won't" => return both("will"),
+        "shan't" => return both("shall"),
         _ => {}
     }
     if let Some(verb) = lower.strip_suffix("n't") {
-        push(verb, false);
-        push("not", false);
+        keep(verb.to_owned().into(), verb.to_owned().into(), false);
+        keep("not".into(), "not".into(), false);
         return;
     }
+    let mut push = |surface: &'a str, compound: bool| keep(surface.into(), lowercase(surface), compound);
     for (suffix, word) in [
         ("'ll", "will"),
         ("'re", "are"),
@@ -238,8 +267,8 @@ fn is_identifier(core: &str) -> bool {
 }
 
 /// Whether most words have a capital, so that capitals say nothing about names.
-fn is_title_case(chunks: &[Chunk]) -> bool {
-    let words: Vec<&Chunk> = chunks
+fn is_title_case(chunks: &[Chunk<'_>]) -> bool {
+    let words: Vec<&Chunk<'_>> = chunks
         .iter()
         .filter(|chunk| chunk.surface.len() > 3 && chunk.surface.starts_with(char::is_alphabetic))
         .collect();
@@ -250,10 +279,10 @@ fn is_title_case(chunks: &[Chunk]) -> bool {
     words.len() > 2 && capitals * 3 > words.len() * 2
 }
 
-fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term, usize) {
+fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (Term, usize) {
     let chunk = &chunks[at];
     let mut term = Term {
-        surface: chunk.surface.clone(),
+        surface: chunk.surface.clone().into_owned(),
         stem: String::new(),
         word_stem: String::new(),
         classes: Vec::new(),
@@ -265,7 +294,7 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
     if is_letter && chunk.surface.starts_with(char::is_uppercase) {
         term.kind = Kind::Name;
         // Not the stem of the article.
-        term.stem.clone_from(&chunk.surface);
+        term.stem = chunk.surface.as_ref().to_owned();
         return (term, 1);
     }
     // "15 May": the month, not the verb.
@@ -275,7 +304,7 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
     };
     if chunk.surface == "May" && (beside_figure(at.checked_sub(1)) || beside_figure(Some(at + 1))) {
         term.kind = Kind::Name;
-        term.stem.clone_from(&chunk.lower);
+        term.stem = chunk.lower.as_ref().to_owned();
         return (term, 1);
     }
     if !chunk.compound
@@ -286,7 +315,7 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
     {
         term.surface = chunks[at..at + used]
             .iter()
-            .map(|chunk| chunk.surface.as_str())
+            .map(|chunk| chunk.surface.as_ref())
             .collect::<Vec<_>>()
             .join(" ");
         term.stem = if used == 1 {
@@ -299,7 +328,7 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
     }
     if let Some(quantity) = numbers::parse(&chunk.surface) {
         term.kind = Kind::Number(quantity);
-        term.stem.clone_from(&chunk.lower);
+        term.stem = chunk.lower.as_ref().to_owned();
         return (term, 1);
     }
     // "A tenth of": a share, where "the tenth" is a place in a row.
@@ -331,7 +360,7 @@ fn term_at(chunks: &[Chunk], lower: &[&str], at: usize, shouting: bool) -> (Term
     let known = LEXICON.is_known_name(&chunk.lower) && (chunk.surface.len() > 2 || acronym);
     if known || (!shouting && (acronym || (capital && !chunk.sentence_start))) {
         term.kind = Kind::Name;
-        term.stem.clone_from(&chunk.lower);
+        term.stem = chunk.lower.as_ref().to_owned();
         return (term, 1);
     }
     term.stem = LEXICON.stem(&chunk.lower);
