@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use satiety::dialogue::{Conversation, Report, Round, Signal, Verdict};
+use satiety::dialogue::{Conversation, ConversationError, Report, Round, RoundVectors, Signal, Verdict};
 use satiety::ids;
 use satiety_store::conversations::{ConversationRow, ConversationSummaryRow, RoundRow};
 use satiety_store::journal::Event;
@@ -224,7 +224,9 @@ impl Engine {
                     hint: "begin a new conversation with what was agreed on".into(),
                 });
             }
-            let verdicts = self.observe(&mut current.conversation, &request.rounds).await?;
+            let verdicts = self
+                .take_rounds(&mut current.conversation, &request.rounds, Conversation::observe)
+                .await?;
             let done = |current: &Current, verdicts: Vec<Verdict>| AppendedRounds {
                 conversation_id: id.clone(),
                 rounds: before + request.rounds.len(),
@@ -337,7 +339,8 @@ impl Engine {
             .into_iter()
             .map(|round| serde_json::from_value(round.body))
             .collect::<Result<Vec<Round>, _>>()?;
-        self.observe(&mut conversation, &earlier).await?;
+        self.take_rounds(&mut conversation, &earlier, Conversation::follow)
+            .await?;
         Ok(Current {
             state: (state.0, count),
             used: 0,
@@ -364,24 +367,26 @@ impl Engine {
         Ok(fresh)
     }
 
-    async fn observe(
+    /// Has a conversation take rounds, each with what it means, in the given way.
+    pub(crate) async fn take_rounds<T>(
         &self,
         conversation: &mut Conversation,
         rounds: &[Round],
-    ) -> Result<Vec<Verdict>, EngineError> {
+        take: impl Fn(&mut Conversation, &Round, Option<&RoundVectors>) -> Result<T, ConversationError>,
+    ) -> Result<Vec<T>, EngineError> {
         let mut meaning = self.embedder().await?.map(Meaning::new);
         if let Some(meaning) = &mut meaning {
             meaning.learn_rounds(rounds).await?;
         }
-        let mut verdicts = Vec::with_capacity(rounds.len());
+        let mut taken = Vec::with_capacity(rounds.len());
         for round in rounds {
             let vectors = meaning
                 .as_ref()
                 .map(|meaning| meaning.of_round(round))
                 .transpose()?;
-            verdicts.push(conversation.observe(round, vectors.as_ref())?);
+            taken.push(take(conversation, round, vectors.as_ref())?);
         }
-        Ok(verdicts)
+        Ok(taken)
     }
 }
 

@@ -58,7 +58,7 @@ impl Engine {
     /// Scores a conversation.
     #[tracing::instrument(name = "score", skip_all)]
     pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
-        let fresh = self.fresh_conversation(&request.profile).await?;
+        let mut conversation = self.fresh_conversation(&request.profile).await?;
         let options = ReadOptions {
             format: request.format,
             growing: false,
@@ -73,14 +73,9 @@ impl Engine {
             (Content::Messages(log), Extract::Rules) => input::extract(&log),
             (Content::Messages(log), Extract::Model) => self.extract_with_model(&log).await?,
         };
-        let mut follower = Follower {
-            conversation: fresh.clone(),
-            fresh,
-            meaning: self.embedder().await?.map(Meaning::new),
-            rounds: Vec::new(),
-        };
-        follower.observe_all(&transcript.rounds).await?;
-        let report = follower.report()?;
+        self.take_rounds(&mut conversation, &transcript.rounds, Conversation::follow)
+            .await?;
+        let report = conversation.report()?;
         let mut scored = Scored {
             conversation_id: transcript.conversation_id.clone(),
             topic: transcript.topic.clone(),

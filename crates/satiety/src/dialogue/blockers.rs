@@ -179,11 +179,15 @@ impl BlockerScan {
 mod tests {
     use super::*;
     use crate::dialogue::Profile;
-    use crate::dialogue::lexicon::RoundTexts;
+    use crate::dialogue::lexicon::{RoundTexts, Stems};
     use crate::dialogue::wire::Outputs;
 
     fn found(scan: &BlockerScan, round: &Round, vectors: Option<&RoundVectors>) -> BlockerState {
-        scan.scan(round, &RoundTexts::of(round).words(), vectors)
+        scan.scan(
+            round,
+            &RoundTexts::of(round).words(&mut Stems::default()),
+            vectors,
+        )
     }
 
     fn blocks(profile: &str, question: &str) -> bool {

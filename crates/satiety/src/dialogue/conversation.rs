@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
 use super::decide::{Course, Decision, Facts, classify, decide};
-use super::lexicon::RoundTexts;
+use super::lexicon::{RoundTexts, Stems};
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
 use super::profile::{Profile, ProfileError};
 use super::questions::{QuestionLedger, QuestionState};
@@ -69,6 +69,7 @@ pub enum ConversationError {
 #[derive(Debug, Clone)]
 pub struct Conversation {
     profile: Arc<Profile>,
+    stems: Stems,
     claims: ClaimLedger,
     questions: QuestionLedger,
     actions_named: Vec<(BTreeSet<String>, Option<Vec<f32>>)>,
@@ -118,6 +119,7 @@ impl Conversation {
             range: "above 0 and at most 1",
         })?;
         Ok(Self {
+            stems: Stems::default(),
             claims,
             questions: QuestionLedger::new(&profile.questions),
             actions_named: Vec::new(),
@@ -202,7 +204,7 @@ impl Conversation {
         );
 
         let texts = RoundTexts::of(round);
-        let words = texts.words();
+        let words = texts.words(&mut self.stems);
         let rules = &self.profile;
         let claims = self.claims.observe(round, &words, vectors, &rules.novelty);
         let questions = self

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
+use rust_stemmers::{Algorithm, Stemmer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::wire::Round;
-use crate::text::stem;
 
 /// Words too frequent to say what a text is about; left out of terms.
 static FUNCTION_WORDS: LazyLock<FxHashSet<&str>> = LazyLock::new(|| {
@@ -51,6 +51,8 @@ pub(super) struct RoundWords<'a> {
     pub(super) claims: Vec<Vec<&'a str>>,
     pub(super) actions: Vec<Vec<&'a str>>,
     pub(super) questions: Vec<Vec<&'a str>>,
+    /// What each claim is about: see [`terms`].
+    pub(super) claim_terms: Vec<Vec<Arc<str>>>,
 }
 
 impl<'a> RoundTexts<'a> {
@@ -64,12 +66,14 @@ impl<'a> RoundTexts<'a> {
         }
     }
 
-    pub(super) fn words(&self) -> RoundWords<'_> {
+    pub(super) fn words(&self, stems: &mut Stems) -> RoundWords<'_> {
         fn list<'t>(texts: &'t [Cow<'_, str>]) -> Vec<Vec<&'t str>> {
             texts.iter().map(|text| words(text)).collect()
         }
+        let claims = list(&self.claims);
         RoundWords {
-            claims: list(&self.claims),
+            claim_terms: claims.iter().map(|words| stems.terms(words)).collect(),
+            claims,
             actions: list(&self.actions),
             questions: list(&self.questions),
         }
@@ -161,16 +165,32 @@ impl Phrases {
 
 /// What a text is about: its words without function words, stemmed.
 pub(super) fn terms(text: &str) -> BTreeSet<Arc<str>> {
-    terms_of(&words(&lowered(text))).collect()
+    Stems::default()
+        .terms(&words(&lowered(text)))
+        .into_iter()
+        .collect()
 }
 
-/// As [`terms`], from words, each as often as it stands there.
-pub(super) fn terms_of(words: &[&str]) -> impl Iterator<Item = Arc<str>> {
-    words
-        .iter()
-        .flat_map(|word| word.split('-'))
-        .filter(|word| !word.is_empty() && !FUNCTION_WORDS.contains(word))
-        .map(stem)
+/// The stems of words met before: a conversation has few words and says them often. A word that is left out has none.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stems(FxHashMap<Box<str>, Option<Arc<str>>>);
+
+impl Stems {
+    /// As [`terms`], each as often as it stands there.
+    fn terms(&mut self, words: &[&str]) -> Vec<Arc<str>> {
+        let parts = words.iter().flat_map(|word| word.split('-'));
+        parts.filter_map(|word| self.stem(word)).collect()
+    }
+
+    fn stem(&mut self, word: &str) -> Option<Arc<str>> {
+        if let Some(known) = self.0.get(word) {
+            return known.clone();
+        }
+        let says_something = !word.is_empty() && !FUNCTION_WORDS.contains(word);
+        let stem = says_something.then(|| Stemmer::create(Algorithm::English).stem(word).into());
+        self.0.insert(word.into(), stem.clone());
+        stem
+    }
 }
 
 /// The share of `part` that `whole` takes up; none where there is nothing to take up.
@@ -252,6 +272,15 @@ mod tests {
     fn terms_ignore_form_and_function_words() {
         assert_eq!(terms("The caches are caching"), terms("cached cache"));
         assert!(terms("of the and to").is_empty());
+        let mut stems = Stems::default();
+        for text in [
+            "The caches are caching",
+            "re-run the cached cache",
+            "of the and to",
+        ] {
+            let found: BTreeSet<_> = stems.terms(&words(&lowered(text))).into_iter().collect();
+            assert_eq!(found, terms(text), "{text}");
+        }
         assert!(
             (containment(
                 &terms("which cache backend"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::lexicon::{self, RoundWords};
+use super::lexicon::RoundWords;
 use super::profile::NoveltyRules;
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
@@ -327,7 +327,7 @@ impl ClaimLedger {
         let combined = rates.0.min(rates.1).min(rates.2.unwrap_or(1.0));
 
         let (mut used, mut unused) = (0_usize, 0_usize);
-        for term in words.claims.iter().flat_map(|words| lexicon::terms_of(words)) {
+        for term in words.claim_terms.iter().flatten().cloned() {
             match self.terms.insert(term, self.rounds) {
                 Some(latest) if latest == self.rounds => continue,
                 Some(_) => {}

@@ -75,7 +75,7 @@ impl QuestionLedger {
         novelty: &NoveltyRules,
     ) -> QuestionState {
         let mut state = QuestionState::default();
-        let replies = Replies::of(round, vectors);
+        let replies = Replies::of(round, words, vectors);
         let mut listed = BTreeSet::new();
         for (position, text) in round.outputs.open_questions.iter().enumerate() {
             if self.is_settled(text, &words.questions[position]) {
@@ -156,6 +156,7 @@ impl QuestionLedger {
 /// What a round says that may answer a question: decisions first, they weigh more.
 struct Replies<'a> {
     replies: Vec<Reply<'a>>,
+    claim_terms: &'a [Vec<Arc<str>>],
 }
 
 struct Reply<'a> {
@@ -167,7 +168,7 @@ struct Reply<'a> {
 }
 
 impl<'a> Replies<'a> {
-    fn of(round: &'a Round, vectors: Option<&'a RoundVectors>) -> Self {
+    fn of(round: &'a Round, words: &'a RoundWords<'_>, vectors: Option<&'a RoundVectors>) -> Self {
         let decisions = round
             .outputs
             .decisions
@@ -196,6 +197,7 @@ impl<'a> Replies<'a> {
                 .chain(claims)
                 .filter(|reply| !reply.text.trim_end().ends_with('?'))
                 .collect(),
+            claim_terms: &words.claim_terms,
         }
     }
 
@@ -223,7 +225,10 @@ impl<'a> Replies<'a> {
                 .as_deref()
                 .zip(reply.vector)
                 .map_or(0.0, |(a, b)| cosine(a, b) / similarity);
-            let terms = reply.terms.get_or_init(|| lexicon::terms(reply.text));
+            let terms = reply.terms.get_or_init(|| match reply.claim {
+                Some(claim) => self.claim_terms[claim].iter().cloned().collect(),
+                None => lexicon::terms(reply.text),
+            });
             let words = lexicon::containment(&question.terms, terms) / overlap;
             meaning.max(words)
         };
@@ -247,12 +252,18 @@ impl<'a> Replies<'a> {
 mod tests {
     use super::*;
     use crate::dialogue::Profile;
-    use crate::dialogue::lexicon::RoundTexts;
+    use crate::dialogue::lexicon::{RoundTexts, Stems};
     use crate::dialogue::wire::Outputs;
 
     fn observe(ledger: &mut QuestionLedger, profile: &Profile, round: &Round) -> QuestionState {
         let texts = RoundTexts::of(round);
-        ledger.observe(round, &texts.words(), None, &profile.questions, &profile.novelty)
+        ledger.observe(
+            round,
+            &texts.words(&mut Stems::default()),
+            None,
+            &profile.questions,
+            &profile.novelty,
+        )
     }
 
     fn ledger() -> (QuestionLedger, Profile) {

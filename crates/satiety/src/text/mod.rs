@@ -8,7 +8,6 @@ pub mod guard;
 mod index;
 mod normalize;
 mod sentences;
-mod stems;
 mod threshold;
 mod tokens;
 
@@ -16,6 +15,5 @@ pub(crate) use index::WordSet;
 pub use index::{JaccardIndex, Match};
 pub use normalize::normalize;
 pub use sentences::{Sentence, SentenceKind, sentences};
-pub(crate) use stems::stem;
 pub use threshold::{Threshold, ThresholdError};
 pub use tokens::{Tokenization, jaccard};

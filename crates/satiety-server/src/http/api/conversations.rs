@@ -9,8 +9,10 @@ use satiety_engine::conversations::{
 };
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{ById, PageOf, no_cursor};
 use crate::http::app::App;
@@ -70,7 +72,9 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScoreBody {
     /// The conversation: a transcript (`{"rounds": […]}`), or a list of messages with `role` and `content`.
-    conversation: Value,
+    // As it came: it is read once, by what knows its shapes.
+    #[schemars(with = "Value")]
+    conversation: Box<RawValue>,
     /// `default` or `spec`.
     #[serde(default)]
     profile: Option<String>,
@@ -83,19 +87,13 @@ async fn score(call: Call<Nothing, Nothing, Json<ScoreBody>>) -> Result<Scored, 
     let Json(body) = call.body;
     let profile = body.profile.unwrap_or_else(|| "default".into());
     built_in(&profile)?;
-    // Said here, where it is plain to see: finding it out means reading everything once more.
-    let format = match &body.conversation {
-        Value::Array(_) => Some(InputFormat::Chat),
-        Value::Object(fields) if fields.contains_key("rounds") => Some(InputFormat::Transcript),
-        _ => None,
-    };
     let scored = call
         .app
         .engine
         .score(ScoreRequest {
             name: "conversation".into(),
-            bytes: body.conversation.to_string().into_bytes(),
-            format,
+            format: shape(&body.conversation),
+            bytes: body.conversation.get().into(),
             profile,
             extract: body.extract.unwrap_or_default(),
             record: false,
@@ -103,6 +101,19 @@ async fn score(call: Call<Nothing, Nothing, Json<ScoreBody>>) -> Result<Scored, 
         .await?;
     call.app.metrics.verdict(scored.report.stop_recommendation.signal);
     Ok(scored)
+}
+
+/// The shape of a conversation where it is plain to see; finding it out otherwise means reading everything.
+fn shape(conversation: &RawValue) -> Option<InputFormat> {
+    #[derive(Deserialize)]
+    struct Document {
+        rounds: Option<IgnoredAny>,
+    }
+    if conversation.get().starts_with('[') {
+        return Some(InputFormat::Chat);
+    }
+    let document: Document = serde_json::from_str(conversation.get()).ok()?;
+    document.rounds.map(|_| InputFormat::Transcript)
 }
 
 /// A name from far away must not become the path of a file.

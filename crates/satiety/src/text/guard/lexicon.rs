@@ -3,9 +3,8 @@
 
 use std::sync::LazyLock;
 
+use rust_stemmers::{Algorithm, Stemmer};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::text::stem;
 
 /// What a word or phrase does to a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +65,7 @@ pub(super) struct Lexicon {
     units: FxHashMap<&'static str, Unit>,
     number_words: FxHashMap<&'static str, NumberWord>,
     fractions: FxHashMap<&'static str, f64>,
+    stemmer: Stemmer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Lexicon {
     /// The word in the form in which words are compared.
     pub(super) fn stem(&self, word: &str) -> String {
         let base = self.irregular.get(word).copied().unwrap_or(word);
-        stem(base).as_ref().to_owned()
+        self.stemmer.stem(base).into_owned()
     }
 
     /// The classes of the longest phrase that begins `words`, and its length in words.
@@ -147,17 +147,22 @@ impl Lexicon {
     }
 
     fn read() -> Self {
+        let stemmer = Stemmer::create(Algorithm::English);
         let irregular: FxHashMap<_, _> = lines(include_str!("../data/irregular.txt"))
             .filter_map(|line| line.split_once(' '))
             .collect();
         let mut classes: FxHashMap<&str, Vec<Class>> = FxHashMap::default();
+        let mut longest_from: FxHashMap<&str, usize> = FxHashMap::default();
         for (section, entry) in sections(include_str!("../data/classes.txt")) {
             classes.entry(entry).or_default().extend(class_named(section));
+            let first = entry.split(' ').next().unwrap_or_default();
+            let longest = longest_from.entry(first).or_default();
+            *longest = entry.split(' ').count().max(*longest);
         }
         let stem = |word: &str| {
-            stem(irregular.get(word).copied().unwrap_or(word))
-                .as_ref()
-                .to_owned()
+            stemmer
+                .stem(irregular.get(word).copied().unwrap_or(word))
+                .into_owned()
         };
         let mut antonyms: FxHashMap<String, Vec<(usize, Side)>> = FxHashMap::default();
         for (number, line) in lines(include_str!("../data/antonyms.txt")).enumerate() {
@@ -202,12 +207,6 @@ impl Lexicon {
             .enumerate()
             .flat_map(|(number, line)| line.split(' ').map(move |name| (name, number)))
             .collect();
-        let mut longest_from: FxHashMap<&str, usize> = FxHashMap::default();
-        for phrase in classes.keys() {
-            let first = phrase.split(' ').next().unwrap_or_default();
-            let longest = longest_from.entry(first).or_default();
-            *longest = phrase.split(' ').count().max(*longest);
-        }
         Self {
             longest_from,
             classes,
@@ -221,6 +220,7 @@ impl Lexicon {
             number_words,
             fractions,
             irregular,
+            stemmer,
         }
     }
 }

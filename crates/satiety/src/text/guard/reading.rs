@@ -294,7 +294,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
     if is_letter && chunk.surface.starts_with(char::is_uppercase) {
         term.kind = Kind::Name;
         // Not the stem of the article.
-        term.stem = chunk.surface.as_ref().to_owned();
+        chunk.surface.as_ref().clone_into(&mut term.stem);
         return (term, 1);
     }
     // "15 May": the month, not the verb.
@@ -304,7 +304,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
     };
     if chunk.surface == "May" && (beside_figure(at.checked_sub(1)) || beside_figure(Some(at + 1))) {
         term.kind = Kind::Name;
-        term.stem = chunk.lower.as_ref().to_owned();
+        chunk.lower.as_ref().clone_into(&mut term.stem);
         return (term, 1);
     }
     if !chunk.compound
@@ -328,7 +328,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
     }
     if let Some(quantity) = numbers::parse(&chunk.surface) {
         term.kind = Kind::Number(quantity);
-        term.stem = chunk.lower.as_ref().to_owned();
+        chunk.lower.as_ref().clone_into(&mut term.stem);
         return (term, 1);
     }
     // "A tenth of": a share, where "the tenth" is a place in a row.
@@ -360,7 +360,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
     let known = LEXICON.is_known_name(&chunk.lower) && (chunk.surface.len() > 2 || acronym);
     if known || (!shouting && (acronym || (capital && !chunk.sentence_start))) {
         term.kind = Kind::Name;
-        term.stem = chunk.lower.as_ref().to_owned();
+        chunk.lower.as_ref().clone_into(&mut term.stem);
         return (term, 1);
     }
     term.stem = LEXICON.stem(&chunk.lower);
