@@ -58,7 +58,7 @@ def is_specific(action: str) -> bool:
     return any(word.strip(".,:;") in VERBS for word in words) or bool(ARTIFACT.search(action))
 
 
-def readiness(now: Outputs, before: Outputs | None) -> tuple[float, bool]:
+def readiness(now: Outputs, before: Outputs | None) -> tuple[float, float, bool, float]:
     specific = sum(is_specific(action) for action in now.next_actions)
     actions = 0.0 if not now.next_actions else 0.3 if specific == 0 else 0.7 if specific == 1 else 1.0
     if not now.open_questions:
@@ -70,7 +70,11 @@ def readiness(now: Outputs, before: Outputs | None) -> tuple[float, bool]:
         questions = 0.7 if change < 0 else 0.4 if change == 0 else 0.1
     said = " ".join(now.open_questions + now.next_actions).lower()
     blocked = any(word in said for word in BLOCKERS)
-    return 0.5 * actions + 0.3 * questions + 0.2 * (not blocked), blocked
+    return actions, questions, blocked, 0.5 * actions + 0.3 * questions + 0.2 * (not blocked)
+
+
+def level(value: float, low: float, high: float) -> str:
+    return "LOW" if value < low else "HIGH" if value >= high else "MEDIUM"
 
 
 @app.post("/v1/score")
@@ -79,6 +83,7 @@ def score(body: Body) -> dict:
     tokens: list[frozenset] = []
     peak = fuzzy_peak = low = 0
     signal, rate, ready, best = "CONTINUE", 1.0, 0.0, 0.0
+    rates, detail = (1.0, 1.0), (0.0, 0.0, False)
     before = None
     course = []
     for turn in body.conversation.rounds:
@@ -93,8 +98,10 @@ def score(body: Body) -> dict:
             seen.add(claim)
             tokens.append(frozenset(claim.split()))
         peak, fuzzy_peak = max(peak, len(new)), max(fuzzy_peak, fuzzy)
-        rate = min(len(new) / max(peak, 1), fuzzy / max(fuzzy_peak, 1))
-        ready, blocked = readiness(turn.outputs, before)
+        rates = len(new) / max(peak, 1), fuzzy / max(fuzzy_peak, 1)
+        rate = min(rates)
+        *detail, ready = readiness(turn.outputs, before)
+        blocked = detail[2]
         before = turn.outputs
         low, best = (low + 1, max(best, ready)) if rate < 0.15 else (0, 0.0)
         if low < 2:
@@ -104,4 +111,30 @@ def score(body: Body) -> dict:
         else:
             signal = "SHIP"
         course.append({"round": turn.round, "novelty_rate": rate, "action_readiness": ready, "signal": signal})
-    return {"score": 1 - rate, "action_readiness": ready, "stop_recommendation": {"signal": signal}, "rounds": course}
+    return {
+        "score": 1 - rate,
+        "components": {
+            "novelty_rate": rate,
+            "novelty_rate_L0": rates[0],
+            "novelty_rate_L1": rates[1],
+            "action_readiness": ready,
+            "action_readiness_detail": {
+                "next_actions_score": detail[0],
+                "open_questions_score": detail[1],
+                "blocker_score": float(not detail[2]),
+            },
+        },
+        "novelty_by_round": course,
+        "stop_recommendation": {
+            "signal": signal,
+            "novelty_classification": level(rate, 0.15, 0.5),
+            "readiness_classification": level(ready, 0.4, 0.7),
+            "k_consecutive_low_novelty": low,
+            "rationale": f"Novelty has been low for {low} consecutive rounds; action readiness is {ready:.2f}.",
+        },
+    }
+
+
+@app.get("/healthz")
+def healthz() -> dict:
+    return {"status": "ok"}

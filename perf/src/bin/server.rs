@@ -43,6 +43,9 @@ struct Arguments {
     peer_port: u16,
 }
 
+/// A request that asks for nothing: what the protocol alone costs, and the bound of everything else.
+const NO_WORK: &str = "no work (`/healthz`)";
+
 /// What wrk found.
 struct Load {
     per_second: f64,
@@ -89,8 +92,11 @@ fn main() -> Result<()> {
         script("/v1/score", &by_spec(vec![conversation(40, 8)])),
     )?;
     let unseen = place("unseen.lua", unseen("/v1/score", &examples()?))?;
-    let search = folder.path().join("search.lua");
-    fs_err::write(&search, searches())?;
+    let search = place("search.lua", searches())?;
+    let nothing = place(
+        "nothing.lua",
+        format!("request = function() return wrk.format('GET', '/healthz') end\n{DONE}"),
+    )?;
     println!(
         "{} connections, {} s each\n",
         arguments.connections, arguments.duration
@@ -104,6 +110,7 @@ fn main() -> Result<()> {
     let mut peers = Vec::new();
     if let Some(python) = &arguments.python {
         let server = peer(python, arguments.peer_port)?;
+        measure(&arguments, &server, "FastAPI", NO_WORK, &nothing)?;
         for (what, script) in scores {
             peers.push(measure(&arguments, &server, "FastAPI", what, script)?);
         }
@@ -116,6 +123,7 @@ fn main() -> Result<()> {
     ];
     for (name, url) in stores.into_iter().flatten() {
         let server = satiety(&arguments, &url, "none")?;
+        measure(&arguments, &server, name, NO_WORK, &nothing)?;
         for (number, (what, script)) in scores.into_iter().enumerate() {
             let ours = measure(&arguments, &server, name, what, script)?;
             let spec = [&short_by_spec, &long_by_spec][number];
@@ -236,7 +244,13 @@ fn wrk(arguments: &Arguments, url: &str, script: &Path, seconds: u64) -> Result<
             "--connections",
             &arguments.connections.to_string(),
         ])
-        .args(["--duration", &format!("{seconds}s"), "--script"])
+        .args([
+            "--timeout",
+            "30s",
+            "--duration",
+            &format!("{seconds}s"),
+            "--script",
+        ])
         .arg(script)
         .arg(url)
         .output()?;
