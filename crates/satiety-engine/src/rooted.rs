@@ -46,6 +46,18 @@ pub fn name_below(root: &Path, place: &Path) -> Result<String, NotBelow> {
     Ok(if inside.is_empty() { "." } else { inside }.to_owned())
 }
 
+/// A text without the place of a folder: who names what is below it need not know where it is.
+pub fn without_place(root: &Path, text: &str) -> String {
+    let mut text = text.to_owned();
+    for root in [root.to_path_buf(), root.canonicalize().unwrap_or_default()] {
+        let place = root.display().to_string();
+        if !place.is_empty() {
+            text = text.replace(&format!("{place}/"), "").replace(&place, ".");
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

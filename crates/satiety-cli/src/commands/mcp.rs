@@ -29,11 +29,11 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
     block_on(async {
         let engine = Arc::new(Engine::new(settings.for_engine()).with_ab(settings.ab));
         let context = Context {
-            engine: Arc::clone(&engine),
             dialogue_profile: settings.profile.clone(),
             harness_folder: settings.harness.folder.clone(),
             harness_driver: settings.harness.driver,
             environment: std::env::vars().collect(),
+            ..Context::new(Arc::clone(&engine))
         };
         let shadows = super::in_the_shadow(&engine);
         let served = Box::pin(serve_stdio(context, registry, session)).await;

@@ -101,6 +101,7 @@ async fn serve(
     let beside = Beside {
         pages: Some(satiety_server::dashboard::pages()),
         mcp: Some(satiety_server::http::mcp(
+            &app,
             context(&app, settings),
             &arguments.host_name,
         )),
@@ -123,11 +124,10 @@ async fn serve(
 /// What the tools for agents may use. They get no environment: whoever asks is elsewhere.
 fn context(app: &App, settings: &Settings) -> Context {
     Context {
-        engine: app.engine.clone(),
         dialogue_profile: settings.profile.clone(),
         harness_folder: settings.harness.folder.clone(),
         harness_driver: settings.harness.driver,
-        environment: std::collections::BTreeMap::new(),
+        ..Context::new(app.engine.clone())
     }
 }
 

@@ -25,15 +25,20 @@ fn drive(client: &mut Command) {
         ]
         .concat(),
     );
-    let token = json_of(
-        &place,
-        &[&["token", "create", "agent", "--scope", "write"], &json[..]].concat(),
-    );
-    let server = start(&place, &["--require-token"]);
+    let token = |name, scope| {
+        let made = json_of(
+            &place,
+            &[&["token", "create", name, "--scope", scope], &json[..]].concat(),
+        );
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let (token, admin) = (token("agent", "write"), token("keeper", "admin"));
+    let server = start(&place, &["--require-token", "--root", &example("bench")]);
     let output = client
         .arg(format!("http://{}/mcp", server.address))
-        .arg(token["token"].as_str().unwrap())
+        .arg(token)
         .arg(research["run_id"].as_str().unwrap())
+        .arg(admin)
         .output()
         .unwrap();
     assert!(

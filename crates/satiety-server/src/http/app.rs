@@ -179,16 +179,7 @@ impl App {
     pub(crate) fn discreet(&self, error: satiety_engine::EngineError) -> Problem {
         let mut problem = Problem::from(error);
         if let Some(root) = &self.folders.root {
-            for root in [root.clone(), root.canonicalize().unwrap_or_default()] {
-                let text = root.display().to_string();
-                if !text.is_empty() {
-                    problem.detail = problem
-                        .detail
-                        .replace(&format!("{text}/"), "")
-                        .replace(&text, ".")
-                        .into();
-                }
-            }
+            problem.detail = rooted::without_place(root, &problem.detail).into();
         }
         problem
     }

@@ -29,7 +29,7 @@ use axum::response::IntoResponse;
 use axum::routing;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::mcp::{Context, Profile, Registry, http_service};
+use crate::mcp::{Context, Profile, Reach, Registry, http_service};
 
 pub use api::{ResearchJobProgress, RetrievalJobProgress};
 pub use app::{App, Folders, Limits, ResearchAccess};
@@ -47,8 +47,12 @@ pub struct Beside {
     pub mcp: Option<Router<Arc<App>>>,
 }
 
-/// The tools for agents, to be served at `/mcp`: all of them but those that take names of files and programs.
-pub fn mcp(context: Context, hosts: &[String]) -> Router<Arc<App>> {
+/// The tools for agents, to be served at `/mcp`, for callers who need not be on this machine.
+pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>> {
+    context.reach = Reach::Below {
+        root: app.folders.root.clone(),
+        room: app.jobs.room.clone(),
+    };
     let registry = Registry::of_profile(Profile::Full).for_callers_elsewhere();
     Router::new().nest_service("/mcp", http_service(context, registry, hosts))
 }

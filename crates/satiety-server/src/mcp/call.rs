@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use satiety::harness::Driver;
 use satiety_engine::bench::Stop;
-use satiety_engine::{Engine, EngineError, Fault};
+use satiety_engine::{Engine, EngineError, Fault, rooted};
 use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::auth::Scope;
 
 /// What all calls have in common: the engine and the settings of the surface.
 #[derive(Debug, Clone)]
@@ -24,6 +27,23 @@ pub struct Context {
     pub harness_driver: Driver,
     /// Variables that targets of benchmarks may name.
     pub environment: BTreeMap<String, String>,
+    /// What calls may name and start.
+    pub reach: Reach,
+}
+
+/// What calls may name and start.
+#[derive(Debug, Clone, Default)]
+pub enum Reach {
+    /// Whatever is on this machine: the caller is on it, too.
+    #[default]
+    Machine,
+    /// For callers elsewhere: runs of the store, and suites below a folder.
+    Below {
+        /// The folder; without it no suite can be named.
+        root: Option<PathBuf>,
+        /// Places of runs that go on at the same time.
+        room: Arc<Semaphore>,
+    },
 }
 
 impl Context {
@@ -35,6 +55,7 @@ impl Context {
             harness_folder: ".".into(),
             harness_driver: Driver::Measured,
             environment: BTreeMap::new(),
+            reach: Reach::Machine,
         }
     }
 }
@@ -53,6 +74,8 @@ pub(super) struct Call {
     pub(super) session: Option<String>,
     /// Who calls, as the client names itself.
     pub(super) caller: String,
+    /// What the caller may do.
+    pub(super) scope: Scope,
     /// Asked when the client takes the call back.
     pub(super) stop: Stop,
     pub(super) progress: Option<Progress>,
@@ -61,6 +84,58 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn engine(&self) -> &Engine {
         &self.context.engine
+    }
+
+    /// A run that may be named: who is elsewhere names none that is a file.
+    pub(super) async fn run_named(&self, name: &str) -> Result<(), Problem> {
+        let is_latest = name == "latest" || name.starts_with("latest:");
+        let is_free = matches!(self.context.reach, Reach::Machine);
+        if is_free || (is_latest && !Path::new(name).exists()) || self.engine().bench_is_stored(name).await? {
+            return Ok(());
+        }
+        Err(Problem::new(
+            format!("there is no run `{name}`"),
+            "bench_status without arguments lists the runs",
+        ))
+    }
+
+    /// The suite that is named, and the place that its run takes; refused where the caller may not start it.
+    pub(super) async fn suite_named(
+        &self,
+        suite: PathBuf,
+    ) -> Result<(PathBuf, Option<OwnedSemaphorePermit>), Problem> {
+        let Reach::Below { root, room } = &self.context.reach else {
+            return Ok((suite, None));
+        };
+        if self.scope < Scope::Admin {
+            return Err(Problem::new(
+                format!(
+                    "a run needs a token of scope `admin`, and this one has `{}`",
+                    self.scope
+                ),
+                "ask who keeps the server for a run, or for such a token",
+            ));
+        }
+        let Some(root) = root else {
+            return Err(Problem::new(
+                "this server lets nobody name files",
+                "it is started with `--root FOLDER` to let callers name suites below it",
+            ));
+        };
+        let suite = rooted::below(root, &suite.to_string_lossy()).map_err(|problem| {
+            let what = rooted::without_place(root, &problem.to_string());
+            Problem::new(what, "name the suite relative to the server's root, without `..`")
+        })?;
+        Ok((suite, room.clone().acquire_owned().await.ok()))
+    }
+
+    /// A problem as the caller may see it.
+    pub(super) fn discreet(&self, mut problem: Problem) -> Problem {
+        if let Reach::Below { root: Some(root), .. } = &self.context.reach {
+            problem.what = rooted::without_place(root, &problem.what);
+            problem.hint = problem.hint.map(|hint| rooted::without_place(root, &hint));
+        }
+        problem
     }
 
     /// The session that was named, or the connection's.

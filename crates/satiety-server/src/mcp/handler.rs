@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use super::call::{Call, Context, Problem, Progress};
 use super::registry::{Effect, Registry, Tool};
 use super::{prompts, resources};
+use crate::auth::{Caller, Scope};
 
 /// What a client is told when it connects.
 const INSTRUCTIONS: &str = include_str!("instructions.md");
@@ -47,9 +48,8 @@ impl Handler {
     }
 
     fn call(&self, context: &RequestContext<RoleServer>) -> Call {
-        let over_http = context
-            .extensions
-            .get::<axum::http::request::Parts>()
+        let request = context.extensions.get::<axum::http::request::Parts>();
+        let over_http = request
             .and_then(|parts| parts.headers.get(SESSION_HEADER))
             .and_then(|value| value.to_str().ok())
             .map(|id| format!("mcp-{id}"));
@@ -59,6 +59,14 @@ impl Handler {
             caller: context
                 .client_info()
                 .map_or_else(|| "mcp client".into(), |client| client.name),
+            // Who starts us on this machine may do what we may; of a request the guard knows it.
+            scope: match request {
+                None => Scope::Admin,
+                Some(parts) => parts
+                    .extensions
+                    .get::<Caller>()
+                    .map_or(Scope::Read, |caller| caller.scope),
+            },
             stop: Stop::default(),
             progress: None,
         }

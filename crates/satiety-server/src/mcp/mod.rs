@@ -12,7 +12,7 @@ mod schema;
 mod tools;
 mod transport;
 
-pub use call::Context;
+pub use call::{Context, Reach};
 pub use handler::Handler;
 pub use registry::{Cost, Profile, Registry, RegistryError, Tool, ToolCost};
 pub use transport::{HttpService, ServeError, http_service, serve_stdio};

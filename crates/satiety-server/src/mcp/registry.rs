@@ -244,13 +244,14 @@ impl Registry {
         Self { tools }
     }
 
-    /// Without what takes names of files and programs: for callers who need not be on this machine. Tools about the harness
-    /// stay, for the folder that the server's settings name and for no other.
+    /// Without arguments that name files and programs: for callers who need not be on this machine. Tools about the harness
+    /// are for the folder that the server's settings name, a suite is run against what its own folder describes.
     pub fn for_callers_elsewhere(mut self) -> Self {
-        self.tools.retain(|tool| !tool.name().starts_with("bench_"));
         for tool in &mut self.tools {
-            if tool.name().starts_with("harness_") {
-                tool.forbid("folder");
+            match tool.name() {
+                "bench_run" => tool.forbid("target"),
+                name if name.starts_with("harness_") => tool.forbid("folder"),
+                _ => {}
             }
         }
         self
@@ -327,18 +328,19 @@ mod tests {
     fn who_is_elsewhere_can_name_no_file() {
         let all = Registry::of_profile(Profile::Full);
         let elsewhere = Registry::of_profile(Profile::Full).for_callers_elsewhere();
-        assert!(all.get("bench_compare").is_some() && all.get("bench_run").is_some());
-        for name in ["bench_run", "bench_status", "bench_compare"] {
-            assert!(elsewhere.get(name).is_none(), "{name}");
-        }
-        assert!(elsewhere.get("memory_search").is_some());
-        for name in ["harness_status", "harness_record", "harness_propose"] {
+        for (name, argument) in [
+            ("bench_run", "target"),
+            ("harness_status", "folder"),
+            ("harness_record", "folder"),
+            ("harness_propose", "folder"),
+        ] {
             let has = |registry: &Registry| {
                 registry.get(name).unwrap().input["properties"]
-                    .get("folder")
+                    .get(argument)
                     .is_some()
             };
             assert!(has(&all) && !has(&elsewhere), "{name}");
         }
+        assert_eq!(all.tools().len(), elsewhere.tools().len());
     }
 }

@@ -55,9 +55,11 @@ const FIELDS: [(&str, &str, Held); 9] = [
 /// Those of research, which is held by names.
 const NAMES: [(&str, &str, Held); 1] = [("POST /v1/research/runs", "source", Held::Refused)];
 
-/// The arguments of tools at `/mcp`: labels of memories, addresses of results that are judged and not visited, and whether
-/// a conversation is recorded.
-const ARGUMENTS: [(&str, &str); 8] = [
+/// The arguments of tools at `/mcp`: a suite below the root and the label of one, labels of memories, addresses of results that
+/// are judged and not visited, and whether a conversation is recorded.
+const ARGUMENTS: [(&str, &str); 10] = [
+    ("bench_run", "suite"),
+    ("bench_status", "suite"),
     ("gate", "url"),
     ("memory_context", "folder"),
     ("memory_list", "folder"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use satiety::bench::{BenchmarkRun, GatePolicy};
 use satiety_engine::EngineError;
 use satiety_engine::bench::suites::SuiteList;
@@ -17,10 +17,11 @@ use super::{ById, page_of};
 use crate::auth::Scope;
 use crate::http::app::App;
 use crate::http::body::{Json, NoBody};
-use crate::http::jobs::{Job, JobState, JobView};
+use crate::http::jobs::{Job, JobView};
 use crate::http::problem::Problem;
 use crate::http::route::{Call, Nothing, Parameters, Route, ask, change, get, raw};
 use crate::http::stream;
+use crate::http::work::{self, Ended, Place};
 
 /// Runs that a list goes back to.
 const RUNS: u32 = 10_000;
@@ -247,30 +248,24 @@ async fn start(call: Call<Nothing, Nothing, Json<RunBody>>) -> Result<JobView, P
     let plan = plan
         .and_then(BenchPlan::fenced)
         .map_err(|error| app.discreet(error))?;
-    if app.is_ending() {
-        return Err(
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is about to end").retry_after(5),
-        );
+    let job = work::admit(&app, "bench_run", &body.suite)?;
+    if !body.distributed {
+        return Ok(work::begin(app, job, Place::Own, |app, job| run(app, job, plan)));
     }
-    let job = app.jobs.add("bench_run", &body.suite).ok_or_else(|| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs wait already").retry_after(30)
-    })?;
-    if body.distributed {
-        // In the store before it is acknowledged: from here on the run does not need this server any more.
-        match spread(&app, plan).await {
-            Ok(spread) => {
-                job.is_run(spread.told().run_id);
-                tokio::spawn(wait(app, job.clone(), spread));
-            }
-            Err(problem) => {
-                job.change(JobState::Failed, None, Some(problem.detail.to_string()));
-                return Err(problem);
-            }
+    // In the store before it is acknowledged: from here on the run does not need this server any more.
+    match spread(&app, plan).await {
+        Ok(spread) => {
+            job.is_run(spread.told().run_id);
+            // Workers do the work.
+            Ok(work::begin(app, job, Place::None, |app, job| {
+                wait(app, job, spread)
+            }))
         }
-    } else {
-        tokio::spawn(run(app, job.clone(), plan));
+        Err(problem) => {
+            work::fail(&job, &problem);
+            Err(problem)
+        }
     }
-    Ok(job.view())
 }
 
 async fn spread(app: &App, plan: BenchPlan) -> Result<Spread, Problem> {
@@ -279,50 +274,30 @@ async fn spread(app: &App, plan: BenchPlan) -> Result<Spread, Problem> {
     spread.map_err(|error| app.discreet(error))
 }
 
-/// Waits for workers, which takes no room: they do the work.
-async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) {
-    job.change(JobState::Running, None, None);
+async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) -> Result<Ended, Problem> {
     let outcome = app
         .engine
         .bench_wait(spread, &app.folders.afterwards, &job.stop, |progress| {
             job.progress(progress.into());
         })
         .await;
-    end(&app, &job, outcome);
+    ended(&app, outcome)
 }
 
-async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) {
-    let room = app.jobs.room.clone().acquire_owned().await;
-    if job.stop.is_asked() || room.is_err() {
-        return job.change(JobState::Stopped, None, None);
-    }
-    job.change(JobState::Running, None, None);
+async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) -> Result<Ended, Problem> {
     let outcome = app
         .engine
         .bench_run_plan(plan, &job.stop, |progress| job.progress(progress.into()))
         .await;
-    end(&app, &job, outcome);
+    ended(&app, outcome)
 }
 
-fn end(app: &App, job: &Job, outcome: Result<BenchRan, EngineError>) {
-    match outcome {
-        Ok(ran) => {
-            let result = json!({"run_id": ran.run.run_id, "summary": ran.run.summary, "gate": ran.gate});
-            let state = if ran.interrupted {
-                JobState::Stopped
-            } else {
-                JobState::Done
-            };
-            job.change(state, Some(result), None);
-        }
-        Err(error) => {
-            let problem = app.discreet(error);
-            if let Some(inside) = &problem.inside {
-                tracing::error!(job = job.view().job_id, "{inside}");
-            }
-            job.change(JobState::Failed, None, Some(problem.detail.into_string()));
-        }
-    }
+fn ended(app: &App, outcome: Result<BenchRan, EngineError>) -> Result<Ended, Problem> {
+    let ran = outcome.map_err(|error| app.discreet(error))?;
+    Ok(Ended {
+        result: json!({"run_id": ran.run.run_id, "summary": ran.run.summary, "gate": ran.gate}),
+        stopped: ran.interrupted,
+    })
 }
 
 /// Jobs.

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::super::call::{Call, Problem};
 use super::super::registry::{Effect, Profile, Spec, Tool};
 
+/// Repeats of a case in a run that an agent asks for.
+const REPEATS: u32 = 100;
+
 pub(super) fn tools() -> Vec<Tool> {
     vec![
         Tool::new(
@@ -21,7 +24,10 @@ pub(super) fn tools() -> Vec<Tool> {
                 effect: Effect::Runs,
                 data: &["summary.flaky", "gate.reasons"],
             },
-            |call: Call, asked: RunArgs| async move { run(&call, asked).await },
+            |call: Call, asked: RunArgs| async move {
+                let ran = run(&call, asked).await;
+                ran.map_err(|problem| call.discreet(problem))
+            },
         ),
         Tool::new(
             Spec {
@@ -44,6 +50,8 @@ pub(super) fn tools() -> Vec<Tool> {
                 data: &["reasons"],
             },
             |call: Call, asked: CompareArgs| async move {
+                call.run_named(&asked.baseline).await?;
+                call.run_named(&asked.candidate).await?;
                 let request = CompareRunsRequest {
                     baseline: asked.baseline,
                     candidate: asked.candidate,
@@ -60,7 +68,7 @@ pub(super) fn tools() -> Vec<Tool> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunArgs {
-    /// The suite: a file or folder on this machine.
+    /// The suite: a file or folder on this machine; over HTTP one below the server's root.
     suite: PathBuf,
     /// What to run; what the suite's folder describes where absent.
     target: Option<String>,
@@ -136,18 +144,27 @@ fn figures(summary: &BenchmarkSummary) -> Figures {
 }
 
 async fn run(call: &Call, asked: RunArgs) -> Result<Ran, Problem> {
+    if asked
+        .repeats
+        .is_some_and(|repeats| !(1..=REPEATS).contains(&repeats))
+    {
+        return Err(Problem::new(
+            format!("`repeats` is from 1 to {REPEATS}"),
+            "ask for fewer, and compare several runs",
+        ));
+    }
+    let (suite, _place) = call.suite_named(asked.suite).await?;
     let request = RunBenchRequest {
-        suite: asked.suite,
+        suite,
         target: asked.target,
         repeats: asked.repeats,
         cases: asked.cases,
         gate: asked.gate.then(GatePolicy::default),
-        // An agent may name any suite and target of this machine, so what it starts is always fenced in.
-        sandbox: true,
         environment: call.context.environment.clone(),
         ..RunBenchRequest::default()
     };
-    let plan = call.engine().bench_plan(request).await?;
+    // An agent may name any suite and target that it can reach, so what it starts is always fenced in.
+    let plan = call.engine().bench_plan(request).await?.fenced()?;
     let power = plan.power().text.clone();
     let tell = call.progress.clone();
     let progress = move |seen: Progress| {
@@ -204,6 +221,7 @@ async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
             summary: None,
         });
     };
+    call.run_named(&named).await?;
     let run: BenchmarkRun = call.engine().bench_run(&named).await?;
     Ok(Runs {
         summary: run.summary.as_ref().map(figures),
