@@ -76,6 +76,7 @@ async def benchmarks():
 
     async with connect({"Authorization": f"Bearer {TOKEN}"}, "legacy") as client:
         await refused(client, "bench_run", "scope `admin`", suite="executor")
+        await refused(client, "harness_record", "scope `admin`")
         await refused(client, "bench_status", "no run", run="/etc/passwd")
     async with connect({"Authorization": f"Bearer {ADMIN}"}, "legacy") as client:
         await refused(client, "bench_run", "not a place below", suite="../transcripts")
@@ -91,6 +92,16 @@ async def benchmarks():
         compared = await call(client, "bench_compare", baseline=ran["run_id"], candidate=ran["run_id"])
         check(compared["verdict"] != "regression", compared)
         await refused(client, "bench_compare", "no run", baseline=ran["run_id"], candidate="Cargo.toml")
+
+
+def writes_are_noted():
+    address = urlsplit(URL)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+    connection.request("GET", "/v1/audit", headers={"Authorization": f"Bearer {ADMIN}"})
+    noted = {(entry["path"], entry["status"]) for entry in json.load(connection.getresponse())["entries"]}
+    wanted = {("/mcp/memory_save", 200), ("/mcp/bench_run", 200), ("/mcp/bench_run", 422)}
+    check(wanted <= noted, noted)
+    check(not any("search" in path or "status" in path for path, _ in noted), f"looking is no writing: {noted}")
 
 
 async def nobody_gets_in(headers, what):
@@ -143,6 +154,7 @@ async def main():
     for mode in ["legacy", "auto"]:
         await the_tools(mode)
     await benchmarks()
+    writes_are_noted()
 
 
 asyncio.run(asyncio.wait_for(main(), 120))

@@ -3,6 +3,7 @@
 //!
 //! This module knows nothing of what is asked for. Secrets are hashed before they are kept or compared, and never logged.
 
+pub(crate) mod audit;
 mod login;
 mod origin;
 mod rates;

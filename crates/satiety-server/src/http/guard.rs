@@ -14,7 +14,7 @@ use tracing::{Instrument as _, field};
 
 use super::app::App;
 use super::problem::Problem;
-use crate::auth::{Access, Scope, is_safe, permit};
+use crate::auth::{Access, Scope, audit, is_safe, permit};
 use crate::traces;
 
 /// What tells a request from others.
@@ -175,7 +175,14 @@ pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: N
         Scope::Write
     };
     match permit(request.extensions().get(), needed) {
-        Ok(_) => next.run(request).await,
+        Ok(_) if needed == Scope::Read => next.run(request).await,
+        Ok(_) => {
+            let path = request.uri().path();
+            let entry = audit::entry(request.method().as_str(), path, request.extensions());
+            let response = next.run(request).await;
+            audit::note(&app.engine, entry, response.status()).await;
+            response
+        }
         Err(problem)
             if problem.status == 401 && app.auth.access() == Access::Tokens && is_safe(request.method()) =>
         {

@@ -14,7 +14,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use jiff::Timestamp;
 use satiety_engine::serving::{Repeatable, Repeated};
 use satiety_engine::tokens::AuditEntry;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -24,9 +23,8 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::body::FromBody;
-use super::guard::RequestId;
 use super::problem::Problem;
-use crate::auth::{Caller, Scope, permit};
+use crate::auth::{Caller, Scope, audit, permit};
 
 /// The header that makes a write repeatable.
 const KEY: &str = "idempotency-key";
@@ -383,7 +381,7 @@ where
     }
     let repeatable = repeatable(&parts, caller.as_ref(), &bytes)?;
     // A write is carried out to its end, whether or not somebody still waits for the answer.
-    let entry = entry(&parts, caller.as_ref());
+    let entry = audit::entry(parts.method.as_str(), parts.uri.path(), &parts.extensions);
     let work = carry_out(app, work, repeatable, status, entry).in_current_span();
     let task = tokio::spawn(work);
     task.await
@@ -429,28 +427,13 @@ fn repeatable(parts: &Parts, caller: Option<&Caller>, body: &[u8]) -> Result<Opt
     Ok(Some(Repeatable::new(who, key, &request)))
 }
 
-fn entry(parts: &Parts, caller: Option<&Caller>) -> AuditEntry {
-    AuditEntry {
-        at: Timestamp::now(),
-        who: caller.map_or_else(|| "nobody".into(), |caller| caller.who.clone()),
-        address: caller.map_or_else(String::new, |caller| caller.address.to_string()),
-        method: parts.method.to_string(),
-        path: parts.uri.path().to_owned(),
-        status: 0,
-        request_id: parts
-            .extensions
-            .get::<RequestId>()
-            .map_or_else(String::new, |id| id.0.clone()),
-    }
-}
-
 /// Carries a write out, keeps its answer for who sends it again, and notes who did it.
 async fn carry_out<T, Fut>(
     app: Arc<App>,
     work: Fut,
     repeatable: Option<Repeatable>,
     status: StatusCode,
-    mut entry: AuditEntry,
+    entry: AuditEntry,
 ) -> Result<Response, Problem>
 where
     T: Serialize,
@@ -487,9 +470,6 @@ where
         Ok(value) => written(value),
         Err(problem) => Err(problem),
     };
-    entry.status = outcome
-        .as_ref()
-        .map_or_else(|problem| problem.status, |_| status.as_u16());
     if let Some(write) = &repeatable {
         let kept = match &outcome {
             Ok(text) => {
@@ -503,9 +483,11 @@ where
             tracing::warn!(%error, "an answer could not be kept for repetition");
         }
     }
-    if let Err(error) = app.engine.audit(&entry).await {
-        tracing::error!(%error, who = entry.who, path = entry.path, "a write is missing in the audit log");
-    }
+    let ended = match &outcome {
+        Ok(_) => status,
+        Err(problem) => StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+    };
+    audit::note(&app.engine, entry, ended).await;
     Ok(json(status, outcome?))
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
     GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use super::call::{Call, Context, Problem, Progress};
 use super::registry::{Effect, Registry, Tool};
 use super::{prompts, resources};
-use crate::auth::{Caller, Scope};
+use crate::auth::{Caller, Scope, audit};
 
 /// What a client is told when it connects.
 const INSTRUCTIONS: &str = include_str!("instructions.md");
@@ -85,6 +86,11 @@ impl Handler {
             .map(|token| Reporter::start(context.peer.clone(), token));
         call.progress = reporter.as_ref().map(|reporter| Arc::clone(&reporter.tell));
         let stop = call.stop.clone();
+        let entry = context
+            .extensions
+            .get::<axum::http::request::Parts>()
+            .filter(|_| tool.spec.effect != Effect::Reads)
+            .map(|parts| audit::entry("POST", &format!("/mcp/{}", tool.name()), &parts.extensions));
         let mut work = (tool.run)(call, arguments);
         let outcome = tokio::select! {
             outcome = &mut work => outcome,
@@ -99,6 +105,13 @@ impl Handler {
         };
         if let Some(reporter) = reporter {
             reporter.finish().await;
+        }
+        if let Some(entry) = entry {
+            let ended = match outcome {
+                Ok(_) => StatusCode::OK,
+                Err(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            };
+            audit::note(&self.context.engine, entry, ended).await;
         }
         result(outcome)
     }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::{Call, Problem, Work};
 use super::{schema, tools};
+use crate::auth::Scope;
 
 /// Which tools are offered. Each profile has those of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -161,6 +162,24 @@ impl Tool {
         });
     }
 
+    /// Keeps it for callers with this scope.
+    fn keep_for(&mut self, needed: Scope) {
+        let run = Arc::clone(&self.run);
+        self.run = Arc::new(move |call, arguments| {
+            if call.scope < needed {
+                let problem = Problem::new(
+                    format!(
+                        "this needs a token of scope `{needed}`, and this one has `{}`",
+                        call.scope
+                    ),
+                    "ask who keeps the server to do it, or for such a token",
+                );
+                return Box::pin(std::future::ready(Err(problem)));
+            }
+            run(call, arguments)
+        });
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.spec.name
@@ -245,9 +264,13 @@ impl Registry {
     }
 
     /// Without arguments that name files and programs: for callers who need not be on this machine. Tools about the harness
-    /// are for the folder that the server's settings name, a suite is run against what its own folder describes.
+    /// are for the folder that the server's settings name, a suite is run against what its own folder describes. What needs
+    /// scope `admin` at another door needs it at this one.
     pub fn for_callers_elsewhere(mut self) -> Self {
         for tool in &mut self.tools {
+            if matches!(tool.name(), "bench_run" | "harness_record") {
+                tool.keep_for(Scope::Admin);
+            }
             match tool.name() {
                 "bench_run" => tool.forbid("target"),
                 name if name.starts_with("harness_") => tool.forbid("folder"),

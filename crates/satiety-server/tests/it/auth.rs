@@ -112,6 +112,13 @@ async fn a_token_permits_what_its_scope_says() {
             );
         }
     }
+    // Forms of pages are writes, too; this one is not understood.
+    let form = server
+        .request(Method::POST, "/retrieval/annotate")
+        .bearer_auth(&write);
+    let form = form.header("content-type", "application/x-www-form-urlencoded");
+    let refused = form.body("annotator=").send().await.unwrap().status();
+    assert!(refused.is_client_error(), "{refused}");
     let audit = server
         .request(Method::GET, "/v1/audit")
         .bearer_auth(&admin)
@@ -120,12 +127,15 @@ async fn a_token_permits_what_its_scope_says() {
         .unwrap();
     let audit = Answer::of(audit).await.ok(200);
     let entries = audit["entries"].as_array().unwrap();
-    assert_eq!(entries.len(), 3, "{audit}");
-    assert_eq!(
-        (&entries[0]["path"], &entries[0]["status"]),
-        (&json!("/v1/harness/cycles"), &json!(422))
-    );
-    assert_eq!(entries[2]["who"], json!(&write[8..24]));
+    assert_eq!(entries.len(), 4, "{audit}");
+    let noted = |at: usize| {
+        let entry = &entries[at];
+        (entry["path"].as_str().unwrap(), entry["status"].as_u64().unwrap())
+    };
+    assert_eq!(noted(0), ("/retrieval/annotate", u64::from(refused.as_u16())));
+    assert_eq!(noted(1), ("/v1/harness/cycles", 422));
+    assert_eq!(entries[0]["who"], json!(&write[8..24]));
+    assert_eq!(entries[3]["who"], json!(&write[8..24]));
     assert!(
         !audit.to_string().contains(&write[25..]),
         "a secret in the audit log"

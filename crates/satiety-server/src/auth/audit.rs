@@ -1,0 +1,33 @@
+//! Who has written what, through whichever door: a line in the audit log for every write. What was written is not in it.
+
+use axum::http::{Extensions, StatusCode};
+use jiff::Timestamp;
+use satiety_engine::Engine;
+use satiety_engine::tokens::AuditEntry;
+
+use super::Caller;
+use crate::http::RequestId;
+
+/// A write that is about to be made, by who sent the request that these belong to.
+pub(crate) fn entry(method: &str, path: &str, request: &Extensions) -> AuditEntry {
+    let caller = request.get::<Caller>();
+    AuditEntry {
+        at: Timestamp::now(),
+        who: caller.map_or_else(|| "nobody".into(), |caller| caller.who.clone()),
+        address: caller.map_or_else(String::new, |caller| caller.address.to_string()),
+        method: method.to_owned(),
+        path: path.to_owned(),
+        status: 0,
+        request_id: request
+            .get::<RequestId>()
+            .map_or_else(String::new, |id| id.0.clone()),
+    }
+}
+
+/// Notes how a write ended.
+pub(crate) async fn note(engine: &Engine, mut entry: AuditEntry, status: StatusCode) {
+    entry.status = status.as_u16();
+    if let Err(error) = engine.audit(&entry).await {
+        tracing::error!(%error, who = entry.who, path = entry.path, "a write is missing in the audit log");
+    }
+}
