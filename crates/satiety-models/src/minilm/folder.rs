@@ -59,6 +59,7 @@ pub(crate) fn load(folder: &Path) -> Result<Model, EmbedError> {
         tokens,
         pooling,
         longest,
+        room: super::room(),
     })
 }
 

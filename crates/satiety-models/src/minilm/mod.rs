@@ -18,6 +18,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Semaphore;
+
 use self::config::Pooling;
 use self::weights::Weights;
 use self::weights_file::WeightsFile;
@@ -44,6 +46,16 @@ struct Model {
     tokens: WordPiece,
     pooling: Pooling,
     longest: usize,
+    room: Arc<Semaphore>,
+}
+
+/// Callers that are computed for at the same time. More would only share the processors, each with activations of its own.
+fn room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(processors()))
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 impl MiniLm {
@@ -73,6 +85,7 @@ impl MiniLm {
                 tokens,
                 pooling: Pooling::Mean,
                 longest: 256,
+                room: room(),
             }),
         })
     }
@@ -106,8 +119,7 @@ impl MiniLm {
     /// Embeds on the calling thread and, if there is work for them, on as many more as the machine has processors.
     /// This is [`Embedder::embed`] for callers without an async runtime.
     pub fn encode(&self, texts: &[&str]) -> Vec<Vec<f32>> {
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-        self.encode_on(texts, threads)
+        self.encode_on(texts, processors())
     }
 
     /// [`encode`](Self::encode) on at most so many threads. The vectors do not depend on the number.
@@ -184,7 +196,10 @@ impl Embedder for MiniLm {
         Box::pin(async move {
             let model = self.clone();
             let owned: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            // Goes with the work: who no longer waits for it does not make room before it ends.
+            let place = self.model.room.clone().acquire_owned().await;
             let task = tokio::task::spawn_blocking(move || {
+                let _place = place;
                 let texts: Vec<&str> = owned.iter().map(String::as_str).collect();
                 model.encode(&texts)
             });
