@@ -53,7 +53,7 @@ fn main() -> Result<()> {
             let mut conversation = fresh.clone();
             for round in &transcript.rounds {
                 claims += round.outputs.claims.len();
-                conversation.observe(round, None)?;
+                conversation.follow(round, None)?;
             }
             lap(1);
             let report = conversation.report().context("a conversation without rounds")?;

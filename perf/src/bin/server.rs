@@ -38,6 +38,9 @@ struct Arguments {
     /// Memories to search in.
     #[arg(long, default_value_t = 1000)]
     memories: usize,
+    /// Only measurements whose name has this in it.
+    #[arg(long)]
+    only: Option<String>,
     /// Port of the peer.
     #[arg(long, default_value_t = 18787)]
     peer_port: u16,
@@ -128,7 +131,7 @@ fn main() -> Result<()> {
             let ours = measure(&arguments, &server, name, what, script)?;
             let spec = [&short_by_spec, &long_by_spec][number];
             let by_spec = measure(&arguments, &server, name, &format!("{what}, profile spec"), spec)?;
-            if let Some(peer) = peers.get(number) {
+            if let (Some(Some(peer)), Some(ours), Some(by_spec)) = (peers.get(number), ours, by_spec) {
                 ratios.push(format!(
                     "{name}, {what}: {:.1}, with the specification's own rules {:.1}",
                     ours / peer,
@@ -222,8 +225,17 @@ fn peer(python: &Path, port: u16) -> Result<Server> {
     Ok(server)
 }
 
-/// Measures once after a second of warming up, prints a line, returns requests a second.
-fn measure(arguments: &Arguments, server: &Server, name: &str, what: &str, script: &Path) -> Result<f64> {
+/// Measures once after a second of warming up, prints a line, returns requests a second; nothing where it is not asked for.
+fn measure(
+    arguments: &Arguments,
+    server: &Server,
+    name: &str,
+    what: &str,
+    script: &Path,
+) -> Result<Option<f64>> {
+    if arguments.only.as_ref().is_some_and(|only| !what.contains(only)) {
+        return Ok(None);
+    }
     wrk(arguments, &server.url, script, 1)?;
     let before = megabytes(server.child.id());
     let load = wrk(arguments, &server.url, script, arguments.duration)?;
@@ -232,7 +244,7 @@ fn measure(arguments: &Arguments, server: &Server, name: &str, what: &str, scrip
         "| {name} | {what} | {:.0} | {:.1} | {:.1} | {} | {before:.0} | {after:.0} |",
         load.per_second, load.p50_ms, load.p99_ms, load.errors
     );
-    Ok(load.per_second)
+    Ok(Some(load.per_second))
 }
 
 fn wrk(arguments: &Arguments, url: &str, script: &Path, seconds: u64) -> Result<Load> {

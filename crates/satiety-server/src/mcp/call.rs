@@ -86,11 +86,18 @@ impl Call {
         &self.context.engine
     }
 
+    /// Whether the caller need not be on this machine.
+    pub(super) fn is_from_elsewhere(&self) -> bool {
+        matches!(self.context.reach, Reach::Below { .. })
+    }
+
     /// A run that may be named: who is elsewhere names none that is a file.
     pub(super) async fn run_named(&self, name: &str) -> Result<(), Problem> {
         let is_latest = name == "latest" || name.starts_with("latest:");
-        let is_free = matches!(self.context.reach, Reach::Machine);
-        if is_free || (is_latest && !Path::new(name).exists()) || self.engine().bench_is_stored(name).await? {
+        if !self.is_from_elsewhere()
+            || (is_latest && !Path::new(name).exists())
+            || self.engine().bench_is_stored(name).await?
+        {
             return Ok(());
         }
         Err(Problem::new(

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::super::call::{Call, Problem};
 use super::super::registry::{Effect, Profile, Spec, Tool};
 
-/// Repeats of a case in a run that an agent asks for.
+/// Repeats of a case in a run that is asked for from far away.
 const REPEATS: u32 = 100;
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -144,10 +144,10 @@ fn figures(summary: &BenchmarkSummary) -> Figures {
 }
 
 async fn run(call: &Call, asked: RunArgs) -> Result<Ran, Problem> {
-    if asked
+    let too_many = asked
         .repeats
-        .is_some_and(|repeats| !(1..=REPEATS).contains(&repeats))
-    {
+        .is_some_and(|repeats| !(1..=REPEATS).contains(&repeats));
+    if call.is_from_elsewhere() && too_many {
         return Err(Problem::new(
             format!("`repeats` is from 1 to {REPEATS}"),
             "ask for fewer, and compare several runs",
