@@ -1,4 +1,5 @@
-//! What the measuring programs share: CPU time, seeded text.
+//! What the measuring programs share: CPU time, seeded text, conversations.
 
 pub mod claims;
+pub mod conversations;
 pub mod measure;

@@ -20,8 +20,7 @@ use args::Cli;
 use exit::Exit;
 use failure::Failure;
 
-/// A scored conversation is many small texts, most of them gone with the answer; the allocator of the system takes a third of
-/// the time that scoring them does.
+/// A scored conversation is many small texts, most of them gone with the answer: much of the time goes to making room for them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -88,11 +88,11 @@ fn main() -> Result<()> {
         Ok(path)
     };
     let short = place("short.lua", script("/v1/score", &examples()?))?;
-    let long = place("long.lua", script("/v1/score", &[conversation(40, 8)]))?;
+    let long = place("long.lua", script("/v1/score", &[perf::conversations::long()]))?;
     let short_by_spec = place("short-spec.lua", script("/v1/score", &by_spec(examples()?)))?;
     let long_by_spec = place(
         "long-spec.lua",
-        script("/v1/score", &by_spec(vec![conversation(40, 8)])),
+        script("/v1/score", &by_spec(vec![perf::conversations::long()])),
     )?;
     let unseen = place("unseen.lua", unseen("/v1/score", &examples()?))?;
     let search = place("search.lua", searches())?;
@@ -374,42 +374,6 @@ fn examples() -> Result<Vec<Value>> {
             Ok(json!({"conversation": {"rounds": read["rounds"]}}))
         })
         .collect()
-}
-
-/// Claims made of words that are drawn as words of a language are: few often, most seldom. Every fourth claim says again
-/// what was said before.
-fn conversation(rounds: usize, claims: usize) -> Value {
-    let mut state = 7_u64;
-    let mut draw = move |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) as usize) % below.max(1)
-    };
-    let mut said: Vec<String> = Vec::new();
-    let rounds: Vec<Value> = (1..=rounds)
-        .map(|round| {
-            let claims: Vec<String> = (0..claims)
-                .map(|number| {
-                    if number % 4 == 3 && !said.is_empty() {
-                        return said[draw(said.len())].clone();
-                    }
-                    let words: Vec<String> = (0..12)
-                        .map(|_| {
-                            let below = 1 + draw(2000);
-                            format!("word{}", draw(below))
-                        })
-                        .collect();
-                    said.push(format!("{}.", words.join(" ")));
-                    said[said.len() - 1].clone()
-                })
-                .collect();
-            json!({"round": round, "agent": "a", "outputs": {"claims": claims,
-                "next_actions": ["Write db/0007_jobs.sql", "Run the load test again"],
-                "open_questions": if round % 6 < 5 { vec!["Who owns the table?"] } else { vec![] }}})
-        })
-        .collect();
-    json!({"conversation": {"rounds": rounds}})
 }
 
 fn fill(server: &Server, count: usize) -> Result<()> {
