@@ -1,16 +1,12 @@
 //! Memories: what an agent was told to remember, the pieces that are searched, their vectors, causal links, and what was
 //! done with results. Searching by words is the engine's own full text; ranking is not decided here.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
 
 use crate::pool::{Pool, in_transaction, reading};
-use crate::query_log::LoggedQuery;
 use crate::{Store, StoreError, now_micros, storable};
 
 /// Rows that go with one statement.
@@ -241,31 +237,6 @@ fn piece((doc, memory_id, position, title, body, phrases, embedder, vector): Pie
 
 /// A row with its lists still as text.
 type Columns = (MemoryRow, String, String);
-
-/// A query that was made: its id, its words, what it found.
-pub type QueryFound = (String, String, Vec<String>);
-
-/// Both together, newest first. What waits to be written may have been written since it was looked at, and then be newer or
-/// older than what was read.
-fn newest_queries(
-    written: Vec<(i64, QueryFound)>,
-    waiting: &[Arc<LoggedQuery>],
-    limit: usize,
-) -> Vec<QueryFound> {
-    let known: HashSet<String> = written.iter().map(|(_, (id, ..))| id.clone()).collect();
-    let unknown = waiting
-        .iter()
-        .filter(|query| !known.contains(&query.row.query_id));
-    let unknown = unknown.map(|query| {
-        let row = &query.row;
-        let found = (row.query_id.clone(), row.query.clone(), row.result_ids.clone());
-        (query.at, found)
-    });
-    let mut rows: Vec<_> = written.into_iter().chain(unknown).collect();
-    rows.sort_by(|(a, (a_id, ..)), (b, (b_id, ..))| (b, b_id).cmp(&(a, a_id)));
-    rows.truncate(limit);
-    rows.into_iter().map(|(_, row)| row).collect()
-}
 
 /// Reads rows of either engine; the columns are [`COLUMNS`].
 macro_rules! columns {
@@ -841,32 +812,6 @@ impl Store {
             .collect()
     }
 
-    /// The queries of a session with what they found, newest first, with those that are still waiting to be written:
-    /// id, query, results.
-    pub async fn queries_of_session(&self, session: &str, limit: u32) -> Result<Vec<QueryFound>, StoreError> {
-        let waiting = self.waiting_queries(session);
-        let written = self.written_queries(session, limit).await?;
-        Ok(newest_queries(written, &waiting, limit as usize))
-    }
-
-    /// The queries of a session that are in the table, with the time of each.
-    async fn written_queries(&self, session: &str, limit: u32) -> Result<Vec<(i64, QueryFound)>, StoreError> {
-        let rows: Vec<(i64, String, String, String)> = reading!(&self.pool, |connection| sqlx::query_as(
-            "SELECT created_at, query_id, query, result_ids FROM eval_queries WHERE session_id = $1
-             ORDER BY created_at DESC, query_id DESC LIMIT $2"
-        )
-        .bind(storable(session))
-        .bind(i64::from(limit))
-        .fetch_all(connection)
-        .await?)?;
-        rows.into_iter()
-            .map(|(at, id, query, results)| {
-                let results = self.read_list(&results, || format!("query {id}"))?;
-                Ok((at, (id, query, results)))
-            })
-            .collect()
-    }
-
     fn memory_rows(&self, rows: Vec<Columns>) -> Result<Vec<MemoryRow>, StoreError> {
         rows.into_iter()
             .map(|(mut row, triggers, learnt)| {
@@ -878,7 +823,11 @@ impl Store {
             .collect()
     }
 
-    fn read_list(&self, text: &str, what: impl FnOnce() -> String) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn read_list(
+        &self,
+        text: &str,
+        what: impl FnOnce() -> String,
+    ) -> Result<Vec<String>, StoreError> {
         let value = self.parse_json(text, what)?;
         let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(values
@@ -890,53 +839,4 @@ impl Store {
 
 fn list(values: &[String]) -> String {
     Value::from(values.to_vec()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::evaluation::EvalQueryRow;
-
-    #[test]
-    fn what_was_written_meanwhile_takes_its_place_among_the_others() {
-        let id = |number: i64| format!("eq-{number}");
-        let waiting: Vec<_> = (0..4)
-            .map(|number| {
-                let row = EvalQueryRow {
-                    query_id: id(number),
-                    query: String::new(),
-                    intent: None,
-                    mode: None,
-                    session_id: None,
-                    tool_name: String::new(),
-                    result_ids: Vec::new(),
-                    channel_contributions: Value::Null,
-                    total_latency_ms: None,
-                    fusion_weights: None,
-                    quality_proxy_score: None,
-                    trace_id: None,
-                    is_eval_corpus: false,
-                    eval_category: None,
-                    detail: Value::Null,
-                };
-                Arc::new(LoggedQuery {
-                    row,
-                    at: number,
-                    events: Vec::new(),
-                })
-            })
-            .collect();
-        let read = |numbers: &[i64]| {
-            numbers
-                .iter()
-                .map(|number| (*number, (id(*number), String::new(), Vec::new())))
-                .collect()
-        };
-        // All had been written when the two newest were read; all but the newest; none.
-        for written in [&[3, 2][..], &[2, 1], &[]] {
-            let found = newest_queries(read(written), &waiting, 2);
-            let found: Vec<_> = found.into_iter().map(|(id, ..)| id).collect();
-            assert_eq!(found, [id(3), id(2)], "{written:?}");
-        }
-    }
 }

@@ -5,7 +5,7 @@
 //! waits can already be read by sessions, and [`Store::settle_log`] writes it at once, which everything that reads the
 //! tables calls first. A process that is killed loses at most what came in the last [`LINGER`] and the commit under way.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::evaluation::EvalQueryRow;
 use crate::memory::{FeedbackRow, insert_feedback};
-use crate::pool::{Pool, in_transaction};
+use crate::pool::{Pool, in_transaction, reading};
 use crate::{Store, StoreError, storable};
 
 /// Searches that may wait; more are held back until there is room.
@@ -160,6 +160,32 @@ impl Store {
         }
     }
 
+    /// The queries of a session with what they found, newest first, with those that are still waiting to be written:
+    /// id, query, results.
+    pub async fn queries_of_session(&self, session: &str, limit: u32) -> Result<Vec<QueryFound>, StoreError> {
+        let waiting = self.waiting_queries(session);
+        let written = self.written_queries(session, limit).await?;
+        Ok(newest_queries(written, &waiting, limit as usize))
+    }
+
+    /// The queries of a session that are in the table, with the time of each.
+    async fn written_queries(&self, session: &str, limit: u32) -> Result<Vec<(i64, QueryFound)>, StoreError> {
+        let rows: Vec<(i64, String, String, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT created_at, query_id, query, result_ids FROM eval_queries WHERE session_id = $1
+             ORDER BY created_at DESC, query_id DESC LIMIT $2"
+        )
+        .bind(storable(session))
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await?)?;
+        rows.into_iter()
+            .map(|(at, id, query, results)| {
+                let results = self.read_list(&results, || format!("query {id}"))?;
+                Ok((at, (id, query, results)))
+            })
+            .collect()
+    }
+
     /// Searches of a session that are not written yet, oldest first.
     pub(crate) fn waiting_queries(&self, session: &str) -> Vec<Arc<LoggedQuery>> {
         let waiting = self.log.0.waiting();
@@ -168,6 +194,31 @@ impl Store {
             .filter(|query| query.row.session_id.as_deref() == Some(session));
         own.cloned().collect()
     }
+}
+
+/// A query that was made: its id, its words, what it found.
+pub(crate) type QueryFound = (String, String, Vec<String>);
+
+/// Both together, newest first. What waits to be written may have been written since it was looked at, and then be newer or
+/// older than what was read.
+fn newest_queries(
+    written: Vec<(i64, QueryFound)>,
+    waiting: &[Arc<LoggedQuery>],
+    limit: usize,
+) -> Vec<QueryFound> {
+    let known: HashSet<String> = written.iter().map(|(_, (id, ..))| id.clone()).collect();
+    let unknown = waiting
+        .iter()
+        .filter(|query| !known.contains(&query.row.query_id));
+    let unknown = unknown.map(|query| {
+        let row = &query.row;
+        let found = (row.query_id.clone(), row.query.clone(), row.result_ids.clone());
+        (query.at, found)
+    });
+    let mut rows: Vec<_> = written.into_iter().chain(unknown).collect();
+    rows.sort_by(|(a, (a_id, ..)), (b, (b_id, ..))| (b, b_id).cmp(&(a, a_id)));
+    rows.truncate(limit);
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
@@ -242,4 +293,52 @@ async fn insert(pool: &Pool, batch: &[Arc<LoggedQuery>]) -> Result<(), StoreErro
         insert.build().execute(&mut *connection).await?;
         insert_feedback!(connection, events);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_meanwhile_takes_its_place_among_the_others() {
+        let id = |number: i64| format!("eq-{number}");
+        let waiting: Vec<_> = (0..4)
+            .map(|number| {
+                let row = EvalQueryRow {
+                    query_id: id(number),
+                    query: String::new(),
+                    intent: None,
+                    mode: None,
+                    session_id: None,
+                    tool_name: String::new(),
+                    result_ids: Vec::new(),
+                    channel_contributions: Value::Null,
+                    total_latency_ms: None,
+                    fusion_weights: None,
+                    quality_proxy_score: None,
+                    trace_id: None,
+                    is_eval_corpus: false,
+                    eval_category: None,
+                    detail: Value::Null,
+                };
+                Arc::new(LoggedQuery {
+                    row,
+                    at: number,
+                    events: Vec::new(),
+                })
+            })
+            .collect();
+        let read = |numbers: &[i64]| {
+            numbers
+                .iter()
+                .map(|number| (*number, (id(*number), String::new(), Vec::new())))
+                .collect()
+        };
+        // All had been written when the two newest were read; all but the newest; none.
+        for written in [&[3, 2][..], &[2, 1], &[]] {
+            let found = newest_queries(read(written), &waiting, 2);
+            let found: Vec<_> = found.into_iter().map(|(id, ..)| id).collect();
+            assert_eq!(found, [id(3), id(2)], "{written:?}");
+        }
+    }
 }
