@@ -19,6 +19,7 @@ mod eviction;
 mod frame;
 mod harness;
 mod harness_attacks;
+mod harness_lock;
 mod harness_support;
 mod mcp;
 mod mcp_http;

@@ -28,23 +28,45 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Describ
     if let Some(text) = named {
         return named_target_in(text);
     }
-    let folders = [
-        Some(suite.folder.as_path()),
-        suite.file.parent(),
-        suite.folder.parent(),
-    ];
-    let found = folders
-        .into_iter()
-        .flatten()
-        .flat_map(|folder| TARGET_FILES.map(|name| folder.join(name)))
-        .find(|path| path.is_file());
-    match found {
+    match target_file(suite) {
         Some(path) => read(&path),
         None => Err(EngineError::Bench {
             message: format!("{} does not say what to run", suite.file.display()),
             hint: "name a target with --target, or put target.toml beside the suite; `--target echo` answers with the goal".into(),
         }),
     }
+}
+
+/// The file that describes a suite's target: in its directory or one above.
+fn target_file(suite: &LoadedSuite) -> Option<PathBuf> {
+    let folders = [
+        Some(suite.folder.as_path()),
+        suite.file.parent(),
+        suite.folder.parent(),
+    ];
+    folders
+        .into_iter()
+        .flatten()
+        .flat_map(|folder| TARGET_FILES.map(|name| folder.join(name)))
+        .find(|path| path.is_file())
+}
+
+/// The target that a suite's directory describes, where it does and the file lies below `top`.
+pub(crate) fn described_target(
+    suite: &LoadedSuite,
+    top: Option<&Path>,
+) -> Result<Option<TargetSpec>, EngineError> {
+    let Some(path) = target_file(suite) else {
+        return Ok(None);
+    };
+    let is_below = |top: &Path| match (path.canonicalize(), top.canonicalize()) {
+        (Ok(path), Ok(top)) => path.starts_with(top),
+        _ => false,
+    };
+    if top.is_some_and(|top| !is_below(top)) {
+        return Ok(None);
+    }
+    read(&path).map(|described| Some(described.spec))
 }
 
 /// A target by what a person types: a file, or a short form.

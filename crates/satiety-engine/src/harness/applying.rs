@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use satiety::harness::approval::verify;
 use satiety::harness::expansion::{CaseOutcome, Context, Ending, Event};
 use satiety::harness::ledger::Anchor;
-use satiety::harness::{Action, Expansion, KeyRing, Observation, Phase, Proposal, Step};
+use satiety::harness::{Action, AppliedProposal, Expansion, KeyRing, Observation, Phase, Proposal, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -16,8 +16,9 @@ use serde_json::json;
 use super::HarnessError;
 use super::approving::{release, trusted};
 use super::disk;
-use super::folder::{Applied, Folder};
+use super::folder::Folder;
 use super::state::{State, Writing};
+use super::tree::{HarnessTree, LOCK_FILE};
 use crate::bench::{Progress, RunBenchRequest, Stop};
 use crate::{Alert, Engine, EngineError};
 
@@ -193,12 +194,23 @@ impl Engine {
                 disk::write_retirements(&Folder::read(root)?, &content)?;
                 let folder = Folder::read(root)?;
                 if let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) {
-                    keep_approval(&folder, proposal, approval)?;
+                    let from = state.manifest(&approval.statement.from_version).await?;
+                    keep_approval(&folder, proposal, approval, from)?;
+                }
+                let tree = HarnessTree::of(folder.clone(), None)?;
+                if tree.lock_file.is_some() {
+                    disk::replace(&root.join(LOCK_FILE), tree.lock.render().as_bytes())?;
                 }
                 let version = folder.manifest.version();
                 let told = format!("committed version {}", super::state::short(&version));
                 let observation = Observation::Committed(version);
-                let writing = Writing::default().version(&folder.manifest, None)?;
+                let writing = Writing::default()
+                    .event(
+                        "locked",
+                        json!({"version": folder.manifest.version(), "lock": tree.lock.hash()}),
+                    )
+                    .version(&folder.manifest, None)?
+                    .lock(&tree.lock)?;
                 observe_with(state, expansion, keys, observation, writing).await?;
                 return Ok(told);
             }
@@ -309,10 +321,13 @@ fn keep_approval(
     folder: &Folder,
     proposal: &Proposal,
     approval: &satiety::harness::Approval,
+    from: satiety::harness::Manifest,
 ) -> Result<(), EngineError> {
-    let applied = Applied {
+    let applied = AppliedProposal {
         proposal: proposal.clone(),
         approval: approval.clone(),
+        from: Some(from),
+        to: Some(folder.manifest.clone()),
     };
     let mut text = serde_json::to_string_pretty(&applied)?;
     text.push('\n');

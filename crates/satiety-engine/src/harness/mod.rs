@@ -5,20 +5,27 @@ mod applying;
 mod approving;
 mod by_model;
 mod carrying_out;
+mod check;
 mod disk;
 mod error;
 mod expanding;
 mod folder;
+mod git;
 mod keys;
 mod measuring;
 mod recording;
 mod state;
 mod status;
+mod tree;
 mod trying;
 mod verifying;
 
 pub use applying::{AppliedExpansion, ApplyRequest};
 pub use approving::{Decided, Keys, Pending};
+pub use check::{
+    CaseSides, CheckHarnessRequest, CheckedHarness, Coverage, LockHarnessRequest, LockState, LockedHarness,
+    PendingTransition, SignedTransition,
+};
 pub use error::HarnessError;
 pub use expanding::{ExpandRequest, ProposeRequest, Proposed};
 pub use keys::KeyFile;
@@ -26,4 +33,4 @@ pub use measuring::{SuiteState, ThresholdState};
 pub use recording::{RecordCycleRequest, RecordedCycle};
 pub use satiety_store::harness::AuditRow;
 pub use status::{AuditRequest, HarnessStatus, History, OpenExpansion};
-pub use verifying::{CheckedHarness, Verified};
+pub use verifying::Verified;

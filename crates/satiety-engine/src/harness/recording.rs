@@ -1,6 +1,7 @@
 //! A cycle: what the runs say now, the window over the cycles so far, and what follows. Before anything is recorded the
 //! files are held against the recorded harness: weaker ones are refused.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use satiety::harness::cycles::{MeasuredMark, RollingMetrics, SCHEMA_VERSION};
 use satiety::harness::expansion::{Context, Event};
 use satiety::harness::{
     Action, Aggregate, Consistency, ConsistencyThresholds, CycleSnapshot, Driver, Expansion, KeyRing, Level,
-    Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
+    Lock, Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, score,
 };
 use satiety::ids;
 use schemars::JsonSchema;
@@ -18,10 +19,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::folder::{Folder, shown, unapproved_retirements};
+use super::approving::same_keys;
+use super::check::{adoption, objections};
+use super::folder::{Folder, shown};
 use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
 use super::state::{State, Writing, short};
+use super::tree::HarnessTree;
 use crate::{Alert, Engine, EngineError};
 
 /// How often a cycle is tried again when others record at the same time.
@@ -272,17 +276,23 @@ pub(super) async fn adopt(
     if state.known_keys().is_none() && !keys.approvers.is_empty() {
         writing = writing.event("keys", json!({"keys": keys, "by": "first use"}));
     }
+    let tree = HarnessTree::of(folder.clone(), None)?;
     let Some(known) = state.version() else {
-        let event = json!({"version": version, "why": "first seen"});
+        let event = json!({"version": version, "why": "first seen", "lock": tree.lock.hash()});
         return Ok((
-            writing.event("adopted", event).version(&folder.manifest, None)?,
+            writing
+                .event("adopted", event)
+                .version(&folder.manifest, None)?
+                .lock(&tree.lock)?,
             None,
         ));
     };
-    if known == version {
+    let recorded = state.lock(known, &tree.lock).await?;
+    if known == version && recorded == tree.lock {
         return Ok((writing, None));
     }
-    if let Ok(expansion) = state.open_expansion(None).await
+    if known != version
+        && let Ok(expansion) = state.open_expansion(None).await
         && (expansion.phase.is_applying() || expansion.phase == satiety::harness::Phase::RollingBack)
     {
         return Err(HarnessError::Phase {
@@ -292,25 +302,63 @@ pub(super) async fn adopt(
         }
         .into());
     }
-    let old = state.manifest(known).await?;
-    let diff = compare(&old, &folder.manifest).map_err(HarnessError::from)?;
-    let mut objections: Vec<String> = diff
-        .objections()
-        .map(|change| format!("{}: {}", change.place, change.reason))
-        .collect();
-    objections.extend(
-        unapproved_retirements(&old, &folder.manifest, &folder.applied()?, keys)
-            .into_iter()
-            .map(|case| format!("{case}: retired without the signature of an approver")),
-    );
-    if !objections.is_empty() {
-        return Err(HarnessError::Weaker { objections }.into());
+    let diff = may_follow(state, &recorded, &tree)?;
+    if known == version {
+        let event = json!({"version": version, "lock": tree.lock.hash(), "changes": diff.changes.len()});
+        return Ok((writing.event("locked", event).lock(&tree.lock)?, None));
     }
-    let event = json!({"version": version, "from": known, "why": "at least as rigorous", "changes": diff.changes.len()});
+    let event = json!({
+        "version": version,
+        "from": known,
+        "why": "at least as rigorous",
+        "changes": diff.changes.len(),
+        "lock": tree.lock.hash(),
+    });
     Ok((
-        writing.event("adopted", event).version(&folder.manifest, None)?,
+        writing
+            .event("adopted", event)
+            .version(&folder.manifest, None)?
+            .lock(&tree.lock)?,
         Some(diff),
     ))
+}
+
+/// Compares a tree with the recorded lock; what lies between them, where the tree may take its place.
+pub(super) fn may_follow(
+    state: &State,
+    recorded: &Lock,
+    tree: &HarnessTree,
+) -> Result<RigorDiff, EngineError> {
+    let known = state.known_keys();
+    // A change of keys that a known key has signed is in the log.
+    let signed = known
+        .as_ref()
+        .is_some_and(|known| same_keys(known, &tree.lock.keys));
+    let justified: BTreeSet<String> = if signed {
+        let approvers = recorded.keys.approvers.iter().chain(&tree.lock.keys.approvers);
+        approvers
+            .map(|key| format!("keys.approvers.{}", key.name))
+            .collect()
+    } else {
+        BTreeSet::new()
+    };
+    let goal = if recorded.manifest.format == 1 {
+        Lock {
+            manifest: tree.folder.legacy_manifest(),
+            ..tree.lock.clone()
+        }
+    } else {
+        tree.lock.clone()
+    };
+    let keys = known.unwrap_or_else(|| recorded.keys.clone());
+    let step = adoption(recorded, &goal, &tree.steps, &keys, &justified, state.now())?;
+    if step.allowed {
+        return Ok(step.diff);
+    }
+    Err(HarnessError::Weaker {
+        objections: objections(&step.diff),
+    }
+    .into())
 }
 
 /// A new expansion with its brief, and the events that begin it.

@@ -1,17 +1,18 @@
-//! Is everything as it was written, and is one harness at least as rigorous as another?
+//! Is everything as it was written?
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use satiety::harness::{Anchor, Entry, KeyRing, Manifest, Phase, RigorDiff, compare, ledger};
+use satiety::harness::{Anchor, Entry, Manifest, Phase, ledger};
 use satiety_store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HarnessError;
-use super::folder::{Folder, manifest_of, shown, unapproved_retirements};
-use super::keys::ring_of;
-use super::state::entries;
+use super::folder::{Folder, shown};
+use super::recording::may_follow;
+use super::state::{State, entries};
+use super::tree::HarnessTree;
 use crate::{Engine, EngineError};
 
 /// Whether the record is whole.
@@ -27,17 +28,6 @@ pub struct Verified {
     /// The last hash, to be kept elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Anchor>,
-}
-
-/// Whether a harness is at least as rigorous as another.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct CheckedHarness {
-    /// What lies between them.
-    #[serde(flatten)]
-    pub diff: RigorDiff,
-    /// Cases that were retired without a signature.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unsigned_retirements: Vec<String>,
 }
 
 impl Engine {
@@ -98,48 +88,33 @@ impl Engine {
             keep(verify_cycle(store, entry).await)?;
         }
         if let Some(version) = state.version() {
-            keep(state.manifest(version).await.map(|_| ()))?;
-            let found = folder.manifest.version();
-            let applying = matches!(state.open_expansion(None).await, Ok(open) if open.phase.is_applying() || open.phase == Phase::RollingBack);
-            if found != version && !applying {
-                let old = state.manifest(version).await?;
-                let diff = compare(&old, &folder.manifest).map_err(HarnessError::from)?;
-                let words = if diff.admissible {
-                    "at least as rigorous; `satiety harness record` takes them over".to_owned()
-                } else {
-                    let first = diff
-                        .objections()
-                        .map(|change| format!("{} {}", change.place, change.reason));
-                    format!("weaker: {}", first.collect::<Vec<_>>().join("; "))
-                };
-                problems.push(format!(
-                    "the files are not those of the recorded version; they are {words}"
-                ));
-            }
+            keep(verify_files(&state, folder, version).await)?;
         }
         Ok(())
-    }
-
-    /// Whether `new` is at least as rigorous as `old`: folders, manifests in files, or `git:REVISION`. Needs no store.
-    pub fn harness_check(&self, old: &str, new: &str) -> Result<CheckedHarness, EngineError> {
-        let (before, _) = manifest_of(old, Some(new))?;
-        let (after, applied) = manifest_of(new, Some(old))?;
-        let diff = compare(&before, &after).map_err(HarnessError::from)?;
-        let keys = if Path::new(new).is_dir() {
-            ring_of(Path::new(new))?.1
-        } else {
-            KeyRing::default()
-        };
-        Ok(CheckedHarness {
-            unsigned_retirements: unapproved_retirements(&before, &after, &applied, &keys),
-            diff,
-        })
     }
 
     /// The harness as one value, whose hash is its version.
     pub fn harness_manifest(&self, folder: &Path) -> Result<Manifest, EngineError> {
         Ok(Folder::read(folder)?.manifest)
     }
+}
+
+/// The files must be those of the recorded version, unless an expansion is being applied.
+async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(), EngineError> {
+    let tree = HarnessTree::of(folder.clone(), None)?;
+    let recorded = state.lock(version, &tree.lock).await?;
+    let applying = matches!(state.open_expansion(None).await, Ok(open) if open.phase.is_applying() || open.phase == Phase::RollingBack);
+    if recorded == tree.lock || applying {
+        return Ok(());
+    }
+    let words = match may_follow(state, &recorded, &tree) {
+        Ok(_) => "at least as rigorous; `satiety harness record` takes them over".to_owned(),
+        Err(EngineError::Harness(HarnessError::Weaker { objections })) => {
+            format!("weaker: {}", objections.join("; "))
+        }
+        Err(other) => return Err(other),
+    };
+    Err(HarnessError::OtherFiles { words }.into())
 }
 
 /// A cycle's record must be what was hashed, as long as it is kept.
