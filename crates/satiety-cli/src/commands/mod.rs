@@ -99,7 +99,9 @@ fn with_engine(
     work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     block_on(async {
-        let engine = Engine::new(settings.for_engine()).with_ab(settings.ab);
+        let engine = Engine::new(settings.for_engine())
+            .with_ab(settings.ab)
+            .with_sandbox(settings.sandbox.for_gates());
         let outcome = work(&engine).await;
         engine.close().await;
         outcome
