@@ -85,7 +85,10 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Db(command) => with_engine(settings, async |engine| db::run(command, engine, printer).await),
         Command::Config(command) => config::run(&command, settings, printer),
-        Command::Doctor => with_engine(settings, async |engine| {
+        Command::Doctor { sandbox: true } => with_engine(settings, async |engine| {
+            doctor::run_sandbox(engine, printer).await
+        }),
+        Command::Doctor { sandbox: false } => with_engine(settings, async |engine| {
             doctor::run(engine, settings, printer).await
         }),
         Command::Completions { shell } => completions::run(shell, printer),

@@ -4,6 +4,8 @@
 //! started half confined.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Confinement, HELPER_COMMAND, INNER_COMMAND, PROBE_COMMAND};
@@ -25,7 +27,7 @@ pub fn run_if_asked(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
     } else if command == INNER_COMMAND {
         enter(&args)
     } else if command == PROBE_COMMAND {
-        super::probes::attempt(&args)
+        probe(&args)
     } else {
         return None;
     };
@@ -37,8 +39,19 @@ pub fn run_if_asked(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
     }))
 }
 
-/// The path of this program, where it can be started again as a helper.
-pub fn own_path() -> Option<std::path::PathBuf> {
+/// Where another program than this one is the helper.
+static OTHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Uses the program at this path as the helper, for programs that do not handle its commands themselves. The first path stays.
+pub fn use_program(path: &Path) {
+    OTHER.get_or_init(|| path.to_owned());
+}
+
+/// The path of the program that can be started as a helper: this one, where it handles the helper's commands.
+pub fn own_path() -> Option<PathBuf> {
+    if let Some(path) = OTHER.get() {
+        return Some(path.clone());
+    }
     INSTALLED
         .load(Ordering::Relaxed)
         .then(std::env::current_exe)?
@@ -91,6 +104,16 @@ fn enter(args: &[OsString]) -> Result<u8, String> {
         program,
         args.get(3..).unwrap_or_default(),
     ))
+}
+
+#[cfg(target_os = "linux")]
+fn probe(args: &[OsString]) -> Result<u8, String> {
+    super::probes::attempt(args)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn probe(args: &[OsString]) -> Result<u8, String> {
+    supervise(args)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -20,12 +20,14 @@ mod landlock;
 pub mod layout;
 #[cfg(target_os = "linux")]
 mod mounts;
+#[cfg(target_os = "linux")]
 pub mod probes;
 #[cfg(target_os = "linux")]
 mod raw;
 #[cfg(target_os = "linux")]
 mod supervise;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -331,7 +333,16 @@ fn bubblewrap_args(plan: &Confinement) -> Vec<OsString> {
     let size = word("67108864");
     // What cannot be made read-only before everything is in place.
     let mut closed: Vec<&Path> = Vec::new();
+    let mut made: BTreeSet<&Path> = BTreeSet::new();
     for mount in &plan.mounts {
+        // Bubblewrap makes the directories above a mount for its own user alone.
+        let mut above: Vec<&Path> = mount.place().ancestors().skip(1).collect();
+        above.reverse();
+        for directory in above.into_iter().skip(1) {
+            if made.insert(directory) {
+                add(&[word("--dir"), directory.as_os_str()]);
+            }
+        }
         match mount {
             Mount::Read { from, to } => add(&[word("--ro-bind"), from.as_os_str(), to.as_os_str()]),
             Mount::Link { target, at } => add(&[word("--symlink"), target.as_os_str(), at.as_os_str()]),
