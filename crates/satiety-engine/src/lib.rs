@@ -28,6 +28,7 @@ pub mod watch;
 
 pub use error::{EngineError, Fault};
 pub use hooks::Alert;
+use satiety::bench::SandboxRequirement;
 pub use satiety_store::StoreUrl;
 pub use trouble::Trouble;
 
@@ -78,6 +79,7 @@ pub struct Engine {
     eviction: eviction::Memory,
     memory: memory::Cache,
     ab: ab::State,
+    sandbox: SandboxRequirement,
 }
 
 impl Engine {
@@ -92,6 +94,7 @@ impl Engine {
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
             ab: ab::State::default(),
+            sandbox: SandboxRequirement::default(),
         }
     }
 
@@ -100,6 +103,18 @@ impl Engine {
     pub fn with_ab(mut self, settings: ab::AbSettings) -> Self {
         self.ab.settings = settings;
         self
+    }
+
+    /// The same engine with another requirement for the sandbox of targets that gates, harnesses, servers and workers run.
+    #[must_use]
+    pub fn with_sandbox(mut self, requirement: SandboxRequirement) -> Self {
+        self.sandbox = requirement;
+        self
+    }
+
+    /// Whether the processes of targets must be sandboxed where nobody asks for something else.
+    pub fn sandbox_requirement(&self) -> SandboxRequirement {
+        self.sandbox
     }
 
     /// What it was told.

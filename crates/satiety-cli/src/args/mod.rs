@@ -154,8 +154,14 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(Config),
     /// Check that everything the commands need is there, and say what to do where it is not
-    #[command(after_help = "Example:\n  satiety doctor\n\nExits with 4 when something does not work.")]
-    Doctor,
+    #[command(
+        after_help = "Examples:\n  satiety doctor\n  satiety doctor --sandbox\n\nExits with 4 when something does not work; with --sandbox, with 1 when an attempt to break out succeeds."
+    )]
+    Doctor {
+        /// Attempt to break out of the sandbox around targets, and print what each attempt came to
+        #[arg(long)]
+        sandbox: bool,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  satiety completions bash > ~/.local/share/bash-completion/completions/satiety"

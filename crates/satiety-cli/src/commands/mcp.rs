@@ -27,7 +27,11 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
     }
     let session = arguments.session.clone().unwrap_or_else(new_session);
     block_on(async {
-        let engine = Arc::new(Engine::new(settings.for_engine()).with_ab(settings.ab));
+        let engine = Arc::new(
+            Engine::new(settings.for_engine())
+                .with_ab(settings.ab)
+                .with_sandbox(settings.sandbox.for_gates()),
+        );
         let context = Context {
             dialogue_profile: settings.profile.clone(),
             harness_folder: settings.harness.folder.clone(),

@@ -85,7 +85,10 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Db(command) => with_engine(settings, async |engine| db::run(command, engine, printer).await),
         Command::Config(command) => config::run(&command, settings, printer),
-        Command::Doctor => with_engine(settings, async |engine| {
+        Command::Doctor { sandbox: true } => with_engine(settings, async |engine| {
+            doctor::run_sandbox(engine, printer).await
+        }),
+        Command::Doctor { sandbox: false } => with_engine(settings, async |engine| {
             doctor::run(engine, settings, printer).await
         }),
         Command::Completions { shell } => completions::run(shell, printer),
@@ -99,7 +102,9 @@ fn with_engine(
     work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     block_on(async {
-        let engine = Engine::new(settings.for_engine()).with_ab(settings.ab);
+        let engine = Engine::new(settings.for_engine())
+            .with_ab(settings.ab)
+            .with_sandbox(settings.sandbox.for_gates());
         let outcome = work(&engine).await;
         engine.close().await;
         outcome

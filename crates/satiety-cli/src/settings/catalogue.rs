@@ -77,6 +77,15 @@ pub(crate) const KEYS: &[Key] = &[
         about: "Whether `satiety score` keeps conversations and verdicts in the store.",
     },
     Key {
+        name: "bench.sandbox",
+        takes: Takes::OneOf(&["auto", "require", "prefer", "off"]),
+        default: "auto",
+        flag: Some("--sandbox"),
+        about: "Whether the processes of targets are sandboxed. `require` refuses to run where the machine has no \
+                namespaces, `prefer` uses the strongest isolation there is and names it in the result, `off` runs without. \
+                With `auto`, gates, harness runs, servers and workers require it and other runs prefer it.",
+    },
+    Key {
         name: "bench.alert_command",
         takes: Takes::Text,
         default: "none",

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anstream::ColorChoice;
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
+use satiety::bench::SandboxRequirement;
 use satiety::harness::Driver;
 use satiety_engine::ab::AbSettings;
 use satiety_engine::{Alert, StoreUrl};
@@ -89,6 +90,7 @@ pub(crate) struct Settings {
     pub(crate) profile: String,
     pub(crate) record: bool,
     pub(crate) alert: Alert,
+    pub(crate) sandbox: SandboxSetting,
     pub(crate) harness: HarnessSettings,
     pub(crate) server: ServerSettings,
     pub(crate) research_source: String,
@@ -106,6 +108,22 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
     /// Environment variables that look like settings and are none.
     strangers: Vec<String>,
+}
+
+/// The setting `bench.sandbox`; none is `auto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SandboxSetting(Option<SandboxRequirement>);
+
+impl SandboxSetting {
+    /// For gates, harness runs, servers and workers: their verdicts are relied upon.
+    pub(crate) fn for_gates(self) -> SandboxRequirement {
+        self.0.unwrap_or(SandboxRequirement::Require)
+    }
+
+    /// For other runs, which also work where the machine has no sandbox.
+    pub(crate) fn for_plain_runs(self) -> SandboxRequirement {
+        self.0.unwrap_or(SandboxRequirement::Prefer)
+    }
 }
 
 /// What `satiety harness` goes by.
@@ -239,6 +257,8 @@ fn understand(
         keys,
         profile: text("dialogue.profile").into(),
         record: text("dialogue.record") == "true",
+        // `auto` is no requirement of its own.
+        sandbox: SandboxSetting(text("bench.sandbox").parse().ok()),
         alert: Alert {
             command: unless_none("bench.alert_command"),
             webhook: unless_none("bench.alert_webhook"),

@@ -32,6 +32,7 @@ mod retrieval_golden;
 mod retrieval_peer;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod sandbox_attacks;
 mod serve;
 mod serve_faults;
 mod store;

@@ -13,6 +13,7 @@ use satiety::retrieval::{AnswerPaths, KnownTexts, PRESETS, read_answer};
 use serde_json::{Map, Value, json};
 
 use super::golden_error::GoldenError;
+use crate::bench::sandbox::SandboxContext;
 use crate::bench::target::{Environment, Surroundings, Target};
 use crate::memory::SearchRequest;
 use crate::{Engine, EngineError};
@@ -390,6 +391,7 @@ fn target(
         scratch: surroundings.scratch.clone(),
         keep_workdirs: false,
         helper: None,
+        sandbox: SandboxContext::default(),
         environment: surroundings.environment.clone(),
         api_key: None,
         anthropic_key: None,

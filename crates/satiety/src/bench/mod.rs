@@ -71,7 +71,7 @@ pub use promptfoo::{ImportReport, PromptfooImport, import_promptfoo};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, rubric_of};
 pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
-pub use sandbox::{SandboxIsolation, SandboxPolicy, SandboxRequirement};
+pub use sandbox::{SandboxIsolation, SandboxPolicy, SandboxRequirement, sandbox_note};
 pub use schema::{case_schema, suite_schema};
 pub use scrub::{ScrubReport, Scrubber};
 pub use sequential::{Progress, Sequential, SequentialError, SequentialSettings, Side};

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contract::TargetSpec;
+use super::run::{BenchmarkRun, ErrorOwner, Status};
 
 /// Whether the processes of a target must be sandboxed.
 #[derive(
@@ -153,6 +154,36 @@ impl SandboxPolicy {
     }
 }
 
+/// What a reader must know about the sandbox of a run: that there was none, that it was degraded, or, where the target failed,
+/// that it had no network. `None` where the sandbox held and nothing went wrong, and for runs that say nothing about it.
+pub fn sandbox_note(run: &BenchmarkRun) -> Option<String> {
+    let record = run.config_snapshot.get("sandbox")?;
+    let isolation = serde_json::from_value::<SandboxIsolation>(record.get("isolation")?.clone()).ok()?;
+    let target_failed = || {
+        run.results
+            .iter()
+            .any(|result| result.status == Status::Error && result.owner() == ErrorOwner::Target)
+    };
+    match isolation {
+        SandboxIsolation::None => Some(
+            "sandbox: none; the target ran with all rights of the user and could read the expected answers"
+                .to_owned(),
+        ),
+        SandboxIsolation::Landlock => {
+            Some("sandbox: landlock, degraded; the target had no namespaces of its own".to_owned())
+        }
+        SandboxIsolation::NotApplicable => None,
+        SandboxIsolation::Namespaces | SandboxIsolation::Bubblewrap => {
+            let network = record.get("network").and_then(serde_json::Value::as_bool);
+            (network == Some(false) && target_failed()).then(|| {
+                format!(
+                    "sandbox: {isolation}, no network, and only files that the target's description names (`[sandbox] network = true` and `read = [...]` allow more)"
+                )
+            })
+        }
+    }
+}
+
 /// A path without `.` parts, repeated slashes and a slash at the end. `..` stays: what it means depends on links.
 pub fn normalize_path(path: &str) -> String {
     let parts: Vec<&str> = path
@@ -286,6 +317,33 @@ mod tests {
         assert_eq!(serde_json::from_str::<SandboxPolicy>(&json).unwrap(), found);
         assert!("sometimes".parse::<SandboxRequirement>().is_err());
         assert_eq!("prefer".parse(), Ok(SandboxRequirement::Prefer));
+    }
+
+    #[test]
+    fn a_run_without_a_full_sandbox_says_so() {
+        use crate::bench::BenchmarkResult;
+        use serde_json::json;
+        let run = |isolation: &str, status: Status| BenchmarkRun {
+            run_id: "r".into(),
+            suite_id: "s".into(),
+            suite_hash: None,
+            target: "t".into(),
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            completed_at: None,
+            config_snapshot: [(
+                "sandbox".to_owned(),
+                json!({"isolation": isolation, "network": false}),
+            )]
+            .into(),
+            results: vec![BenchmarkResult::new("c", 0, status)],
+            summary: None,
+        };
+        let note = |isolation, status| sandbox_note(&run(isolation, status));
+        assert!(note("none", Status::Pass).is_some_and(|note| note.contains("none")));
+        assert!(note("landlock", Status::Pass).is_some_and(|note| note.contains("degraded")));
+        assert_eq!(note("namespaces", Status::Pass), None);
+        assert!(note("bubblewrap", Status::Error).is_some_and(|note| note.contains("no network")));
+        assert_eq!(note("not_applicable", Status::Error), None);
     }
 
     fn any_policy() -> impl Strategy<Value = SandboxPolicy> {

@@ -24,7 +24,7 @@ use super::exec::too_long;
 use super::http::{address, client, with_causes};
 use super::pipes::{Tail, keep_tail};
 use super::process::Process;
-use super::program::{Described, Program};
+use super::program::{Described, Program, sandbox_failure};
 use super::template::fill_map;
 use super::workdir::{Workdir, Workdirs};
 use super::{Attempt, OpenError, Surroundings};
@@ -77,7 +77,8 @@ impl Mcp {
                     args: &spec.args,
                     env: &spec.env,
                     set_env: &spec.set_env,
-                    sandbox: None,
+                    read: &spec.read,
+                    sandbox: spec.sandbox.as_ref(),
                 };
                 Way::Process {
                     program: Program::new(&described, surroundings)?,
@@ -214,7 +215,8 @@ impl Mcp {
             }
             Way::Process { program, workdirs } => {
                 let home = workdirs.shared("mcp")?;
-                let mut process = Process::start(program.ready(home.path(), None)?.command)?;
+                let ready = program.ready(home.path(), None)?;
+                let mut process = Process::start(ready.command)?;
                 let pipes = (
                     process.child.stdin.take(),
                     process.child.stdout.take(),
@@ -239,7 +241,10 @@ impl Mcp {
                     })),
                     Err(error) => {
                         process.end().await;
-                        Ok(Err(error))
+                        match sandbox_failure(ready.report.as_deref()) {
+                            Some(failure) => Err(failure),
+                            None => Ok(Err(error)),
+                        }
                     }
                 }
             }

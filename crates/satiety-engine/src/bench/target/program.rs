@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use satiety::bench::contract::spec::SandboxSpec;
-use satiety::bench::contract::{ErrorKind, Exit, TargetError};
+use satiety::bench::contract::{ErrorKind, TargetError};
 use tokio::process::Command;
 
-use super::super::sandbox::helper::{EXIT_NO_FENCE, WORDS};
+use super::super::sandbox::layout::{Named, find_program};
 use super::super::sandbox::{self, Sandbox};
 use super::{Environment, OpenError, Surroundings};
 
@@ -22,6 +22,9 @@ pub(super) struct Program {
     args: Vec<String>,
     base: PathBuf,
     env: Vec<(String, OsString)>,
+    /// Where programs are looked for.
+    search: String,
+    /// The supervisor of the processes, and what confines them.
     sandbox: Option<Sandbox>,
 }
 
@@ -31,6 +34,8 @@ pub(super) struct Ready {
     pub(super) command: Command,
     /// The user that it will be, where that is not us.
     pub(super) user: Option<u32>,
+    /// Where the supervisor writes why it failed.
+    pub(super) report: Option<PathBuf>,
 }
 
 /// The keys of a description that say what to start.
@@ -40,6 +45,7 @@ pub(super) struct Described<'a> {
     pub(super) args: &'a [String],
     pub(super) env: &'a [String],
     pub(super) set_env: &'a BTreeMap<String, String>,
+    pub(super) read: &'a [String],
     pub(super) sandbox: Option<&'a SandboxSpec>,
 }
 
@@ -56,16 +62,46 @@ impl Program {
         } else {
             PathBuf::from(command)
         };
-        let sandbox = described
-            .sandbox
-            .map(|spec| Sandbox::new(spec, surroundings.helper.as_deref()))
-            .transpose()
-            .map_err(|reason| OpenError::Sandbox { reason })?;
+        let env = variables(described, &surroundings.environment);
+        let search = env
+            .iter()
+            .rev()
+            .find(|(name, _)| name == "PATH")
+            .map_or(PATH.into(), |(_, value)| value.to_string_lossy().into_owned());
+        let sandbox = match &surroundings.helper {
+            Some(helper) => {
+                let program = find_program(&path.to_string_lossy(), &search);
+                let named = Named {
+                    program: program.as_deref(),
+                    search: &search,
+                    args: described
+                        .args
+                        .iter()
+                        .map(|arg| arg.replace("{{base}}", &base.to_string_lossy()))
+                        .collect(),
+                    base: &base,
+                    read: described.read,
+                    skill: surroundings.sandbox.skill.as_deref(),
+                };
+                let scratch = std::path::absolute(&surroundings.scratch)
+                    .map_err(|error| OpenError::sandbox(error.to_string()))?;
+                let sandbox =
+                    Sandbox::new(described.sandbox, &surroundings.sandbox, helper, &scratch, &named)?;
+                Some(sandbox)
+            }
+            None if described.sandbox.is_some() => {
+                return Err(OpenError::sandbox(
+                    "a sandbox needs the program's own path, and this surface gives none",
+                ));
+            }
+            None => None,
+        };
         Ok(Self {
             path,
             args: described.args.to_vec(),
             base,
-            env: variables(described, &surroundings.environment),
+            env,
+            search,
             sandbox,
         })
     }
@@ -76,13 +112,23 @@ impl Program {
         let mut args: Vec<OsString> = self.args.iter().map(|arg| self.filled(arg, workdir)).collect();
         args.extend(extra.map(OsString::from));
         let mut program = self.path.clone().into_os_string();
-        let mut user = None;
+        let (mut user, mut report) = (None, None);
         if let Some(sandbox) = &self.sandbox {
+            let found = find_program(&self.path.to_string_lossy(), &self.search).ok_or_else(|| {
+                let reason = if self.path.exists() {
+                    "it is not a program (is it executable?)"
+                } else {
+                    "No such file or directory (is it installed, and in PATH?)"
+                };
+                let message = format!("cannot start {}: {reason}", self.path.display());
+                TargetError::new(ErrorKind::Harness, message)
+            })?;
             user = sandbox.next_user();
             give(workdir, user)?;
-            (program, args) = sandbox
-                .wrap(&program, args, workdir, user)
+            let wrapped = sandbox
+                .wrap(found.as_os_str(), args, workdir, user)
                 .map_err(|reason| TargetError::new(ErrorKind::Harness, reason))?;
+            (program, args, report) = (wrapped.program, wrapped.args, Some(wrapped.report));
         }
         let mut command = Command::new(program);
         command
@@ -92,20 +138,11 @@ impl Program {
             .env("TMPDIR", workdir)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(workdir);
-        Ok(Ready { command, user })
-    }
-
-    /// The helper's words in place of an outcome that is about the fence and not about the target.
-    pub(super) fn fence_failed(&self, exit: Option<Exit>, stderr: &str) -> Option<TargetError> {
-        let failed = self.sandbox.is_some() && exit == Some(Exit::Code(EXIT_NO_FENCE.into()));
-        let words = stderr
-            .lines()
-            .find_map(|line| line.strip_prefix(WORDS))
-            .filter(|_| failed)?;
-        Some(TargetError::new(
-            ErrorKind::Harness,
-            format!("the sandbox failed: {words}"),
-        ))
+        Ok(Ready {
+            command,
+            user,
+            report,
+        })
     }
 
     fn filled(&self, arg: &str, workdir: &Path) -> OsString {
@@ -116,6 +153,16 @@ impl Program {
             .replace("{{workdir}}", &workdir.to_string_lossy())
             .into()
     }
+}
+
+/// Why the sandbox failed, in place of an outcome that is about it and not about the target. The reason comes from a file that
+/// no target can write: whatever a target prints or exits with is its own failure.
+pub(super) fn sandbox_failure(report: Option<&Path>) -> Option<TargetError> {
+    let reason = fs_err::read_to_string(report?).ok()?;
+    Some(TargetError::new(
+        ErrorKind::Harness,
+        format!("the sandbox failed: {reason}"),
+    ))
 }
 
 /// Hands a folder over to the user that will work in it.
