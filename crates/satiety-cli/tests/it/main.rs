@@ -19,6 +19,8 @@ mod eviction;
 mod frame;
 mod harness;
 mod harness_attacks;
+mod harness_measures;
+mod harness_phases;
 mod harness_support;
 mod mcp;
 mod mcp_http;

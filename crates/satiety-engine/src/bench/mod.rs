@@ -33,6 +33,7 @@ pub use finishing::{Afterwards, CycleAfter};
 pub use import::{ImportRequest, Imported, ImportedRun, ImportedSuite};
 pub use labelling::{Label, Labelled, Labelling, ToLabel, read_labels};
 pub use organic::{FailureCase, FromFailureRequest, ScrubFilesRequest, Scrubbed};
+pub(crate) use plan::describes_target;
 pub use plan::named_target;
 pub use runner::{Progress, Stop};
 pub use running::{BenchPlan, BenchRan, RunBenchRequest, SequentialOutcome};

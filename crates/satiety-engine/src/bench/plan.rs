@@ -47,6 +47,11 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Describ
     }
 }
 
+/// Whether the suite's folder says what to run.
+pub(crate) fn describes_target(suite: &LoadedSuite) -> bool {
+    target(None, suite).is_ok()
+}
+
 /// A target by what a person types: a file, or a short form.
 pub fn named_target(text: &str) -> Result<TargetSpec, EngineError> {
     Ok(named_target_in(text)?.spec)

@@ -607,7 +607,7 @@ impl Watcher {
         let before: BTreeMap<(String, u32), bool> = baseline
             .results
             .iter()
-            .filter_map(|result| Some(((result.case_id.clone(), result.repeat), result.decided()?)))
+            .filter_map(|result| Some(((result.case_id.clone(), result.repeat), result.passed()?)))
             .collect();
         let suite = &loaded.suite;
         let most = suite
@@ -631,7 +631,7 @@ impl Watcher {
 
     fn see(&mut self, result: &BenchmarkResult) {
         let key = (result.case_id.clone(), result.repeat);
-        if let (Some(before), Some(now)) = (self.before.get(&key), result.decided()) {
+        if let (Some(before), Some(now)) = (self.before.get(&key), result.passed()) {
             // A pair that was seen already counts once, which is what the error says.
             let _ = self.test.observe(&key.0, key.1, *before, now);
         }

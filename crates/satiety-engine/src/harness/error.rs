@@ -60,6 +60,21 @@ pub enum HarnessError {
     /// Nothing was recorded yet.
     #[error("no harness is recorded in this store yet")]
     Unknown,
+    /// Cases that must always pass do not.
+    #[error("cases of the regression tier fail: {}", cases.join(", "))]
+    RegressionTier {
+        /// `suite/case` of each.
+        cases: Vec<String>,
+    },
+    /// Numbers without runs behind them were to begin a new window.
+    #[error("metrics from a file cannot begin the window of a changed harness")]
+    UnverifiedVersion,
+    /// Options that choose what is verified, or how strictly.
+    #[error("`satiety harness apply` takes no selection flags: {}", flags.join(", "))]
+    Selection {
+        /// Each that was given.
+        flags: Vec<String>,
+    },
     /// Neither runs nor metrics that say anything.
     #[error("there is nothing to record: {why}")]
     NoEvidence {
@@ -157,6 +172,7 @@ impl HarnessError {
         match self {
             // What the ratchet or the gate refuses is an answer, and scripts tell it from a mistake.
             Self::Weaker { .. }
+            | Self::RegressionTier { .. }
             | Self::Broken(_)
             | Self::Tampered { .. }
             | Self::KeysChanged { .. }
@@ -180,6 +196,9 @@ impl HarnessError {
                 Self::Conflict => "run it again",
                 Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
                 Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all FOLDER`",
+                Self::RegressionTier { .. } => "repair the target and run the suite again; nothing was recorded",
+                Self::UnverifiedVersion => "run the suites and record that: `satiety bench run --all FOLDER && satiety harness record`",
+                Self::Selection { .. } => "what is verified is the whole harness, as it describes itself; leave them out",
                 Self::NoExpansion => "one is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
                 Self::NoSuchExpansion(_) => "`satiety harness history` lists them",
                 Self::Phase { hint, .. } => return Some(hint.clone()),

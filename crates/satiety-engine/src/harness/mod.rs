@@ -7,6 +7,7 @@ mod by_model;
 mod carrying_out;
 mod disk;
 mod error;
+mod evidence;
 mod expanding;
 mod folder;
 mod keys;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::HarnessError;
+use super::evidence::{failing_regressions, unproven_graduations};
 use super::folder::{Folder, shown, unapproved_retirements};
 use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
@@ -136,27 +137,42 @@ impl Engine {
     ) -> Result<RecordedCycle, EngineError> {
         let mut state = self.harness_state().await?;
         let (writing, adopted) = adopt(&state, folder, keys).await?;
+        // A harness whose own tests fail is broken, and a broken system must not look less saturated.
+        let failing = failing_regressions(state.store(), folder).await?;
+        if !failing.is_empty() {
+            return Err(HarnessError::RegressionTier { cases: failing }.into());
+        }
         let version = folder.manifest.version();
         let before = state.aggregate().await?;
+        if given.is_some()
+            && adopted.is_some()
+            && before.as_ref().is_some_and(|window| window.cycles_tracked > 0)
+        {
+            return Err(HarnessError::UnverifiedVersion.into());
+        }
         let mut aggregate = before
             .clone()
             .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, request.driver));
         aggregate.driver = request.driver;
-        let since = aggregate.last_updated.map(Timestamp::as_microsecond);
-        let measurement = match given {
+        let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
+        let mut measurement = match given {
             None => Some(measuring::take(state.store(), folder, since).await?),
             Some(_) => None,
         };
-        // Looking at the same runs again is no evidence of consistency.
+        // Looking at the same runs again is no evidence of consistency, whatever it is called.
+        let is_recorded = |id: &String| aggregate.history.iter().any(|entry| entry.cycle_id == *id);
         if let (Some(measurement), Some(since)) = (&measurement, since)
             && !measurement.newer_than(since)
-            && request.cycle_id.is_none()
+            && !request.cycle_id.as_ref().is_some_and(is_recorded)
         {
             return Err(HarnessError::NothingNew {
                 cycle_id: aggregate.newest_cycle.clone().unwrap_or_default(),
             }
             .into());
+        }
+        if let Some(measurement) = &mut measurement {
+            keep_audits(&state, &aggregate, &mut measurement.metrics).await?;
         }
         let metrics = match (given, &measurement) {
             (Some(given), _) => given.metrics,
@@ -185,6 +201,7 @@ impl Engine {
             timestamp: given
                 .and_then(|given| given.timestamp)
                 .unwrap_or_else(|| state.now()),
+            unverified: given.is_some(),
             harness_version: version.clone(),
             metrics,
             saturation_score: signals.score,
@@ -226,6 +243,7 @@ impl Engine {
                     "score": snapshot.driving(request.driver).0,
                     "level": snapshot.driving(request.driver).1,
                     "action": consistency.action,
+                    "unverified": snapshot.unverified,
                 }),
             );
             writing = writing.record(snapshot.record().map_err(HarnessError::from)?);
@@ -303,6 +321,7 @@ pub(super) async fn adopt(
             .into_iter()
             .map(|case| format!("{case}: retired without the signature of an approver")),
     );
+    objections.extend(unproven_graduations(state.store(), &old, folder).await?);
     if !objections.is_empty() {
         return Err(HarnessError::Weaker { objections }.into());
     }
@@ -311,6 +330,25 @@ pub(super) async fn adopt(
         writing.event("adopted", event).version(&folder.manifest, None)?,
         Some(diff),
     ))
+}
+
+/// Auditors' verdicts are stated, not measured: further ones may raise what was recorded for this version, never lower it.
+async fn keep_audits(
+    state: &State,
+    aggregate: &Aggregate,
+    metrics: &mut SignalMetrics,
+) -> Result<(), EngineError> {
+    let Some(newest) = aggregate.history.iter().rev().find(|entry| !entry.unverified) else {
+        return Ok(());
+    };
+    let Some(record) = state.cycle(&newest.cycle_id).await? else {
+        return Ok(());
+    };
+    if let Some(before) = record.metrics.auditor_unanimous_rate {
+        let now = metrics.auditor_unanimous_rate.unwrap_or(0.0);
+        metrics.auditor_unanimous_rate = Some(now.max(before));
+    }
+    Ok(())
 }
 
 /// A new expansion with its brief, and the events that begin it.
@@ -399,6 +437,11 @@ fn read_metrics(path: &std::path::Path) -> Result<Given, EngineError> {
     } else {
         json!({"metrics": value})
     };
-    serde_path_to_error::deserialize(value)
-        .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))
+    let given: Given = serde_path_to_error::deserialize(value)
+        .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))?;
+    // Every later cycle would be older than it.
+    if let Some(at) = given.timestamp.filter(|at| *at > Timestamp::now()) {
+        return Err(bad(format!("timestamp: {at} is in the future")));
+    }
+    Ok(given)
 }

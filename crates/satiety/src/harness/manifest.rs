@@ -17,6 +17,7 @@ use crate::bench::suite::{BenchmarkCase, BenchmarkSuite, Source};
 mod assign;
 mod compare;
 mod compare_cases;
+mod graduation;
 #[cfg(test)]
 mod laws;
 mod strictness;
@@ -24,6 +25,7 @@ mod strictness;
 pub(super) mod tests;
 
 pub use compare::{Change, Rigor, RigorDiff, compare};
+pub use graduation::{CaseRecord, Graduation, graduation_runs, graduations};
 pub use strictness::{Order, implies, order};
 
 /// The whole harness.

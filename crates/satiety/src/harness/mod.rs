@@ -12,7 +12,7 @@
 //! | how saturated, measured? | [`measured`] |
 //! | is it consistent, what follows? | [`cycles`] |
 //! | what is the harness, is a new one at least as rigorous? | [`manifest`] |
-//! | what does it demand beside its cases? | [`rules`] |
+//! | what does it demand beside its cases? | [`rules`], [`thresholds`] |
 //! | what is research told, what can be tightened by rule? | [`brief`], [`harder`] |
 //! | how does it change, who agreed? | [`expansion`], [`proposal`], [`mod@amend`], [`approval`] |
 //! | what happened, and is the record whole? | [`ledger`] |
@@ -40,6 +40,7 @@ pub mod signals;
 #[cfg(test)]
 mod simulation_tests;
 pub mod sources;
+pub mod thresholds;
 
 pub use amend::{AmendError, Amended, amend};
 pub use approval::{Approval, ApprovalError, ApproverKey, KeyRing, Statement};

@@ -214,7 +214,7 @@ impl Mcp {
             }
             Way::Process { program, workdirs } => {
                 let home = workdirs.shared("mcp")?;
-                let mut process = Process::start(program.ready(home.path(), None)?.command)?;
+                let mut process = program.start(program.ready(home.path(), None)?.command)?;
                 let pipes = (
                     process.child.stdin.take(),
                     process.child.stdout.take(),

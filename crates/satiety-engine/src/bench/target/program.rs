@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use satiety::bench::contract::spec::SandboxSpec;
 use satiety::bench::contract::{ErrorKind, Exit, TargetError};
@@ -10,6 +11,7 @@ use tokio::process::Command;
 
 use super::super::sandbox::helper::{EXIT_NO_FENCE, WORDS};
 use super::super::sandbox::{self, Sandbox};
+use super::process::Process;
 use super::{Environment, OpenError, Surroundings};
 
 /// Where programs are looked for when the environment has no `PATH`.
@@ -23,6 +25,8 @@ pub(super) struct Program {
     base: PathBuf,
     env: Vec<(String, OsString)>,
     sandbox: Option<Sandbox>,
+    /// Whether it could be started before: from then on, what cannot be started was removed.
+    started: AtomicBool,
 }
 
 /// A program about to start.
@@ -67,6 +71,7 @@ impl Program {
             base,
             env: variables(described, &surroundings.environment),
             sandbox,
+            started: AtomicBool::new(false),
         })
     }
 
@@ -93,6 +98,20 @@ impl Program {
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(workdir);
         Ok(Ready { command, user })
+    }
+
+    /// Starts the program. A program that could be started before and cannot be now is gone by the target's own doing.
+    pub(super) fn start(&self, command: Command) -> Result<Process, TargetError> {
+        match Process::start(command) {
+            Ok(process) => {
+                self.started.store(true, Ordering::SeqCst);
+                Ok(process)
+            }
+            Err(error) if self.started.load(Ordering::SeqCst) && error.kind == ErrorKind::Harness => {
+                Err(TargetError::new(ErrorKind::Target, error.message))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The helper's words in place of an outcome that is about the fence and not about the target.

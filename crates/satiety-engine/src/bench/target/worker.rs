@@ -121,7 +121,7 @@ impl Pool {
         let home = self.workdirs.shared("worker")?;
         let ready = self.program.ready(home.path(), None)?;
         let user = ready.user;
-        let mut process = Process::start(ready.command)?;
+        let mut process = self.program.start(ready.command)?;
         let pipes = (
             process.child.stdin.take(),
             process.child.stdout.take(),
