@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::BenchHowArgs;
-
 /// Commands about the eval harness.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Harness {
@@ -277,9 +275,9 @@ pub(crate) struct HarnessEndArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety harness apply
-  satiety harness apply --harness suites --target exec:./agent
+  satiety harness apply --harness suites -j 8
 
-Archive, thresholds, new cases disabled, enabled one at a time and run, everything verified at baseline, committed, logged.
+The whole harness is verified, as it describes itself: no cases, repeats, timeouts or cached answers can be chosen. Archive, thresholds, new cases disabled, enabled one at a time and run, everything verified at baseline, committed, logged.
 When more than half of the new cases fail at once, the archive is restored. Ctrl-C or a crash loses nothing: run it again.
 Exit 0: applied. Exit 1: rolled back.")]
 pub(crate) struct HarnessApplyArgs {
@@ -287,14 +285,51 @@ pub(crate) struct HarnessApplyArgs {
     pub(crate) folder: HarnessFolder,
     #[command(flatten)]
     pub(crate) which: WhichExpansion,
-    /// What to run: as for `bench run`
+    /// What to run where a suite does not describe its target
     #[arg(long, short, value_name = "TARGET")]
     pub(crate) target: Option<String>,
-    /// How often each case is run [default: what the suites say]
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) repeats: Option<u32>,
+    /// A chat model that judges; may be repeated
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) judge: Vec<String>,
+    /// Calls at a time
+    #[arg(long, short = 'j', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: u32,
+    /// Requests a minute at most
+    #[arg(long, value_name = "N")]
+    pub(crate) rpm: Option<u32>,
+    /// Tokens a minute at most
+    #[arg(long, value_name = "N")]
+    pub(crate) tpm: Option<u64>,
+    /// Further attempts when a service is busy or unreachable
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) retries: u32,
+    /// Run processes in the sandbox
+    #[arg(long)]
+    pub(crate) sandbox: bool,
+    /// Keep the working folders
+    #[arg(long)]
+    pub(crate) keep_workdirs: bool,
     #[command(flatten)]
-    pub(crate) how: BenchHowArgs,
+    pub(crate) refused: RefusedSelection,
+}
+
+/// Options of `bench run` that would choose what is verified: named, so that the refusal can say why.
+#[derive(Debug, Args)]
+pub(crate) struct RefusedSelection {
+    #[arg(long = "case", value_name = "ID", hide = true)]
+    pub(crate) cases: Vec<String>,
+    #[arg(long, value_name = "TAG", hide = true)]
+    pub(crate) tag: Vec<String>,
+    #[arg(long, short = 'n', value_name = "N", hide = true)]
+    pub(crate) repeats: Option<u32>,
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub(crate) timeout: Option<f64>,
+    #[arg(long, hide = true)]
+    pub(crate) no_sandbox: bool,
+    #[arg(long, hide = true)]
+    pub(crate) cache: bool,
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    pub(crate) seed: u64,
 }
 
 /// Options of `harness history`.

@@ -142,14 +142,14 @@ fn half_of_the_new_tests_failing_is_what_an_expansion_is_for() {
 #[test]
 fn a_system_that_no_longer_passes_at_baseline_rolls_it_back() {
     let lab = Lab::new(6);
+    lab.agent("cat\n");
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
     lab.propose(0, &[("n1", true)]);
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
     // Another system answers now: right about what is new, wrong about what was.
-    let script = "import json,sys\nfor line in sys.stdin:\n    q = json.loads(line)\n    goal = q['input']['goal']\n    print(json.dumps({'id': q.get('id'), 'output': goal if goal == 'n1' else 'no'}), flush=True)\n";
-    let target = lab.worker("other", script);
-    let applied = lab.json(1, &["harness", "apply", "--target", &target]);
+    lab.agent("g=$(cat); case $g in n1) printf n1;; *) printf no;; esac\n");
+    let applied = lab.json(1, &["harness", "apply"]);
     let why = applied["ended"]["why"].as_str().unwrap();
     assert!(why.contains("does not pass at baseline"), "{why}");
 }
@@ -396,6 +396,7 @@ fn a_check_needs_no_store_and_reads_commits() {
 #[test]
 fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
     let lab = Lab::new(4);
+    lab.agent("cat\n");
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
     lab.expect(2, &["harness", "reject"]);
@@ -408,13 +409,16 @@ fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
     let (_, err) = lab.expect(2, &["harness", "rollback", "--reason", "r"]);
     assert!(err.contains("no expansion is open"), "{err}");
 
-    let before = lab.files();
+    let kept = |name: &String| !name.contains(".harness") && !name.ends_with("agent.sh");
+    let mut before = lab.files();
+    before.retain(|name, _| kept(name));
     lab.propose(0, &[("n1", true), ("n2", true)]);
     let (_, err) = lab.expect(2, &["harness", "rollback", "--reason", "r"]);
     assert!(err.contains("is not being applied"), "{err}");
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
     // The system cannot be asked: nothing is decided about the case, and nothing is lost.
-    let (_, err) = lab.expect(4, &["harness", "apply", "--target", "exec:false"]);
+    lab.agent("exit 1\n");
+    let (_, err) = lab.expect(4, &["harness", "apply"]);
     assert!(err.contains("echoes/n1 was run and decided nothing"), "{err}");
     let (_, err) = lab.expect(2, &["harness", "record"]);
     assert!(err.contains("is being applied"), "{err}");
@@ -435,9 +439,10 @@ fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
         (&json!("rolled_back"), &json!("anna"))
     );
     let mut after = lab.files();
-    after.retain(|name, _| !name.contains(".harness"));
+    after.retain(|name, _| kept(name));
     assert_eq!(after, before);
     lab.expect(0, &["harness", "verify"]);
+    lab.agent("cat\n");
 
     // What is committed stays.
     lab.propose(0, &[("n1", true)]);

@@ -134,6 +134,15 @@ impl Lab {
             .map(str::to_owned)
     }
 
+    /// Makes the suite's own target a script, or changes it.
+    pub(crate) fn agent(&self, script: &str) {
+        self.place.write("suites/echoes/agent.sh", script);
+        self.place.write(
+            "suites/echoes/target.toml",
+            "type = \"exec\"\ncommand = \"sh\"\nargs = [\"{{base}}/agent.sh\"]\nrequest = \"goal\"\n",
+        );
+    }
+
     /// A target that is a Python script; its file.
     pub(crate) fn worker(&self, name: &str, script: &str) -> String {
         self.place.write(&format!("{name}.py"), script);

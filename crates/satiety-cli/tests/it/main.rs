@@ -20,6 +20,8 @@ mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_lock;
+mod harness_measures;
+mod harness_phases;
 mod harness_support;
 mod mcp;
 mod mcp_http;

@@ -148,7 +148,7 @@ impl Engine {
             let work = Listed::new(runner.clone(), jobs, store.clone());
             runner::run(work.clone(), work.at_a_time(), stop, |mut result| {
                 seen.done += 1;
-                match result.decided() {
+                match result.passed() {
                     Some(true) => seen.passed += 1,
                     Some(false) => seen.failed += 1,
                     None => seen.undecided += 1,

@@ -71,6 +71,11 @@ pub(crate) fn described_target(
     read(&path).map(|described| Some(described.spec))
 }
 
+/// Whether the suite's folder says what to run.
+pub(crate) fn describes_target(suite: &LoadedSuite) -> bool {
+    target(None, suite).is_ok()
+}
+
 /// A target by what a person types: a file, or a short form.
 pub fn named_target(text: &str) -> Result<TargetSpec, EngineError> {
     Ok(named_target_in(text)?.spec)

@@ -14,6 +14,7 @@ use satiety::bench::{
     Answers, Attempt, BenchmarkCase, BenchmarkInput, BenchmarkResult, BenchmarkSuite, ErrorOwner, Observed,
     Status, assess, case_hash,
 };
+use satiety::harness::sources::is_regression;
 use satiety_store::Store;
 use satiety_store::bench::{BenchResultRow, ResultKey};
 use serde_json::Value;
@@ -35,6 +36,20 @@ const QUEUE: usize = 4000;
 const BATCH: usize = 2000;
 /// How long an answer may take where nobody says.
 const DEADLINE_MS: u64 = 120_000;
+
+/// Names that have one meaning, whatever a target reports under them.
+const MEASURED: [&str; 10] = [
+    "latency_ms",
+    "cost_usd",
+    "cost",
+    "token_cost",
+    "tokens",
+    "tokens_in",
+    "tokens_out",
+    "score",
+    "pass",
+    "llm_judge_score",
+];
 
 /// One thing to do.
 #[derive(Debug, Clone, Copy)]
@@ -290,6 +305,7 @@ impl Runner {
         result.case_hash = self.hashes.get(job.case).cloned();
         result.variant = Some(variant.name.clone()).filter(|name| !name.is_empty());
         result.deterministic = self.suite.is_deterministic(case);
+        result.regression = is_regression(&self.suite, case);
         result
     }
 
@@ -330,6 +346,17 @@ impl Runner {
             .map(|(cache, key)| Cached { cache, key });
         let asked = ask(&variant.target, &mut request, &self.gate, &self.limits, cached).await;
         self.decide(case, &asked, &mut result).await;
+        result.cached = asked.cached;
+        let unanswered = matches!(result.status, Status::Error | Status::Timeout);
+        result.deadline_ms = (unanswered || result.cached).then_some(request.deadline_ms);
+        // An answer that never reaches the judge must not lift the mean of those that do.
+        if !self.judges.is_empty()
+            && case.expected.needs_judge()
+            && result.llm_judge_score.is_none()
+            && result.passed() == Some(false)
+        {
+            result.llm_judge_score = Some(0.0);
+        }
         result
     }
 
@@ -385,7 +412,7 @@ impl Runner {
                     .map_or("", |attempt| attempt.stderr.as_str());
                 result.error = Some(with_stderr(error, stderr));
                 result.error_kind = Some(word(&error.kind));
-                result.error_owner = Some(owner(error.kind.owner()));
+                result.error_owner = Some(owner_after_retries(error.kind));
             }
             Ok(response) => self.assess(case, response, result).await,
         }
@@ -451,6 +478,8 @@ impl Runner {
 /// What thresholds can be about.
 pub(super) fn figures(result: &BenchmarkResult) -> BTreeMap<String, f64> {
     let mut figures = result.metrics.clone();
+    // A metric of the target's own must not stand in for one of these.
+    figures.retain(|name, _| !MEASURED.contains(&name.as_str()));
     figures.insert("latency_ms".into(), result.latency_ms);
     if let Some(cost) = result.cost_usd {
         figures.insert("cost_usd".into(), cost);
@@ -544,12 +573,13 @@ pub(super) fn word(value: &impl serde::Serialize) -> String {
         .unwrap_or_default()
 }
 
-fn owner(owner: Owner) -> ErrorOwner {
-    match owner {
-        Owner::Target => ErrorOwner::Target,
+/// Who answers for a failure once no attempt is left. A rate limit, an outage or a dropped connection reaches us through the
+/// target, which could claim any of them for the cases it would fail: they count against it. What is ours is ours.
+fn owner_after_retries(kind: ErrorKind) -> ErrorOwner {
+    match kind.owner() {
+        Owner::Target | Owner::Infra => ErrorOwner::Target,
         Owner::Judge => ErrorOwner::Judge,
         Owner::Harness => ErrorOwner::Harness,
-        Owner::Infra => ErrorOwner::Infra,
     }
 }
 

@@ -158,8 +158,11 @@ pub struct SequentialOutcome {
 
 impl Engine {
     /// Reads the suite and its baseline and says what a run could show, before anything is asked.
-    pub async fn bench_plan(&self, request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
+    pub async fn bench_plan(&self, mut request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
         let mut loaded = load(&request.suite)?;
+        if request.gate.is_some() {
+            crate::harness::hold_to_lock(&mut request, &loaded)?;
+        }
         selection(&request).apply(&mut loaded.suite)?;
         let baseline = baseline_of(self, &loaded).await?;
         let power = power(&loaded, request.repeats, baseline.as_ref())?;
@@ -705,7 +708,7 @@ impl Watcher {
         let before: BTreeMap<(String, u32), bool> = baseline
             .results
             .iter()
-            .filter_map(|result| Some(((result.case_id.clone(), result.repeat), result.decided()?)))
+            .filter_map(|result| Some(((result.case_id.clone(), result.repeat), result.passed()?)))
             .collect();
         let suite = &loaded.suite;
         let most = suite
@@ -729,7 +732,7 @@ impl Watcher {
 
     fn see(&mut self, result: &BenchmarkResult) {
         let key = (result.case_id.clone(), result.repeat);
-        if let (Some(before), Some(now)) = (self.before.get(&key), result.decided()) {
+        if let (Some(before), Some(now)) = (self.before.get(&key), result.passed()) {
             // A pair that was seen already counts once, which is what the error says.
             let _ = self.test.observe(&key.0, key.1, *before, now);
         }

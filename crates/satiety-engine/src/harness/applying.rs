@@ -67,6 +67,7 @@ impl Engine {
         let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
         // The files are read first: keys lie beside them.
         let folder = Folder::read(&request.folder)?;
+        refuse_selection(&request.options, &folder, &expansion)?;
         let keys = trusted(&state, &folder)?;
         approved(&state, &expansion, &keys)?;
         while !expansion.is_over() && !stop.is_asked() {
@@ -230,6 +231,53 @@ impl Engine {
         };
         observe(state, expansion, keys, observation).await?;
         Ok(told)
+    }
+}
+
+/// The whole harness is verified, as it describes itself: whoever applies an expansion chooses no cases, repeats, times or
+/// answers of before. A target may be named for suites that do not describe one.
+fn refuse_selection(
+    options: &RunBenchRequest,
+    folder: &Folder,
+    expansion: &Expansion,
+) -> Result<(), EngineError> {
+    let mut flags = Vec::new();
+    let mut refuse = |given: bool, flag: &str| {
+        if given {
+            flags.push(flag.to_owned());
+        }
+    };
+    refuse(!options.cases.is_empty(), "--case");
+    refuse(!options.tags.is_empty(), "--tag");
+    refuse(options.repeats.is_some(), "--repeats");
+    refuse(options.timeout_ms.is_some(), "--timeout");
+    refuse(options.seed != 0, "--seed");
+    refuse(options.cache, "--cache");
+    refuse(options.resume.is_some(), "--resume");
+    refuse(options.sequential, "--sequential");
+    refuse(options.without_skill, "--without-skill");
+    refuse(options.gate.is_some(), "--gate");
+    refuse(options.accept_regression.is_some(), "--accept-regression");
+    let sandbox = options.sandbox.unwrap_or_default();
+    if sandbox < folder.rules.sandbox {
+        refuse(
+            true,
+            &format!(
+                "a sandbox that is `{sandbox}` (--no-sandbox or `bench.sandbox`), where harness.toml says `{}`",
+                folder.rules.sandbox
+            ),
+        );
+    }
+    let adds_suites = expansion
+        .proposal
+        .as_ref()
+        .is_some_and(|proposal| !proposal.content.new_benchmarks.is_empty());
+    let described = folder.suites.iter().all(crate::bench::describes_target);
+    refuse(options.target.is_some() && described && !adds_suites, "--target");
+    if flags.is_empty() {
+        Ok(())
+    } else {
+        Err(HarnessError::Selection { flags }.into())
     }
 }
 

@@ -237,7 +237,7 @@ impl Engine {
             let step = succession(file, &lock, &tree.steps, &authority).map_err(HarnessError::from)?;
             if !step.allowed {
                 return Err(HarnessError::Weaker {
-                    objections: objections(&step.diff),
+                    objections: objections(&step.diff, &nothing),
                 }
                 .into());
             }
@@ -462,9 +462,10 @@ fn weaker(place: &str, reason: &str) -> Change {
 }
 
 /// Why a step is refused, a line each.
-pub(super) fn objections(diff: &RigorDiff) -> Vec<String> {
+pub(super) fn objections(diff: &RigorDiff, justified: &BTreeSet<String>) -> Vec<String> {
     let needing = diff
         .needing_approval()
+        .filter(|change| !justified.contains(&change.place))
         .map(|change| format!("{}: {}; this needs a signature", change.place, change.reason));
     diff.objections()
         .map(|change| format!("{}: {}", change.place, change.reason))

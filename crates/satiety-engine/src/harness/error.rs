@@ -76,6 +76,22 @@ pub enum HarnessError {
         /// Each weakening.
         objections: Vec<String>,
     },
+    /// The files are weaker than their lock file.
+    #[error("the suites are weaker than {file}:\n  {}", objections.join("\n  "))]
+    WeakerThanLock {
+        /// The lock file.
+        file: String,
+        /// Each weakening.
+        objections: Vec<String>,
+    },
+    /// Options of a gated run that ask less than the lock file.
+    #[error("a gate in a locked harness takes no softer options ({file}):\n  {}", flags.join("\n  "))]
+    LockedOptions {
+        /// The lock file.
+        file: String,
+        /// The options, with what the harness says.
+        flags: Vec<String>,
+    },
     /// The files are not those of the recorded version.
     #[error("the files are not those of the recorded version; they are {words}")]
     OtherFiles {
@@ -97,6 +113,21 @@ pub enum HarnessError {
     /// Nothing was recorded yet.
     #[error("no harness is recorded in this store yet")]
     Unknown,
+    /// Cases that must always pass do not.
+    #[error("cases of the regression tier fail: {}", cases.join(", "))]
+    RegressionTier {
+        /// `suite/case` of each.
+        cases: Vec<String>,
+    },
+    /// Numbers without runs behind them were to begin a new window.
+    #[error("metrics from a file cannot begin the window of a changed harness")]
+    UnverifiedVersion,
+    /// Options that choose what is verified, or how strictly.
+    #[error("`satiety harness apply` takes no selection flags: {}", flags.join(", "))]
+    Selection {
+        /// Each that was given.
+        flags: Vec<String>,
+    },
     /// Neither runs nor metrics that say anything.
     #[error("there is nothing to record: {why}")]
     NoEvidence {
@@ -194,6 +225,9 @@ impl HarnessError {
         match self {
             // What the ratchet or the gate refuses is an answer, and scripts tell it from a mistake.
             Self::Weaker { .. }
+            | Self::WeakerThanLock { .. }
+            | Self::OtherFiles { .. }
+            | Self::RegressionTier { .. }
             | Self::Broken(_)
             | Self::Tampered { .. }
             | Self::KeysChanged { .. }
@@ -215,6 +249,8 @@ impl HarnessError {
             match self {
                 Self::NoSuites { .. } => "`satiety bench init FOLDER` writes one; name the folder with --harness, or set `harness.folder`",
                 Self::Weaker { .. } => "bring the files back (git), or retire a broken case with a replacement: `satiety harness propose`, signed by a person",
+                Self::WeakerThanLock { .. } => "bring the files back (git), or an approver signs the step: `satiety harness transition`",
+                Self::LockedOptions { .. } => "leave them out, or run without --gate",
                 Self::OutsideRepository { .. } => "name a directory of the repository, or run the command inside of it",
                 Self::Link { .. } => "put the files themselves there, or move them out of the harness",
                 Self::BadLock { .. } => "restore it from version control, or write it again: `satiety harness lock`",
@@ -224,6 +260,9 @@ impl HarnessError {
                 Self::Conflict => "run it again",
                 Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
                 Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all FOLDER`",
+                Self::RegressionTier { .. } => "repair the target and run the suite again; nothing was recorded",
+                Self::UnverifiedVersion => "run the suites and record that: `satiety bench run --all FOLDER && satiety harness record`",
+                Self::Selection { .. } => "what is verified is the whole harness, as it describes itself; leave them out",
                 Self::NoExpansion => "one is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
                 Self::NoSuchExpansion(_) => "`satiety harness history` lists them",
                 Self::Phase { hint, .. } => return Some(hint.clone()),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use satiety::bench::{BenchmarkRun, BenchmarkSummary, Direction, GateVerdict, leading};
+use satiety::bench::{BenchmarkRun, BenchmarkSuite, Direction, GateVerdict, leading, summarize};
 use satiety::harness::measured::{
     CaseHistory, Matrix, MeasureSettings, Measured, SaturationEvidence, measure, saturation_evidence,
 };
-use satiety::harness::rules::figure;
 use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_cases};
+use satiety::harness::thresholds::{Figure, REPORTED_BY_TARGET, figure, is_met};
 use satiety::harness::{MeasureError, SignalMetrics};
 use satiety_store::Store;
 use satiety_store::bench::{BaselineRow, BenchRunRow};
@@ -83,27 +83,28 @@ pub struct ThresholdState {
     pub direction: Direction,
     /// The newest result.
     pub found: Option<f64>,
-    /// Whether it holds; absent without a result.
+    /// Whether it holds; absent without a result, and where results that are undecided would decide.
     pub met: Option<bool>,
+    /// Whether the target states the figure itself, so that it is no better than the target's word.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reported_by_target: bool,
+    /// What is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl ThresholdState {
-    pub(super) fn of(
-        name: &str,
-        threshold: satiety::harness::manifest::Threshold,
-        found: Option<f64>,
-    ) -> Self {
-        let met = found.map(|found| match threshold.direction {
-            // A tolerance of rounding, as for scores everywhere.
-            Direction::Higher => found >= threshold.value - 1e-9,
-            Direction::Lower => found <= threshold.value + 1e-9,
-        });
+    pub(super) fn of(name: &str, threshold: satiety::harness::manifest::Threshold, figure: &Figure) -> Self {
         Self {
             name: name.to_owned(),
             value: threshold.value,
             direction: threshold.direction,
-            found,
-            met,
+            found: figure.found,
+            met: is_met(figure, threshold),
+            reported_by_target: name
+                .rsplit_once('/')
+                .is_some_and(|(_, metric)| REPORTED_BY_TARGET.contains(&metric)),
+            note: figure.note.clone(),
         }
     }
 }
@@ -117,32 +118,22 @@ pub(super) async fn take(
     let mut suites = Vec::new();
     let mut newest = BTreeMap::new();
     let mut pooled: Vec<(usize, CaseHistory)> = Vec::new();
-    let mut summaries: BTreeMap<String, Vec<BenchmarkSummary>> = BTreeMap::new();
+    let mut all_runs: BTreeMap<String, Vec<BenchmarkRun>> = BTreeMap::new();
     let mut most = 0;
     for loaded in &folder.suites {
         let suite = &loaded.suite;
-        let rows = complete_runs(store, &suite.suite_id).await?;
-        let mut runs = Vec::new();
-        for row in rows {
-            let mut run = load(store, row, Detail::Figures).await?;
-            // A skill run with and without itself is measured with it.
-            run.results = leading(&run.results).into_iter().cloned().collect();
-            runs.push(run);
-        }
+        let mut runs = complete_runs(store, suite, &loaded.hash(), VERSIONS).await?;
         let regression = regression_cases(suite);
         let mut state = SuiteState {
             suite_id: suite.suite_id.clone(),
             cases: suite.cases.len(),
             regression_cases: regression.len(),
             versions: runs.len(),
-            pass_rate: runs.last().and_then(|run| run.summary.as_ref()?.pass_rate),
+            // By today's rules, whatever was summed up when it was run.
+            pass_rate: runs.last().and_then(|run| summarize(&run.results).pass_rate),
             measured: None,
             not_measured: None,
         };
-        summaries.insert(
-            suite.suite_id.clone(),
-            runs.iter().filter_map(|run| run.summary.clone()).collect(),
-        );
         match matrix(&runs, |id| !regression.contains(id)) {
             Ok(matrix) => {
                 most = most.max(matrix.versions);
@@ -162,6 +153,7 @@ pub(super) async fn take(
             Err(why) => state.not_measured = Some(why.to_string()),
         }
         suites.push(state);
+        all_runs.insert(suite.suite_id.clone(), runs.clone());
         if let Some(last) = runs.pop() {
             newest.insert(suite.suite_id.clone(), last);
         }
@@ -179,7 +171,7 @@ pub(super) async fn take(
         .and_then(|matrix| measure(&matrix, &settings(folder)))
         .map_err(|why| first.unwrap_or_else(|| why.to_string()));
     let metrics = signals(store, folder, &newest, since).await?;
-    let (thresholds, figures) = thresholds(folder, &summaries);
+    let (thresholds, figures) = thresholds(folder, &all_runs);
     Ok(Measurement {
         suites,
         newest,
@@ -199,22 +191,66 @@ pub(super) fn settings(folder: &Folder) -> MeasureSettings {
     }
 }
 
-/// Complete runs of whole suites, oldest first.
-async fn complete_runs(store: &Store, suite_id: &str) -> Result<Vec<BenchRunRow>, EngineError> {
-    // Some may be incomplete or of single cases; those do not count.
-    let rows = store.bench_runs(Some(suite_id), 4 * VERSIONS).await?;
-    let whole = |row: &BenchRunRow| {
-        let all = |name: &str| {
-            row.config_snapshot
-                .get(name)
-                .and_then(|value| value.as_array())
-                .is_none_or(Vec::is_empty)
-        };
-        row.completed_at.is_some() && all("cases") && all("tags")
+/// The newest complete runs of a whole suite, oldest first: `most` of them at most. Runs of chosen cases, of fewer repeats
+/// or with more time than the suite says, runs that stopped early and runs that were imported are no evidence.
+pub(super) async fn complete_runs(
+    store: &Store,
+    suite: &BenchmarkSuite,
+    hash: &str,
+    most: u32,
+) -> Result<Vec<BenchmarkRun>, EngineError> {
+    let rows = store.bench_runs(Some(&suite.suite_id), 4 * most).await?;
+    let mut runs = Vec::new();
+    for row in rows.into_iter().filter(|row| is_whole(row, suite)) {
+        let same_suite = row.suite_hash == hash;
+        let mut run = load(store, row, Detail::Figures).await?;
+        // A skill run with and without itself is measured with it.
+        run.results = leading(&run.results).into_iter().cloned().collect();
+        if same_suite && !has_every_result(&run, suite) {
+            continue;
+        }
+        runs.push(run);
+        if runs.len() == most as usize {
+            break;
+        }
+    }
+    runs.reverse();
+    Ok(runs)
+}
+
+/// Whether a run asked for all of its suite, and no less than the suite asks for.
+fn is_whole(row: &BenchRunRow, suite: &BenchmarkSuite) -> bool {
+    let option = |name: &str| row.config_snapshot.get(name);
+    let all = |name: &str| {
+        option(name)
+            .and_then(|value| value.as_array())
+            .is_none_or(Vec::is_empty)
     };
-    let mut rows: Vec<BenchRunRow> = rows.into_iter().filter(whole).take(VERSIONS as usize).collect();
-    rows.reverse();
-    Ok(rows)
+    let number = |name: &str| option(name).and_then(serde_json::Value::as_u64);
+    let enough_repeats = number("repeats").is_none_or(|repeats| {
+        let of = |case| u64::from(suite.repeats_of(case));
+        suite.cases.iter().all(|case| repeats >= of(case))
+    });
+    let enough_haste = match (number("timeout_ms"), suite.timeout_ms) {
+        (Some(given), Some(declared)) => given <= declared,
+        _ => true,
+    };
+    row.completed_at.is_some()
+        && all("cases")
+        && all("tags")
+        && enough_repeats
+        && enough_haste
+        && option("imported_from").is_none()
+}
+
+/// Whether every enabled case has all of its repeats.
+fn has_every_result(run: &BenchmarkRun, suite: &BenchmarkSuite) -> bool {
+    let grouped = satiety::bench::by_case(&run.results);
+    suite.cases.iter().filter(|case| case.skip.is_none()).all(|case| {
+        grouped
+            .get(case.case_id.as_str())
+            .is_some_and(|results| results.len() >= suite.repeats_of(case) as usize)
+    })
 }
 
 fn matrix(runs: &[BenchmarkRun], counts: impl Fn(&str) -> bool) -> Result<Matrix, MeasureError> {
@@ -314,24 +350,24 @@ async fn newest_improvement(
 
 fn thresholds(
     folder: &Folder,
-    summaries: &BTreeMap<String, Vec<BenchmarkSummary>>,
+    runs: &BTreeMap<String, Vec<BenchmarkRun>>,
 ) -> (Vec<ThresholdState>, BTreeMap<String, Vec<f64>>) {
     let mut states = Vec::new();
     let mut figures = BTreeMap::new();
     for (name, threshold) in &folder.rules.thresholds {
         // Names of suites may hold slashes; the figure's cannot.
-        let values: Vec<f64> = name
+        let values: Vec<Figure> = name
             .rsplit_once('/')
-            .and_then(|(suite, metric)| Some((summaries.get(suite)?, metric)))
-            .map(|(summaries, metric)| {
-                summaries
-                    .iter()
-                    .filter_map(|summary| figure(summary, metric))
-                    .collect()
+            .and_then(|(suite, metric)| Some((runs.get(suite)?, metric)))
+            .map(|(runs, metric)| {
+                let of = |run: &BenchmarkRun| figure(&run.results.iter().collect::<Vec<_>>(), metric);
+                runs.iter().map(of).collect()
             })
             .unwrap_or_default();
-        states.push(ThresholdState::of(name, *threshold, values.last().copied()));
-        figures.insert(name.clone(), values);
+        let newest = values.last().cloned().unwrap_or_default();
+        states.push(ThresholdState::of(name, *threshold, &newest));
+        let found = values.iter().filter_map(|figure| figure.found);
+        figures.insert(name.clone(), found.collect());
     }
     (states, figures)
 }

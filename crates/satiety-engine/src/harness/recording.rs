@@ -1,7 +1,6 @@
 //! A cycle: what the runs say now, the window over the cycles so far, and what follows. Before anything is recorded the
 //! files are held against the recorded harness: weaker ones are refused.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -21,6 +20,7 @@ use serde_json::{Value, json};
 use super::HarnessError;
 use super::approving::same_keys;
 use super::check::{adoption, objections};
+use super::evidence::{failing_regressions, weigh_graduations};
 use super::folder::{Folder, shown};
 use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
@@ -140,27 +140,42 @@ impl Engine {
     ) -> Result<RecordedCycle, EngineError> {
         let mut state = self.harness_state().await?;
         let (writing, adopted) = adopt(&state, folder, keys).await?;
+        // A harness whose own tests fail is broken, and a broken system must not look less saturated.
+        let failing = failing_regressions(state.store(), folder).await?;
+        if !failing.is_empty() {
+            return Err(HarnessError::RegressionTier { cases: failing }.into());
+        }
         let version = folder.manifest.version();
         let before = state.aggregate().await?;
+        if given.is_some()
+            && adopted.is_some()
+            && before.as_ref().is_some_and(|window| window.cycles_tracked > 0)
+        {
+            return Err(HarnessError::UnverifiedVersion.into());
+        }
         let mut aggregate = before
             .clone()
             .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, request.driver));
         aggregate.driver = request.driver;
-        let since = aggregate.last_updated.map(Timestamp::as_microsecond);
-        let measurement = match given {
+        let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
+        let mut measurement = match given {
             None => Some(measuring::take(state.store(), folder, since).await?),
             Some(_) => None,
         };
-        // Looking at the same runs again is no evidence of consistency.
+        // Looking at the same runs again is no evidence of consistency, whatever it is called.
+        let is_recorded = |id: &String| aggregate.history.iter().any(|entry| entry.cycle_id == *id);
         if let (Some(measurement), Some(since)) = (&measurement, since)
             && !measurement.newer_than(since)
-            && request.cycle_id.is_none()
+            && !request.cycle_id.as_ref().is_some_and(is_recorded)
         {
             return Err(HarnessError::NothingNew {
                 cycle_id: aggregate.newest_cycle.clone().unwrap_or_default(),
             }
             .into());
+        }
+        if let Some(measurement) = &mut measurement {
+            keep_audits(&state, &aggregate, &mut measurement.metrics).await?;
         }
         let metrics = match (given, &measurement) {
             (Some(given), _) => given.metrics,
@@ -189,6 +204,7 @@ impl Engine {
             timestamp: given
                 .and_then(|given| given.timestamp)
                 .unwrap_or_else(|| state.now()),
+            unverified: given.is_some(),
             harness_version: version.clone(),
             metrics,
             saturation_score: signals.score,
@@ -230,6 +246,7 @@ impl Engine {
                     "score": snapshot.driving(request.driver).0,
                     "level": snapshot.driving(request.driver).1,
                     "action": consistency.action,
+                    "unverified": snapshot.unverified,
                 }),
             );
             writing = writing.record(snapshot.record().map_err(HarnessError::from)?);
@@ -302,7 +319,7 @@ pub(super) async fn adopt(
         }
         .into());
     }
-    let diff = may_follow(state, &recorded, &tree)?;
+    let diff = may_follow(state, &recorded, &tree).await?;
     if known == version {
         let event = json!({"version": version, "lock": tree.lock.hash(), "changes": diff.changes.len()});
         return Ok((writing.event("locked", event).lock(&tree.lock)?, None));
@@ -324,7 +341,7 @@ pub(super) async fn adopt(
 }
 
 /// Compares a tree with the recorded lock; what lies between them, where the tree may take its place.
-pub(super) fn may_follow(
+pub(super) async fn may_follow(
     state: &State,
     recorded: &Lock,
     tree: &HarnessTree,
@@ -334,14 +351,12 @@ pub(super) fn may_follow(
     let signed = known
         .as_ref()
         .is_some_and(|known| same_keys(known, &tree.lock.keys));
-    let justified: BTreeSet<String> = if signed {
+    let graduations = weigh_graduations(state.store(), &recorded.manifest, &tree.folder).await?;
+    let mut justified = graduations.proven;
+    if signed {
         let approvers = recorded.keys.approvers.iter().chain(&tree.lock.keys.approvers);
-        approvers
-            .map(|key| format!("keys.approvers.{}", key.name))
-            .collect()
-    } else {
-        BTreeSet::new()
-    };
+        justified.extend(approvers.map(|key| format!("keys.approvers.{}", key.name)));
+    }
     let goal = if recorded.manifest.format == 1 {
         Lock {
             manifest: tree.folder.legacy_manifest(),
@@ -355,10 +370,28 @@ pub(super) fn may_follow(
     if step.allowed {
         return Ok(step.diff);
     }
-    Err(HarnessError::Weaker {
-        objections: objections(&step.diff),
+    let mut objections = objections(&step.diff, &justified);
+    objections.extend(graduations.objections);
+    Err(HarnessError::Weaker { objections }.into())
+}
+
+/// Auditors' verdicts are stated, not measured: further ones may raise what was recorded for this version, never lower it.
+async fn keep_audits(
+    state: &State,
+    aggregate: &Aggregate,
+    metrics: &mut SignalMetrics,
+) -> Result<(), EngineError> {
+    let Some(newest) = aggregate.history.iter().rev().find(|entry| !entry.unverified) else {
+        return Ok(());
+    };
+    let Some(record) = state.cycle(&newest.cycle_id).await? else {
+        return Ok(());
+    };
+    if let Some(before) = record.metrics.auditor_unanimous_rate {
+        let now = metrics.auditor_unanimous_rate.unwrap_or(0.0);
+        metrics.auditor_unanimous_rate = Some(now.max(before));
     }
-    .into())
+    Ok(())
 }
 
 /// A new expansion with its brief, and the events that begin it.
@@ -447,6 +480,11 @@ fn read_metrics(path: &std::path::Path) -> Result<Given, EngineError> {
     } else {
         json!({"metrics": value})
     };
-    serde_path_to_error::deserialize(value)
-        .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))
+    let given: Given = serde_path_to_error::deserialize(value)
+        .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))?;
+    // Every later cycle would be older than it.
+    if let Some(at) = given.timestamp.filter(|at| *at > Timestamp::now()) {
+        return Err(bad(format!("timestamp: {at} is in the future")));
+    }
+    Ok(given)
 }

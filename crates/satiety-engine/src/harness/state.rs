@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use satiety::bench::content_hash;
 use satiety::harness::cycles::{AGGREGATE_KEY, Record, retention_days};
 use satiety::harness::expansion::Event;
-use satiety::harness::{Aggregate, Approval, Entry, Expansion, KeyRing, Lock, Manifest, ledger};
+use satiety::harness::{
+    Aggregate, Approval, CycleSnapshot, Entry, Expansion, KeyRing, Lock, Manifest, ledger,
+};
 use satiety_store::harness::{HarnessChange, LedgerRow, RecordChange, VersionRow};
 use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
@@ -169,6 +171,13 @@ impl State {
             Ok(aggregate) if content_hash(&aggregate) == told => Ok(Some(aggregate)),
             _ => Err(self.differs("the rolling window was edited").await),
         }
+    }
+
+    /// A cycle's record, while it is kept.
+    pub(super) async fn cycle(&self, id: &str) -> Result<Option<CycleSnapshot>, EngineError> {
+        let key = satiety::harness::cycles::cycle_key(id).map_err(HarnessError::from)?;
+        let record = self.store.record(&key).await?;
+        Ok(record.and_then(|record| serde_json::from_value(record.body).ok()))
     }
 
     /// What was read beside the log does not fit it: somebody wrote both meanwhile, or somebody tampered.

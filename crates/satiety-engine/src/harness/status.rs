@@ -52,6 +52,9 @@ pub struct HarnessStatus {
     pub rolling_metrics: RollingMetrics,
     /// Cycles in the window.
     pub cycles_tracked: u32,
+    /// Those of them that somebody stated without runs: they raise an alarm, and lower none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unverified_cycles: usize,
     /// The scores of the window, oldest first.
     pub history: Vec<f64>,
     /// Which score the window follows.
@@ -121,7 +124,7 @@ impl Engine {
             .await?
             .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, driver));
-        let since = aggregate.last_updated.map(Timestamp::as_microsecond);
+        let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
         let measurement = measuring::take(state.store(), &folder, since).await?;
         let open = match state.open_expansion(None).await {
             Ok(expansion) => Some(expansion),
@@ -162,6 +165,7 @@ impl Engine {
             thresholds: measurement.thresholds,
             rolling_metrics: aggregate.rolling_metrics.clone(),
             cycles_tracked: aggregate.cycles_tracked,
+            unverified_cycles: aggregate.history.iter().filter(|entry| entry.unverified).count(),
             history: aggregate.history.iter().map(|entry| entry.score).collect(),
             driver: aggregate.driver,
             consistency,
@@ -227,6 +231,11 @@ impl Engine {
     pub async fn harness_audits(&self, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
         Ok(self.store().await?.harness_audits(limit).await?)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn next_step(

@@ -2,16 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use satiety::bench::{GatePolicy, GateVerdict, leading, summarize};
+use satiety::bench::{BenchmarkResult, GatePolicy, GateVerdict, leading};
 use satiety::harness::CaseRef;
-use satiety::harness::rules::figure;
+use satiety::harness::thresholds::{Figure, figure};
 
 use super::HarnessError;
 use super::applying::ApplyRequest;
 use super::folder::Folder;
 use super::measuring::ThresholdState;
+use crate::bench::suites::LoadedSuite;
 use crate::bench::{Progress, RunBenchRequest, Stop};
 use crate::{Engine, EngineError};
+
+/// The target that was named, for a suite that does not describe its own.
+fn target_for(request: &ApplyRequest, loaded: &LoadedSuite) -> Option<String> {
+    request
+        .options
+        .target
+        .clone()
+        .filter(|_| !crate::bench::describes_target(loaded))
+}
 
 impl Engine {
     /// Whether the system passes a new case: more than half of its decided repeats. Absent when it was interrupted.
@@ -34,6 +44,7 @@ impl Engine {
             .bench_plan(RunBenchRequest {
                 suite: loaded.file.clone(),
                 cases: vec![case.case_id.clone()],
+                target: target_for(request, loaded),
                 ..request.options.clone()
             })
             .await?;
@@ -42,8 +53,9 @@ impl Engine {
             return Ok(None);
         }
         let results = leading(&ran.run.results);
-        let decided: Vec<bool> = results.iter().filter_map(|result| result.decided()).collect();
-        if decided.is_empty() {
+        let decided: Vec<bool> = results.iter().filter_map(|result| result.passed()).collect();
+        // A system that never answers is more likely missing than failing; somebody should look before it counts.
+        if results.iter().all(|result| result.decided().is_none()) {
             let first = results.first();
             let reason =
                 first.and_then(|result| result.error.clone().or_else(|| result.reasons.first().cloned()));
@@ -65,12 +77,13 @@ impl Engine {
         progress: &mut impl FnMut(Progress),
     ) -> Result<Option<(bool, String)>, EngineError> {
         let folder = Folder::read(&request.folder)?;
-        let mut summaries = BTreeMap::new();
+        let mut found: BTreeMap<String, Vec<BenchmarkResult>> = BTreeMap::new();
         let (mut wrong, mut held, mut without) = (Vec::new(), 0, 0);
         for loaded in &folder.suites {
             let plan = self
                 .bench_plan(RunBenchRequest {
                     suite: loaded.file.clone(),
+                    target: target_for(request, loaded),
                     ..request.options.clone()
                 })
                 .await?;
@@ -79,6 +92,15 @@ impl Engine {
                 return Ok(None);
             }
             let id = &loaded.suite.suite_id;
+            let failed = leading(&ran.run.results)
+                .into_iter()
+                .find(|result| result.regression && result.passed() == Some(false));
+            if let Some(failed) = failed {
+                wrong.push(format!(
+                    "{id}/{} is in the regression tier and fails",
+                    failed.case_id
+                ));
+            }
             match &ran.baseline {
                 None => without += 1,
                 Some(baseline) => {
@@ -97,18 +119,24 @@ impl Engine {
                     }
                 }
             }
-            summaries.insert(id.clone(), summarize(leading(&ran.run.results)));
+            found.insert(
+                id.clone(),
+                leading(&ran.run.results).into_iter().cloned().collect(),
+            );
         }
         for (name, threshold) in &folder.rules.thresholds {
-            let found = name
+            let figure = name
                 .rsplit_once('/')
-                .and_then(|(suite, metric)| figure(summaries.get(suite)?, metric));
-            if ThresholdState::of(name, *threshold, found).met == Some(false) {
-                wrong.push(format!(
-                    "{name} is {}, not {}",
-                    found.unwrap_or_default(),
-                    threshold.value
-                ));
+                .and_then(|(suite, metric)| {
+                    Some(figure(&found.get(suite)?.iter().collect::<Vec<_>>(), metric))
+                })
+                .unwrap_or_else(Figure::default);
+            let state = ThresholdState::of(name, *threshold, &figure);
+            if state.met == Some(false) {
+                let told = state
+                    .found
+                    .map_or_else(|| "not known".into(), |found| found.to_string());
+                wrong.push(format!("{name} is {told}, not {}", threshold.value));
             }
         }
         if wrong.is_empty() {

@@ -107,7 +107,7 @@ async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(
     if recorded == tree.lock || applying {
         return Ok(());
     }
-    let words = match may_follow(state, &recorded, &tree) {
+    let words = match may_follow(state, &recorded, &tree).await {
         Ok(_) => "at least as rigorous; `satiety harness record` takes them over".to_owned(),
         Err(EngineError::Harness(HarnessError::Weaker { objections })) => {
             format!("weaker: {}", objections.join("; "))

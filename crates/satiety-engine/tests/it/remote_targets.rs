@@ -93,7 +93,7 @@ async fn each_way_http_fails_has_its_kind() {
         (502, ErrorKind::Infra),
         (500, ErrorKind::Target),
         (404, ErrorKind::Target),
-        (401, ErrorKind::Harness),
+        (401, ErrorKind::Target),
         (302, ErrorKind::Target),
     ] {
         let server = server(ResponseTemplate::new(status).set_body_string("words")).await;
@@ -377,7 +377,7 @@ async fn recorded_answers_are_found_by_case_repeat_and_variant() {
     asked.repeat = 2;
     assert_eq!(
         kind(&target.call(&asked).await),
-        ErrorKind::Harness,
+        ErrorKind::Target,
         "no repeat stands for another"
     );
     asked.case_id = "other".into();

@@ -127,7 +127,7 @@ fn single_expectations() {
         (
             json!({"mode": "metric_threshold", "metric_thresholds": {"cost_usd": 1}}),
             json!(""),
-            Skipped,
+            Fail,
         ),
         (
             json!({"mode": "unsupported", "reason": "javascript"}),

@@ -77,4 +77,4 @@ pub use scrub::{ScrubReport, Scrubber};
 pub use sequential::{Progress, Sequential, SequentialError, SequentialSettings, Side};
 pub use skill::{SkillEvals, WITH_SKILL, WITHOUT_SKILL, read_skill_evals};
 pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Source};
-pub use summary::{BenchmarkSummary, CaseSummary, Reliability, StatusCounts, leading, summarize};
+pub use summary::{BenchmarkSummary, CaseSummary, Reliability, StatusCounts, by_case, leading, summarize};

@@ -137,6 +137,15 @@ pub struct BenchmarkResult {
     /// Attempts after the first.
     #[serde(default)]
     pub retries: u32,
+    /// How long the answer could have taken; kept where no answer came, so that its time can be bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// Whether the answer came from the cache, so that `latency_ms` says nothing about the target.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+    /// Whether the case is in the regression tier of its suite: it must always pass.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub regression: bool,
     /// Every attempt, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
@@ -196,12 +205,33 @@ impl BenchmarkResult {
             error_kind: None,
             error_owner: None,
             retries: 0,
+            deadline_ms: None,
+            cached: false,
+            regression: false,
             attempts: Vec::new(),
         }
     }
 
-    /// Whether it says something about the target's quality: passed or failed, or let its own time run out. Errors do
-    /// not, whoever owns them; they are counted by themselves.
+    /// Whether the target passed: the view of every rate, measure and gate. Errors and timeouts that the target owns count
+    /// as not passed, because a target chooses how it fails. Returns `None` where somebody else broke, where the suite's
+    /// author skipped the case, and where a judge or a person has still to decide.
+    pub fn passed(&self) -> Option<bool> {
+        match self.status {
+            Status::Pass => Some(true),
+            Status::Fail => Some(false),
+            Status::Error | Status::Timeout if self.owner() == ErrorOwner::Target => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The score as rates count it: 0 where the target did not pass and nothing was scored.
+    pub fn counted_score(&self) -> Option<f64> {
+        self.score
+            .or_else(|| (self.passed() == Some(false)).then_some(0.0))
+    }
+
+    /// Whether an answer was checked: passed or failed, or not there in time. Unlike [`Self::passed`], an error is no
+    /// answer; reports that tell failures from errors use this.
     pub fn decided(&self) -> Option<bool> {
         match self.status {
             Status::Pass => Some(true),
@@ -228,8 +258,8 @@ impl BenchmarkResult {
             "tokens_in" => self.tokens_in.map(|tokens| tokens as f64),
             "tokens_out" => self.tokens_out.map(|tokens| tokens as f64),
             "cost_usd" | "cost" => self.cost_usd,
-            "score" => self.score,
-            "pass" => self.decided().map(|passed| f64::from(u8::from(passed))),
+            "score" => self.counted_score(),
+            "pass" => self.passed().map(|passed| f64::from(u8::from(passed))),
             "llm_judge_score" => self.llm_judge_score,
             other => self.metrics.get(other).copied(),
         }

@@ -1,5 +1,5 @@
-//! The figures of a run. Rates are over what was decided; what was not is counted beside them. Repeats of a case are
-//! not independent, so every uncertainty is clustered by case.
+//! The figures of a run. Rates are over what was decided, errors that the target owns included; what was not decided is
+//! counted beside them. Repeats of a case are not independent, so every uncertainty is clustered by case.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct BenchmarkSummary {
     /// Krippendorff's alpha of the judges' scores, where several judged and their answers vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_agreement: Option<f64>,
-    /// Mean score, where there is one.
+    /// Mean score, where there is one; an error that the target owns scores 0.
     pub mean_score: Option<f64>,
     /// What sort of failure → how many.
     pub failure_categories: BTreeMap<String, u64>,
@@ -144,7 +144,7 @@ pub fn summarize<'a>(results: impl IntoIterator<Item = &'a BenchmarkResult>) -> 
     summary.total_cost_usd = (!costs.is_empty()).then(|| crate::stats::descriptive::sum(&costs));
     summary.mean_quality_score = mean_of(results.iter().filter_map(|result| result.llm_judge_score));
     summary.judge_agreement = agreement_of(results.iter().map(|result| result.judges.as_slice()));
-    summary.mean_score = mean_of(results.iter().filter_map(|result| result.score));
+    summary.mean_score = mean_of(results.iter().filter_map(|result| result.counted_score()));
     let latencies: Vec<f64> = results
         .iter()
         .filter(|result| answered(result))
@@ -170,7 +170,7 @@ pub fn summarize<'a>(results: impl IntoIterator<Item = &'a BenchmarkResult>) -> 
 fn pass_rate(summary: &mut BenchmarkSummary, groups: &BTreeMap<&str, Vec<&BenchmarkResult>>) {
     let (mut values, mut clusters) = (Vec::new(), Vec::new());
     for (cluster, results) in groups.values().enumerate() {
-        for passed in results.iter().filter_map(|result| result.decided()) {
+        for passed in results.iter().filter_map(|result| result.passed()) {
             values.push(f64::from(u8::from(passed)));
             clusters.push(cluster);
         }
@@ -231,7 +231,7 @@ fn reliability(cases: &[CaseSummary]) -> Vec<Reliability> {
 }
 
 fn case_summary(case_id: &str, results: &[&BenchmarkResult]) -> CaseSummary {
-    let decided: Vec<bool> = results.iter().filter_map(|result| result.decided()).collect();
+    let decided: Vec<bool> = results.iter().filter_map(|result| result.passed()).collect();
     let passes = decided.iter().filter(|&&passed| passed).count() as u64;
     CaseSummary {
         case_id: case_id.to_owned(),
@@ -239,7 +239,7 @@ fn case_summary(case_id: &str, results: &[&BenchmarkResult]) -> CaseSummary {
         passes,
         decided: decided.len() as u64,
         repeats: results.len() as u64,
-        mean_score: mean_of(results.iter().filter_map(|result| result.score)),
+        mean_score: mean_of(results.iter().filter_map(|result| result.counted_score())),
         mean_latency_ms: mean_of(
             results
                 .iter()

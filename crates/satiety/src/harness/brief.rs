@@ -103,7 +103,7 @@ pub fn brief(
             }
         }
         for (id, results) in crate::bench::summary::by_case(&run.results) {
-            let decided: Vec<bool> = results.iter().filter_map(|result| result.decided()).collect();
+            let decided: Vec<bool> = results.iter().filter_map(|result| result.passed()).collect();
             let failures = decided.iter().filter(|passed| !**passed).count() as u64;
             if failures > 0 {
                 failing.push(StillFailing {
@@ -112,7 +112,7 @@ pub fn brief(
                     tries: decided.len() as u64,
                     reason: results
                         .iter()
-                        .filter(|result| result.decided() == Some(false))
+                        .filter(|result| result.passed() == Some(false))
                         .find_map(|result| result.reasons.first().or(result.error.as_ref()))
                         .map(|reason| reason.chars().take(200).collect()),
                 });

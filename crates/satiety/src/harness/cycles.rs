@@ -2,6 +2,8 @@
 //!
 //! A window belongs to one harness version: with a new one it starts anew. One expansion may be open for a version at
 //! a time (the latch), and after one that came to nothing fresh cycles are needed before the next.
+//! Numbers that somebody states without runs behind them are *unverified*: such a cycle can raise an alarm, and never lowers
+//! one. It breaks no run of HIGH or CRITICAL, does not lower the average, and takes no verified cycle's place.
 //! How a score comes about is told by [`super::signals`] and [`super::measured`]; nothing here stores anything.
 
 use jiff::Timestamp;
@@ -39,6 +41,9 @@ pub struct CycleSnapshot {
     /// What was measured, where runs allowed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredMark>,
+    /// Whether the metrics were stated by somebody instead of taken from runs in the store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
     /// [`SCHEMA_VERSION`].
     #[serde(rename = "x-schema-version")]
     pub schema_version: String,
@@ -111,6 +116,12 @@ pub struct Aggregate {
     pub rolling_metrics: RollingMetrics,
     /// The cycles, oldest first.
     pub history: Vec<HistoryEntry>,
+    /// The verified cycles, oldest first, where unverified ones are in the window: those push none of these out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<HistoryEntry>,
+    /// When the newest verified cycle was recorded: runs after it are still to be recorded. Absent where all are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_verified: Option<Timestamp>,
     /// The expansion that is open for this version.
     #[serde(default)]
     pub open_expansion: Option<String>,
@@ -214,6 +225,8 @@ impl Aggregate {
             driver,
             rolling_metrics: RollingMetrics::of(&[]),
             history: Vec::new(),
+            verified: Vec::new(),
+            last_verified: None,
             open_expansion: None,
             quiet_cycles: 0,
             last_updated: None,
@@ -230,6 +243,7 @@ impl Aggregate {
             score,
             level,
             delta: snapshot.metrics.improvement_delta,
+            unverified: snapshot.unverified,
         };
         if let Some(known) = self.history.iter().find(|known| known.cycle_id == entry.cycle_id) {
             if *known == entry && snapshot.harness_version == self.harness_version {
@@ -250,24 +264,82 @@ impl Aggregate {
                 ..Self::new(snapshot.harness_version.clone(), self.driver)
             };
         }
+        let only_verified = |history: &[HistoryEntry]| -> Vec<HistoryEntry> {
+            history
+                .iter()
+                .filter(|entry| !entry.unverified)
+                .cloned()
+                .collect()
+        };
+        if snapshot.unverified {
+            if self.verified.is_empty() {
+                self.verified = only_verified(&self.history);
+            }
+            if self.history.last().is_some_and(|newest| !newest.unverified) {
+                self.last_verified = self.last_updated;
+            }
+        } else {
+            self.last_verified = None;
+            if !self.verified.is_empty() {
+                self.verified.push(entry.clone());
+                self.roll(|window| &mut window.verified);
+            }
+        }
+        let unverified = snapshot.unverified;
         self.history.push(entry);
-        let surplus = self
-            .history
-            .len()
-            .saturating_sub(self.window_size.max(1) as usize);
-        self.history.drain(..surplus);
+        self.roll(|window| &mut window.history);
+        if self.history.iter().all(|entry| !entry.unverified) {
+            self.verified.clear();
+        }
         self.cycles_tracked = u32::try_from(self.history.len()).unwrap_or(u32::MAX);
         self.oldest_cycle = self.history.first().map(|entry| entry.cycle_id.clone());
         self.newest_cycle = self.history.last().map(|entry| entry.cycle_id.clone());
-        self.rolling_metrics = RollingMetrics::of(&self.history);
-        self.quiet_cycles = self.quiet_cycles.saturating_sub(1);
+        let proven = if self.verified.is_empty() {
+            only_verified(&self.history)
+        } else {
+            self.verified.clone()
+        };
+        let all = RollingMetrics::of(&self.history).or_higher(&RollingMetrics::of(&proven));
+        self.rolling_metrics = if unverified {
+            // What was reached stays until runs say otherwise.
+            all.or_higher(&self.rolling_metrics)
+        } else {
+            all
+        };
+        // Stated numbers do not bring the next expansion nearer either.
+        self.quiet_cycles = self.quiet_cycles.saturating_sub(u32::from(!unverified));
         self.last_updated = Some(snapshot.timestamp);
         Ok(())
     }
 
-    /// The improvement deltas of this version, oldest first.
+    /// Drops the oldest cycles beyond the window.
+    fn roll(&mut self, cycles: impl Fn(&mut Self) -> &mut Vec<HistoryEntry>) {
+        let most = self.window_size.max(1) as usize;
+        let cycles = cycles(self);
+        cycles.drain(..cycles.len().saturating_sub(most));
+    }
+
+    /// The improvement deltas of this version that runs have shown, oldest first.
     pub fn deltas(&self) -> Vec<f64> {
-        self.history.iter().filter_map(|entry| entry.delta).collect()
+        let proven = if self.verified.is_empty() {
+            &self.history
+        } else {
+            &self.verified
+        };
+        proven
+            .iter()
+            .filter(|entry| !entry.unverified)
+            .filter_map(|entry| entry.delta)
+            .collect()
+    }
+
+    /// When the newest cycle with runs behind it was recorded: only later runs are new evidence.
+    pub fn evidence_until(&self) -> Option<Timestamp> {
+        match self.last_verified {
+            Some(at) => Some(at),
+            None if self.history.iter().all(|entry| entry.unverified) => None,
+            None => self.last_updated,
+        }
     }
 
     /// Marks an expansion as open: no other is triggered for this version.

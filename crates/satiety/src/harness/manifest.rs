@@ -17,6 +17,7 @@ use crate::bench::suite::{BenchmarkCase, BenchmarkSuite, Source};
 mod assign;
 mod compare;
 mod compare_cases;
+mod graduation;
 #[cfg(test)]
 pub(in crate::harness) mod laws;
 mod strictness;
@@ -25,6 +26,7 @@ pub(super) mod tests;
 
 pub use compare::{Change, Rigor, RigorDiff, compare};
 pub(in crate::harness) use compare::{Changes, changes_between};
+pub use graduation::{CaseRecord, Graduation, graduation_runs, graduations};
 pub use strictness::{Order, implies, order};
 
 /// The whole harness.

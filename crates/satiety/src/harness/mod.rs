@@ -13,7 +13,7 @@
 //! | is it consistent, what follows? | [`cycles`] |
 //! | what is the harness, is a new one at least as rigorous? | [`manifest`] |
 //! | what else decides, and may one harness follow another? | [`lock`], [`transition`] |
-//! | what does it demand beside its cases? | [`rules`] |
+//! | what does it demand beside its cases? | [`rules`], [`thresholds`] |
 //! | what is research told, what can be tightened by rule? | [`brief`], [`harder`] |
 //! | how does it change, who agreed? | [`expansion`], [`proposal`], [`mod@amend`], [`approval`] |
 //! | what happened, and is the record whole? | [`ledger`] |
@@ -42,6 +42,7 @@ pub mod signals;
 #[cfg(test)]
 mod simulation_tests;
 pub mod sources;
+pub mod thresholds;
 pub mod transition;
 
 pub use amend::{AmendError, Amended, amend};

@@ -10,7 +10,6 @@ use super::manifest::{JudgeEntry, Manifest, ManifestError, Retirement, Threshold
 use crate::bench::gate::GatePolicy;
 use crate::bench::sandbox::SandboxRequirement;
 use crate::bench::suite::BenchmarkSuite;
-use crate::bench::summary::BenchmarkSummary;
 
 /// Hashes of file contents, by suite and by the name that cases use.
 pub type FileHashes = BTreeMap<String, BTreeMap<String, String>>;
@@ -66,7 +65,7 @@ impl Rules {
     }
 }
 
-/// The figures of a run that a threshold can be about.
+/// The figures of a run that a threshold can be about; [`super::thresholds`] has their values.
 pub const FIGURES: [&str; 7] = [
     "pass_rate",
     "mean_score",
@@ -77,24 +76,9 @@ pub const FIGURES: [&str; 7] = [
     "total_cost_usd",
 ];
 
-/// One of the [`FIGURES`] of a run; absent when it was not measured or there is none of that name.
-pub fn figure(summary: &BenchmarkSummary, name: &str) -> Option<f64> {
-    match name {
-        "pass_rate" => summary.pass_rate,
-        "mean_score" => summary.mean_score,
-        "mean_quality_score" => summary.mean_quality_score,
-        "mean_latency_ms" => summary.mean_latency_ms,
-        "p95_latency_ms" => summary.p95_latency_ms,
-        "total_token_cost" => Some(summary.total_token_cost as f64),
-        "total_cost_usd" => summary.total_cost_usd,
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::summary::summarize;
 
     #[test]
     fn rules_are_part_of_the_version() {
@@ -112,16 +96,5 @@ mod tests {
             ..Rules::default()
         };
         assert!(wrong.manifest(&suites, &FileHashes::new()).is_err());
-    }
-
-    #[test]
-    fn every_figure_has_a_place() {
-        let empty = summarize([]);
-        for name in FIGURES {
-            // What was not measured is absent; tokens are counted and may be none.
-            let expected = (name == "total_token_cost").then_some(0.0);
-            assert_eq!(figure(&empty, name), expected, "{name}");
-        }
-        assert_eq!(figure(&empty, "beauty"), None);
     }
 }

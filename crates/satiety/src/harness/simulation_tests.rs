@@ -103,6 +103,7 @@ fn history(seed: u64, cases: usize, abilities: &[f64], resamples: u64) -> Histor
         };
         let signal = score(&metrics, &deltas, &SignalSettings::default()).unwrap();
         let snapshot = CycleSnapshot {
+            unverified: false,
             cycle_id: format!("cycle-{cycle}"),
             timestamp: Timestamp::from_second(i64::try_from(cycle).unwrap()).unwrap(),
             harness_version: "v".into(),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::signals::SignalMetrics;
 use crate::bench::gate::GateVerdict;
 use crate::bench::run::BenchmarkRun;
-use crate::bench::suite::{BenchmarkSuite, Source};
+use crate::bench::suite::{BenchmarkCase, BenchmarkSuite, Source};
 use crate::bench::summary::by_case;
 use crate::stats::mean;
 
@@ -93,18 +93,21 @@ pub fn regression_pass_rate(runs: &[(&BenchmarkSuite, &BenchmarkRun)]) -> Option
     mean(&passes).ok()
 }
 
-/// The regression tests of a suite: tagged, taken from a failure, or all of a suite whose tier is `regression`.
-pub fn regression_cases(suite: &BenchmarkSuite) -> BTreeSet<&str> {
+/// Whether a case is a regression test: tagged, taken from a failure, or of a suite whose tier is `regression`.
+pub fn is_regression(suite: &BenchmarkSuite, case: &BenchmarkCase) -> bool {
     let says = |word: Option<&serde_json::Value>| word.and_then(|word| word.as_str()) == Some("regression");
+    says(suite.metadata.get("tier"))
+        || says(case.metadata.get("tier"))
+        || case.source == Source::Regression
+        || case.tags.iter().any(|tag| tag == "regression")
+}
+
+/// The regression tests of a suite.
+pub fn regression_cases(suite: &BenchmarkSuite) -> BTreeSet<&str> {
     suite
         .cases
         .iter()
-        .filter(|case| {
-            says(suite.metadata.get("tier"))
-                || says(case.metadata.get("tier"))
-                || case.source == Source::Regression
-                || case.tags.iter().any(|tag| tag == "regression")
-        })
+        .filter(|case| is_regression(suite, case))
         .map(|case| case.case_id.as_str())
         .collect()
 }
@@ -185,7 +188,7 @@ fn rates(run: &BenchmarkRun) -> BTreeMap<&str, f64> {
         .filter_map(|(id, results)| {
             let decided: Vec<f64> = results
                 .iter()
-                .filter_map(|result| result.decided())
+                .filter_map(|result| result.passed())
                 .map(|passed| f64::from(u8::from(passed)))
                 .collect();
             Some((id, mean(&decided).ok()?))
@@ -207,7 +210,6 @@ mod tests {
     use super::*;
     use crate::bench::expected::{BenchmarkExpected, Mode};
     use crate::bench::run::{BenchmarkResult, Status};
-    use crate::bench::suite::BenchmarkCase;
 
     fn run(suite: &str, cases: &[(&str, &str, &[bool])]) -> BenchmarkRun {
         BenchmarkRun {

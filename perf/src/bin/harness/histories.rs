@@ -101,6 +101,7 @@ fn snapshot(
     };
     let signal = score(&metrics, &deltas, &settings)?;
     Ok(CycleSnapshot {
+        unverified: false,
         cycle_id: format!("cycle-{cycle}"),
         timestamp: Timestamp::from_second(i64::try_from(cycle)?)?,
         harness_version: "v".to_owned(),

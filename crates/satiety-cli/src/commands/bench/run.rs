@@ -131,7 +131,12 @@ fn exit_of(ran: &BenchRan, fail_under: Option<f64>) -> Exit {
     if ran.interrupted {
         return Exit::Interrupted;
     }
-    let rate = ran.run.summary.as_ref().and_then(|summary| summary.pass_rate);
+    // A target that never answered is more likely missing than bad; scripts are told apart from a bad one.
+    let rate = ran.run.summary.as_ref().and_then(|summary| {
+        let counts = &summary.counts;
+        let answered = counts.pass + counts.fail + counts.timeout + counts.pending > 0;
+        summary.pass_rate.filter(|_| answered)
+    });
     let gate = ran
         .gate
         .as_ref()

@@ -219,10 +219,15 @@ fn about(entry: &Entry) -> String {
     let detail = &body["detail"];
     match entry.kind.as_str() {
         "cycle" => format!(
-            "{} {:.2} {}",
+            "{} {:.2} {}{}",
             text(&body["level"]),
             body["score"].as_f64().unwrap_or_default(),
-            text(&body["cycle_id"])
+            text(&body["cycle_id"]),
+            if body["unverified"] == true {
+                ", unverified"
+            } else {
+                ""
+            }
         ),
         "adopted" => format!(
             "version {}, {}",

@@ -14,14 +14,14 @@ use satiety_engine::Engine;
 use satiety_engine::bench::RunBenchRequest;
 use satiety_engine::harness::{
     ApplyRequest, AuditRequest, CheckHarnessRequest, ExpandRequest, KeyFile, LockHarnessRequest,
-    ProposeRequest, RecordCycleRequest, RecordedCycle,
+    ProposeRequest, RecordCycleRequest, RecordedCycle, ThresholdState,
 };
 
 use super::bench::run::{Bar, stop_on_interrupt};
 use super::bench::{options, who};
 use crate::args::{
-    Harness, HarnessApplyArgs, HarnessApproveArgs, HarnessAudit, HarnessAuditAddArgs, HarnessEndArgs,
-    HarnessExpandArgs, HarnessFolder, HarnessHistoryArgs, HarnessKeygenArgs, HarnessKeysArgs,
+    BenchHowArgs, Harness, HarnessApplyArgs, HarnessApproveArgs, HarnessAudit, HarnessAuditAddArgs,
+    HarnessEndArgs, HarnessExpandArgs, HarnessFolder, HarnessHistoryArgs, HarnessKeygenArgs, HarnessKeysArgs,
     HarnessProposeArgs, HarnessRecordArgs, HarnessStatusArgs, HarnessTransitionArgs, HarnessVerifyArgs,
 };
 use crate::exit::Exit;
@@ -166,11 +166,7 @@ pub(super) async fn thresholds_now(engine: &Engine, settings: &Settings) -> Resu
     let status = engine
         .harness_status(&settings.harness.folder, settings.harness.driver)
         .await?;
-    let missed = status
-        .thresholds
-        .iter()
-        .any(|threshold| threshold.met == Some(false));
-    Ok(if missed { Exit::GateSaysNo } else { Exit::Done })
+    Ok(exit_of(&status.thresholds))
 }
 
 async fn notify(engine: &Engine, settings: &Settings, recorded: &RecordedCycle) {
@@ -181,11 +177,19 @@ async fn notify(engine: &Engine, settings: &Settings, recorded: &RecordedCycle) 
 
 /// A threshold of the harness is a gate.
 fn threshold_exit(recorded: &RecordedCycle) -> Exit {
-    let missed = recorded
-        .thresholds
-        .iter()
-        .any(|threshold| threshold.met == Some(false));
-    if missed { Exit::GateSaysNo } else { Exit::Done }
+    exit_of(&recorded.thresholds)
+}
+
+/// Missed is a no; results that are undecided and would decide leave it open.
+fn exit_of(thresholds: &[ThresholdState]) -> Exit {
+    if thresholds.iter().any(|threshold| threshold.met == Some(false)) {
+        return Exit::GateSaysNo;
+    }
+    let open = |threshold: &ThresholdState| threshold.met.is_none() && threshold.note.is_some();
+    if thresholds.iter().any(open) {
+        return Exit::Inconclusive;
+    }
+    Exit::Done
 }
 
 async fn expand(
@@ -303,13 +307,28 @@ async fn apply(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
+    let how = BenchHowArgs {
+        cases: arguments.refused.cases,
+        timeout: arguments.refused.timeout,
+        cache: arguments.refused.cache,
+        seed: arguments.refused.seed,
+        judge: arguments.judge,
+        concurrency: arguments.concurrency,
+        rpm: arguments.rpm,
+        tpm: arguments.tpm,
+        retries: arguments.retries,
+        sandbox: arguments.sandbox,
+        no_sandbox: arguments.refused.no_sandbox,
+        keep_workdirs: arguments.keep_workdirs,
+    };
     let request = ApplyRequest {
         folder: folder(&arguments.folder, settings),
         expansion: arguments.which.expansion,
         options: RunBenchRequest {
             target: arguments.target,
-            repeats: arguments.repeats,
-            ..options(arguments.how, settings.sandbox.for_gates())
+            repeats: arguments.refused.repeats,
+            tags: arguments.refused.tag,
+            ..options(how, settings.sandbox.for_gates())
         },
     };
     let (stop, bar) = (stop_on_interrupt(), Bar::new(printer));

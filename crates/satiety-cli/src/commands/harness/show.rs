@@ -39,6 +39,13 @@ impl Render for HarnessStatus {
                 rolling.consecutive_critical_count,
             );
         }
+        if self.unverified_cycles > 0 {
+            let _ = write!(
+                text,
+                "\n          {} of them unverified: metrics from a file raise an alarm and lower none",
+                self.unverified_cycles
+            );
+        }
         if self.driver == Driver::Signals {
             text.push_str("\nfollows   the five signals (harness.driver)");
         }
@@ -94,9 +101,14 @@ impl Render for HarnessStatus {
 impl Render for RecordedCycle {
     fn human(&self) -> String {
         let mut text = format!(
-            "{}  of version {}\n",
+            "{}  of version {}{}\n",
             self.snapshot.cycle_id,
-            short(&self.snapshot.harness_version)
+            short(&self.snapshot.harness_version),
+            if self.snapshot.unverified {
+                "  (unverified: metrics from a file raise an alarm and lower none)"
+            } else {
+                ""
+            }
         );
         if let Some(measured) = &self.measured {
             let _ = write!(
@@ -237,9 +249,19 @@ fn thresholds(text: &mut String, thresholds: &[ThresholdState]) {
             match threshold.met {
                 Some(true) => "holds".green().to_string(),
                 Some(false) => "missed".red().bold().to_string(),
+                None if threshold.found.is_some() => "undecided".yellow().to_string(),
                 None => "no result".into(),
+            },
+            {
+                let reported = threshold.reported_by_target.then_some("reported by the target");
+                let parts: Vec<&str> = reported.into_iter().chain(threshold.note.as_deref()).collect();
+                parts.join("; ")
             },
         ]
     });
-    let _ = write!(text, "\n\n{}", table(&["threshold", "", "now", ""], &[2], rows));
+    let _ = write!(
+        text,
+        "\n\n{}",
+        table(&["threshold", "", "now", "", ""], &[2], rows)
+    );
 }

@@ -131,13 +131,12 @@ impl Http {
 }
 
 /// What an HTTP status that is no success means. A plain 500 is the system's own failure; what stands before it
-/// (proxies, queues) speaks with the others.
+/// (proxies, queues) speaks with the others. None of them is ours: whoever answers at the address is the target.
 pub(super) fn kind_of_status(status: u16) -> ErrorKind {
     match status {
         429 => ErrorKind::RateLimit,
         503 | 529 => ErrorKind::Overloaded,
         408 | 425 | 502 | 504 | 520..=527 => ErrorKind::Infra,
-        401 | 403 | 407 => ErrorKind::Harness,
         _ => ErrorKind::Target,
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use satiety::bench::contract::spec::SandboxSpec;
 use satiety::bench::contract::{ErrorKind, TargetError};
@@ -10,6 +11,7 @@ use tokio::process::Command;
 
 use super::super::sandbox::layout::{Named, find_program};
 use super::super::sandbox::{self, Sandbox};
+use super::process::Process;
 use super::{Environment, OpenError, Surroundings};
 
 /// Where programs are looked for when the environment has no `PATH`.
@@ -26,6 +28,8 @@ pub(super) struct Program {
     search: String,
     /// The supervisor of the processes, and what confines them.
     sandbox: Option<Sandbox>,
+    /// Whether it could be started before: from then on, what cannot be started was removed.
+    started: AtomicBool,
 }
 
 /// A program about to start.
@@ -103,6 +107,7 @@ impl Program {
             env,
             search,
             sandbox,
+            started: AtomicBool::new(false),
         })
     }
 
@@ -143,6 +148,20 @@ impl Program {
             user,
             report,
         })
+    }
+
+    /// Starts the program. A program that could be started before and cannot be now is gone by the target's own doing.
+    pub(super) fn start(&self, command: Command) -> Result<Process, TargetError> {
+        match Process::start(command) {
+            Ok(process) => {
+                self.started.store(true, Ordering::SeqCst);
+                Ok(process)
+            }
+            Err(error) if self.started.load(Ordering::SeqCst) && error.kind == ErrorKind::Harness => {
+                Err(TargetError::new(ErrorKind::Target, error.message))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn filled(&self, arg: &str, workdir: &Path) -> OsString {

@@ -60,7 +60,7 @@ impl Replay {
             Some(recorded) => Attempt::bare(recorded.outcome.clone(), recorded.latency),
             None => Attempt::bare(
                 Err(TargetError::new(
-                    ErrorKind::Harness,
+                    ErrorKind::Target,
                     format!(
                         "there is no recorded answer for case `{}`, repeat {}, variant `{}`",
                         request.case_id, request.repeat, request.variant

@@ -40,6 +40,13 @@ pub fn from_object(mut object: Map<String, Value>) -> Result<Response, TargetErr
     if let Some(error) = object.get("error").filter(|error| !error.is_null()) {
         return Err(error_of(error));
     }
+    let cost_usd = number(&object, &["cost_usd", "cost"]);
+    if let Some(cost) = cost_usd.filter(|cost| *cost < 0.0) {
+        return Err(TargetError::new(
+            ErrorKind::Protocol,
+            format!("the answer reports a negative cost: {cost}"),
+        ));
+    }
     let output = object
         .remove("output")
         .or_else(|| object.remove("text"))
@@ -47,7 +54,7 @@ pub fn from_object(mut object: Map<String, Value>) -> Result<Response, TargetErr
     Ok(Response {
         output,
         usage: usage_of(&object),
-        cost_usd: number(&object, &["cost_usd", "cost"]),
+        cost_usd,
         metrics: object
             .get("metrics")
             .and_then(Value::as_object)

@@ -121,18 +121,8 @@ pub(super) struct Paired<'a> {
     pub(super) missing_because: BTreeMap<String, u64>,
 }
 
-/// What a result says to the gate: whether the target did it. Its own errors count against it here.
-fn passed(result: &BenchmarkResult) -> Option<bool> {
-    match result.status {
-        Status::Pass => Some(true),
-        Status::Fail => Some(false),
-        Status::Error | Status::Timeout if result.owner() == ErrorOwner::Target => Some(false),
-        _ => None,
-    }
-}
-
 fn missing_because(result: &BenchmarkResult) -> Option<&'static str> {
-    if passed(result).is_some() {
+    if result.passed().is_some() {
         return None;
     }
     Some(match (result.status, result.owner()) {
@@ -145,7 +135,7 @@ fn missing_because(result: &BenchmarkResult) -> Option<&'static str> {
 }
 
 fn tally(results: &[&BenchmarkResult]) -> Tally {
-    let decided: Vec<bool> = results.iter().filter_map(|result| passed(result)).collect();
+    let decided: Vec<bool> = results.iter().filter_map(|result| result.passed()).collect();
     Tally {
         passes: decided.iter().filter(|&&passed| passed).count() as u64,
         tries: decided.len() as u64,

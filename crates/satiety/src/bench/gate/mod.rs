@@ -8,7 +8,8 @@
 //! # What is no chance, and decides at once
 //!
 //! - a case that is gone, or is skipped now and was decided before;
-//! - a worse result of a case that was declared `deterministic`.
+//! - a worse result of a case that was declared `deterministic`;
+//! - a case of the regression tier that does not always pass, whatever the baseline did.
 //!
 //! # What may be chance
 //!
@@ -33,8 +34,7 @@
 //! - too many results are missing because a judge, the harness or infrastructure broke, or nobody has labelled them;
 //! - there is nothing to compare.
 //!
-//! Errors and timeouts that the *target* owns are no missing data: where the baseline answered they are worse, and
-//! count as not passed here (though not in pass rates). A changed case (its content hash differs) says nothing about
+//! Errors and timeouts that the *target* owns are no missing data: they count as not passed, here and in pass rates. A changed case (its content hash differs) says nothing about
 //! the system; it is listed and left out.
 
 mod cases;
@@ -53,7 +53,8 @@ use serde::{Deserialize, Serialize};
 use crate::explanation::{Explanation, Number, Relation};
 use crate::stats::{Interval, StatsError, mean_interval};
 
-use super::run::BenchmarkRun;
+use super::run::{BenchmarkRun, Status};
+use super::summary::{by_case, leading};
 pub use cases::{CaseChange, ChangeKind, Tally};
 use cases::{CasePair, pair_up};
 use figures::{FigureComparison, compare_latency, compare_scores};
@@ -172,6 +173,7 @@ pub fn compare(
     for change in changes.iter().filter(|change| change.decides) {
         reasons.regression.push(change.reason.clone());
     }
+    regression_tier(candidate, &mut reasons);
 
     let score = compare_scores(&paired.pairs, policy)?;
     let latency = compare_latency(&paired.pairs, policy)?;
@@ -227,6 +229,31 @@ pub fn compare(
         missing: paired.missing,
         missing_because: paired.missing_because,
     })
+}
+
+/// Cases of the regression tier must always pass: a failure decides, and one that was not decided leaves it open.
+fn regression_tier(candidate: &BenchmarkRun, verdicts: &mut Verdicts) {
+    for (case_id, results) in by_case(leading(&candidate.results)) {
+        let tier = results.iter().filter(|result| result.regression);
+        let (mut failed, mut open, mut all) = (0_usize, 0_usize, 0_usize);
+        for result in tier {
+            all += 1;
+            match result.passed() {
+                Some(true) => {}
+                Some(false) => failed += 1,
+                None => open += usize::from(result.status != Status::Skipped),
+            }
+        }
+        if failed > 0 {
+            verdicts.regression.push(format!(
+                "{case_id} is in the regression tier and failed {failed} of {all}"
+            ));
+        } else if open > 0 {
+            verdicts.inconclusive.push(format!(
+                "{case_id} is in the regression tier, and {open} of {all} results are undecided"
+            ));
+        }
+    }
 }
 
 /// What speaks for which verdict.

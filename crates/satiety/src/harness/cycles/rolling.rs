@@ -43,6 +43,9 @@ pub struct HistoryEntry {
     /// What the last accepted change gained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<f64>,
+    /// Whether somebody stated it, without runs behind it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
 }
 
 impl RollingMetrics {
@@ -58,6 +61,27 @@ impl RollingMetrics {
             },
             consecutive_high_count: high,
             consecutive_critical_count: critical,
+        }
+    }
+
+    /// Of each figure the one that is nearer to an alarm.
+    pub(super) fn or_higher(&self, other: &Self) -> Self {
+        let rising = |trend| match trend {
+            Trend::Decreasing => 0,
+            Trend::Stable => 1,
+            Trend::Increasing => 2,
+        };
+        Self {
+            avg_saturation_score: self.avg_saturation_score.max(other.avg_saturation_score),
+            saturation_trend: if rising(other.saturation_trend) > rising(self.saturation_trend) {
+                other.saturation_trend
+            } else {
+                self.saturation_trend
+            },
+            consecutive_high_count: self.consecutive_high_count.max(other.consecutive_high_count),
+            consecutive_critical_count: self
+                .consecutive_critical_count
+                .max(other.consecutive_critical_count),
         }
     }
 }

@@ -17,6 +17,7 @@ fn snapshot(cycle: i64, version: &str, score: f64) -> CycleSnapshot {
         saturation_score: score,
         saturation_level: Level::of(score, SignalSettings::default().levels),
         measured: None,
+        unverified: false,
         schema_version: SCHEMA_VERSION.to_owned(),
     }
 }
@@ -179,4 +180,55 @@ fn records_have_the_specifications_shape() {
     assert_eq!(retention_days(&record.key), Some(90));
     assert_eq!(retention_days(AGGREGATE_KEY), None);
     assert_eq!(retention_days(&expansion_key("exp-1").unwrap()), None);
+}
+
+fn stated(cycle: i64, score: f64) -> CycleSnapshot {
+    CycleSnapshot {
+        unverified: true,
+        ..snapshot(cycle, "v1", score)
+    }
+}
+
+/// How loud an alarm is.
+fn loudness(window: &Aggregate) -> (u8, Urgency) {
+    let decided = window.decide(&ConsistencyThresholds::default());
+    let action = match decided.action {
+        Action::Continue => 0,
+        Action::FlagForReview => 1,
+        Action::TriggerExpansionResearch => 2,
+    };
+    (action, decided.urgency)
+}
+
+proptest::proptest! {
+    /// The law: stated numbers raise an alarm or leave it, at once and for every cycle that follows.
+    #[test]
+    fn stated_numbers_never_lower_an_alarm(
+        cycles in proptest::collection::vec((proptest::prelude::any::<bool>(), 0..=20_u32), 1..60)
+    ) {
+        let mut all = Aggregate::new("v1", Driver::default());
+        let mut proven = Aggregate::new("v1", Driver::default());
+        for (number, (unverified, score)) in (0..).zip(cycles) {
+            let score = f64::from(score) / 20.0;
+            let before = all.clone();
+            if unverified {
+                all.record(&stated(number, score)).unwrap();
+                proptest::prop_assert!(loudness(&all) >= loudness(&before));
+                let (is, was) = (&all.rolling_metrics, &before.rolling_metrics);
+                proptest::prop_assert!(is.avg_saturation_score >= was.avg_saturation_score);
+                proptest::prop_assert!(is.consecutive_high_count >= was.consecutive_high_count);
+                proptest::prop_assert!(is.consecutive_critical_count >= was.consecutive_critical_count);
+            } else {
+                let cycle = snapshot(number, "v1", score);
+                all.record(&cycle).unwrap();
+                proven.record(&cycle).unwrap();
+            }
+            proptest::prop_assert!(loudness(&all) >= loudness(&proven));
+            proptest::prop_assert_eq!(all.evidence_until(), proven.evidence_until());
+            proptest::prop_assert_eq!(all.deltas(), proven.deltas());
+            // A window reads back as it was written.
+            let back: Aggregate = serde_json::from_value(json(&all)).unwrap();
+            proptest::prop_assert_eq!(&back, &all);
+        }
+    }
 }

@@ -111,7 +111,7 @@ fn tally(results: &[&BenchmarkResult], hash: Option<&str>) -> Option<Tally> {
     let decided: Vec<bool> = results
         .iter()
         .filter(same)
-        .filter_map(|result| result.decided())
+        .filter_map(|result| result.passed())
         .collect();
     (!decided.is_empty()).then(|| Tally {
         passes: decided.iter().filter(|&&passed| passed).count() as u64,

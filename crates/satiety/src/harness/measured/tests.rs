@@ -235,11 +235,16 @@ fn runs_become_a_matrix_of_what_is_still_the_same() {
             result("a", "1", Status::Fail),
             result("b", "2", Status::Pass),
             result("e", "1", Status::Error),
+            result("j", "1", Status::Error),
         ],
     );
+    // The judge broke on one; the target on the other, which is no way out of the measure.
+    let mut new = new;
+    new.results[3].error_owner = Some(crate::bench::run::ErrorOwner::Judge);
     let matrix = Matrix::from_runs(&[&old, &new], &BTreeMap::new()).unwrap();
     let tally = |passes| Some(Tally { passes, tries: 1 });
-    assert_eq!(matrix.cases.len(), 2);
+    assert_eq!(matrix.cases.len(), 3);
+    assert_eq!(matrix.cases[2].tallies, [None, tally(0)]);
     assert_eq!(matrix.cases[0].tallies, [tally(1), tally(0)]);
     assert_eq!(matrix.cases[1].tallies, [None, tally(1)]);
 

@@ -1,0 +1,88 @@
+//! What the store's runs prove about cases of the regression tier: that a case may enter it, and that it still passes.
+
+use std::collections::BTreeSet;
+
+use satiety::bench::by_case;
+use satiety::harness::Manifest;
+use satiety::harness::manifest::{CaseRecord, graduations};
+use satiety::harness::sources::regression_cases;
+use satiety_store::Store;
+
+use super::folder::Folder;
+use super::measuring::complete_runs;
+use crate::EngineError;
+
+/// Complete runs that are looked at for a graduation: every version that a store is likely to remember.
+const MOST_RUNS: u32 = 50;
+
+/// Cases that left the measure for the regression tier.
+#[derive(Debug, Default)]
+pub(super) struct Graduations {
+    /// Places in a comparison of harnesses where every run that is known passed the case, and enough did.
+    pub(super) proven: BTreeSet<String>,
+    /// Why the others may not graduate without a signature.
+    pub(super) objections: Vec<String>,
+}
+
+/// Weighs the cases that left the measure between `old` and the files by the runs in the store.
+pub(super) async fn weigh_graduations(
+    store: &Store,
+    old: &Manifest,
+    folder: &Folder,
+) -> Result<Graduations, EngineError> {
+    let mut weighed = Graduations::default();
+    for graduation in graduations(old, &folder.manifest) {
+        let mut record = CaseRecord::default();
+        // Runs of the suite that it was in, and of the one that it is in now.
+        let mut suites = vec![graduation.suite.as_str(), graduation.new_suite.as_str()];
+        suites.dedup();
+        for suite in suites {
+            let Some(loaded) = folder.suite(suite) else {
+                continue;
+            };
+            for run in complete_runs(store, &loaded.suite, &loaded.hash(), MOST_RUNS).await? {
+                let same = |hash: Option<&str>| hash == Some(graduation.hash.as_str());
+                let results = run
+                    .results
+                    .iter()
+                    .filter(|result| same(result.case_hash.as_deref()));
+                let decided: Vec<bool> = results.filter_map(|result| result.passed()).collect();
+                if !decided.is_empty() {
+                    record.decided += 1;
+                    record.passed += usize::from(decided.iter().all(|passed| *passed));
+                }
+            }
+        }
+        match graduation.objection(record) {
+            Some(objection) => weighed.objections.push(objection),
+            None => {
+                let place = format!("suites.{}.{}.tier", graduation.suite, graduation.case_id);
+                weighed.proven.insert(place);
+            }
+        }
+    }
+    Ok(weighed)
+}
+
+/// Cases of the regression tier that the newest complete run of their suite failed, as `suite/case`.
+pub(super) async fn failing_regressions(store: &Store, folder: &Folder) -> Result<Vec<String>, EngineError> {
+    let mut failing = Vec::new();
+    for loaded in &folder.suites {
+        let suite = &loaded.suite;
+        let tests = regression_cases(suite);
+        if tests.is_empty() {
+            continue;
+        }
+        let runs = complete_runs(store, suite, &loaded.hash(), 1).await?;
+        let Some(newest) = runs.last() else {
+            continue;
+        };
+        for (id, results) in by_case(&newest.results) {
+            let failed = results.iter().any(|result| result.passed() == Some(false));
+            if failed && tests.contains(id) {
+                failing.push(format!("{}/{id}", suite.suite_id));
+            }
+        }
+    }
+    Ok(failing)
+}
