@@ -77,6 +77,7 @@ pub struct Engine {
     conversations: conversations::Held,
     eviction: eviction::Memory,
     memory: memory::Cache,
+    memory_settings: memory::MemorySettings,
     ab: ab::State,
 }
 
@@ -91,6 +92,7 @@ impl Engine {
             conversations: conversations::Held::default(),
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
+            memory_settings: memory::MemorySettings::default(),
             ab: ab::State::default(),
         }
     }
@@ -99,6 +101,13 @@ impl Engine {
     #[must_use]
     pub fn with_ab(mut self, settings: ab::AbSettings) -> Self {
         self.ab.settings = settings;
+        self
+    }
+
+    /// The same engine with other rules for the memory.
+    #[must_use]
+    pub fn with_memory(mut self, settings: memory::MemorySettings) -> Self {
+        self.memory_settings = settings;
         self
     }
 

@@ -26,6 +26,8 @@ fn memory(id: &str, title: &str, content: &str) -> MemoryRow {
         updated_at: 2,
         expires_at: None,
         change: 0,
+        project: None,
+        project_label: None,
     }
 }
 
