@@ -36,5 +36,6 @@ mod serve_faults;
 mod store;
 mod support;
 mod traces;
+mod trust;
 #[cfg(target_os = "linux")]
 mod workers;
