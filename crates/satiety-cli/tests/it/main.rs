@@ -23,6 +23,7 @@ mod harness_support;
 mod mcp;
 mod mcp_http;
 mod memory;
+mod memory_rules;
 mod memory_sharing;
 mod research;
 mod retrieval;

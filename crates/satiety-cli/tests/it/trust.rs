@@ -176,7 +176,7 @@ fn a_cloned_file_sends_nothing_to_its_address_until_it_is_trusted() {
             .any(|request| request.contains("Bearer sk-users-own")),
         "{shown}\n{heard:?}"
     );
-    clone.run(&["score", "chat.json", "--extract", "model"]);
+    clone.run(&["score", "chat.json", "--extract", "model", "--embedder", "none"]);
     assert!(
         attacker
             .requests()
