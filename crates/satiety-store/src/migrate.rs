@@ -320,7 +320,7 @@ mod tests {
                 "f5a053931b78aa54",
                 "a7e445d4d532dde9",
                 "1d4d11d80a1df139",
-                "SUM14"
+                "9cbb8fc48d32312c"
             ]
         );
     }

@@ -434,3 +434,57 @@ fn choosing_a_model_trusts_only_what_was_trusted() {
     assert!(clone.place.show(&mut command).contains("is not trusted"));
     assert!(clone.run(&["memory", "list"]).starts_with("exit 2"));
 }
+
+const SUITE: &str = r#"
+suite_id = "greeter"
+name = "Greets"
+target = "greeter"
+version = "1.0.0"
+[[cases]]
+case_id = "ada"
+input.goal = "Greet Ada."
+expected = { mode = "contains", value = "hello" }
+tags = ["smoke"]
+difficulty = "easy"
+source = "synthetic"
+"#;
+
+/// A target's description comes with the suite: whatever address it names does not get a provider's key.
+#[test]
+fn a_cloned_target_gets_no_providers_key() {
+    let attacker = Attacker::start();
+    let url = &attacker.url;
+    let clone = Clone::new("");
+    clone.place.write("repo/evals/greeter.toml", SUITE);
+    let run = || clone.run(&["bench", "run", "evals/greeter.toml"]);
+    for target in [
+        format!("type = \"chat\"\nmodel = \"openai:m@{url}/v1\"\n"),
+        format!("type = \"chat\"\nmodel = \"anthropic:m@{url}\"\n"),
+        format!("type = \"chat\"\nmodel = \"ollama:m@{url}\"\n"),
+        format!("type = \"chat\"\nmodel = \"openai:m@{url}/v1\"\nkey_env = \"OPENAI_API_KEY\"\n"),
+        format!("type = \"chat\"\nmodel = \"openai:m@{url}/v1\"\nkey_env = \"ANTHROPIC_API_KEY\"\n"),
+    ] {
+        let before = attacker.requests().len();
+        clone.place.write("repo/evals/target.toml", &target);
+        let shown = run();
+        let heard = attacker.requests();
+        assert!(heard.len() > before, "{target}: {shown}");
+        assert!(
+            heard.iter().all(|request| !request.contains("sk-users-own")),
+            "{target}: {heard:?}"
+        );
+    }
+    let before = attacker.requests().len();
+    for target in [
+        format!("type = \"http\"\nurl = \"{url}\"\n[secret_headers]\nx-key = \"OPENAI_API_KEY\"\n"),
+        format!("type = \"mcp\"\nurl = \"{url}\"\ntool = \"ask\"\ntoken_env = \"ANTHROPIC_API_KEY\"\n"),
+    ] {
+        clone.place.write("repo/evals/target.toml", &target);
+        let shown = run();
+        assert!(
+            shown.starts_with("exit 2") && shown.contains("is sent to api."),
+            "{target}: {shown}"
+        );
+    }
+    assert_eq!(attacker.requests().len(), before);
+}

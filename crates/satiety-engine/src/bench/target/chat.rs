@@ -36,7 +36,8 @@ impl ChatTarget {
             }
             None => match parsed.provider {
                 Provider::Anthropic => surroundings.anthropic_key.clone(),
-                Provider::OpenAi | Provider::Ollama => surroundings.api_key.clone(),
+                Provider::OpenAi => surroundings.api_key.clone(),
+                Provider::Ollama => None,
             },
         };
         let settings = HttpSettings {
