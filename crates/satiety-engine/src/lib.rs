@@ -78,6 +78,7 @@ pub struct Engine {
     conversations: conversations::Held,
     eviction: eviction::Memory,
     memory: memory::Cache,
+    memory_settings: memory::MemorySettings,
     ab: ab::State,
     sandbox: SandboxRequirement,
 }
@@ -93,6 +94,7 @@ impl Engine {
             conversations: conversations::Held::default(),
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
+            memory_settings: memory::MemorySettings::default(),
             ab: ab::State::default(),
             sandbox: SandboxRequirement::default(),
         }
@@ -115,6 +117,13 @@ impl Engine {
     /// Whether the processes of targets must be sandboxed where nobody asks for something else.
     pub fn sandbox_requirement(&self) -> SandboxRequirement {
         self.sandbox
+    }
+
+    /// The same engine with other rules for the memory.
+    #[must_use]
+    pub fn with_memory(mut self, settings: memory::MemorySettings) -> Self {
+        self.memory_settings = settings;
+        self
     }
 
     /// What it was told.

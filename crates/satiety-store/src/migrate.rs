@@ -83,6 +83,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "work",
         sql: include_str!("migrations/0013_work.sql"),
     },
+    Migration {
+        version: 14,
+        name: "memory_projects",
+        sql: include_str!("migrations/0014_memory_projects.sql"),
+    },
 ];
 
 /// The version this program writes.
@@ -314,7 +319,8 @@ mod tests {
                 "0376913880827dd2",
                 "f5a053931b78aa54",
                 "a7e445d4d532dde9",
-                "1d4d11d80a1df139"
+                "1d4d11d80a1df139",
+                "9cbb8fc48d32312c"
             ]
         );
     }

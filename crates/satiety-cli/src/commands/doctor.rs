@@ -19,9 +19,15 @@ pub(super) async fn run(engine: &Engine, settings: &Settings, printer: &Printer)
         Some(path) => format!("{} is read", path.display()),
         None => "no satiety.toml here or above; built-in defaults apply".into(),
     };
-    examination
-        .findings
-        .insert(0, Finding::good("configuration", configuration));
+    let finding = match &settings.ignored {
+        None => Finding::good("configuration", configuration),
+        Some(ignored) => Finding::warning(
+            "configuration",
+            ignored.to_string(),
+            "look at the file with `satiety trust --show`, then run `satiety trust`",
+        ),
+    };
+    examination.findings.insert(0, finding);
     printer.answer(&examination)?;
     Ok(if examination.has_failed() {
         Exit::Environment

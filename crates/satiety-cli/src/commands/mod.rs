@@ -4,6 +4,7 @@ mod ab;
 mod bench;
 mod completions;
 mod config;
+mod confirm;
 mod db;
 mod demo;
 mod doctor;
@@ -20,6 +21,7 @@ mod score;
 mod serve;
 mod sweep;
 mod token;
+mod trust;
 mod watch;
 mod worker;
 
@@ -64,7 +66,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Gate(arguments) => gate::run(&arguments, printer),
         Command::Memory(command) => with_engine(settings, async |engine| {
-            Box::pin(memory::run(command, engine, printer)).await
+            Box::pin(memory::run(*command, engine, printer)).await
         }),
         Command::Serve(arguments) => serve::run(*arguments, settings, printer),
         Command::Worker(arguments) => with_engine(settings, async |engine| {
@@ -91,6 +93,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Doctor { sandbox: false } => with_engine(settings, async |engine| {
             doctor::run(engine, settings, printer).await
         }),
+        Command::Trust(arguments) => trust::run(&arguments, printer),
         Command::Completions { shell } => completions::run(shell, printer),
         Command::Reference { folder } => reference::run(&folder),
     }
@@ -102,9 +105,7 @@ fn with_engine(
     work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     block_on(async {
-        let engine = Engine::new(settings.for_engine())
-            .with_ab(settings.ab)
-            .with_sandbox(settings.sandbox.for_gates());
+        let engine = settings.engine(None)?;
         let outcome = work(&engine).await;
         engine.close().await;
         outcome

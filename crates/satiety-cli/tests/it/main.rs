@@ -26,6 +26,7 @@ mod harness_support;
 mod mcp;
 mod mcp_http;
 mod memory;
+mod memory_rules;
 mod memory_sharing;
 mod research;
 mod retrieval;
@@ -40,5 +41,6 @@ mod serve_faults;
 mod store;
 mod support;
 mod traces;
+mod trust;
 #[cfg(target_os = "linux")]
 mod workers;

@@ -10,6 +10,7 @@ use satiety::bench::{
     WITHOUT_SKILL, leading, noise_of, statement, suite_hash_of, summarize,
 };
 use satiety::{bench, ids};
+use satiety_models::KeyOwner;
 use satiety_models::http::ApiKey;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use satiety_store::{Store, StoreUrl, now_micros};
@@ -350,15 +351,15 @@ impl Engine {
         sandbox: SandboxContext,
     ) -> Result<Target, EngineError> {
         let environment: Environment = request.environment.clone().into_iter().collect();
-        let key = |key: &Option<String>| key.as_deref().map(ApiKey::new);
+        let key = |key: &Option<String>, owner| key.as_deref().map(|key| ApiKey::new(key, owner));
         let surroundings = Surroundings {
             base: absolute(&described.base)?.into(),
             suite: absolute(suite)?.into(),
             scratch: std::env::temp_dir(),
             keep_workdirs: request.keep_workdirs,
             environment,
-            api_key: key(&self.settings().api_key),
-            anthropic_key: key(&self.settings().anthropic_key),
+            api_key: key(&self.settings().api_key, KeyOwner::OpenAi),
+            anthropic_key: key(&self.settings().anthropic_key, KeyOwner::Anthropic),
             helper: helper::own_path(),
             sandbox,
         };

@@ -232,6 +232,8 @@ impl System {
                     mode: *mode,
                     limit: Some(self.depth.min(200)),
                     token_budget: Some(token_budget.unwrap_or(usize::MAX / 2)),
+                    // Judgments name memories of any project.
+                    scope: Some(satiety::memory::Scope::All),
                     ..SearchRequest::default()
                 };
                 let began = Instant::now();

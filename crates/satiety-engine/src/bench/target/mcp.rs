@@ -88,6 +88,7 @@ impl Mcp {
             (None, Some(url)) => {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(address(url)?.as_str());
                 if let Some(name) = &spec.token_env {
+                    super::http::refuse_foreign_key("token_env", name, &address(url)?)?;
                     let token = surroundings.environment.get(name).ok_or_else(|| {
                         OpenError::description(
                             "token_env",
