@@ -25,6 +25,9 @@ const CALLERS: usize = 10_000;
 /// Work cheaper than this runs where it is asked for: handing it to another thread would take longer.
 const SMALL: u64 = 8;
 
+/// How long work that is nobody's request waits before it asks a busy model again.
+const TURN: Duration = Duration::from_millis(50);
+
 tokio::task_local! {
     static CURRENT: Arc<Admission>;
 }
@@ -305,7 +308,15 @@ impl Embedder for Metered {
 
     fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
         let Some(current) = current() else {
-            return self.inner.embed(texts);
+            // Jobs and commands are bounded otherwise; they wait for their turn.
+            return Box::pin(async move {
+                loop {
+                    match self.inner.embed(texts).await {
+                        Err(EmbedError::Busy { .. }) => tokio::time::sleep(TURN).await,
+                        outcome => return outcome,
+                    }
+                }
+            });
         };
         Box::pin(async move {
             if !current.is_prepaid.load(Ordering::Relaxed) {
@@ -343,7 +354,7 @@ mod tests {
 
     fn work(steps: u64) -> Workload {
         Workload {
-            steps: steps * 100_000,
+            steps: steps * 20_000,
             ..Workload::default()
         }
     }

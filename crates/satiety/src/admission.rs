@@ -17,7 +17,7 @@ const WORD_PAIRS_PER_UNIT: u64 = 5_000;
 /// Bytes of an answer that are written in a unit of cost.
 const OUTPUT_BYTES_PER_UNIT: u64 = 16 << 10;
 /// Steps of a numerical method (a resample of one query, say) in a unit of cost.
-const STEPS_PER_UNIT: u64 = 100_000;
+const STEPS_PER_UNIT: u64 = 20_000;
 /// A model reads no more of one text.
 const MOST_TOKENS_OF_A_TEXT: u64 = 256;
 /// Bytes of a token at least: invented words fall apart into pieces of two or three letters.

@@ -198,6 +198,65 @@ pub(crate) const KEYS: &[Key] = &[
                 all servers on a store one does it, and its `store.archive_folder` gets what is archived.",
     },
     Key {
+        name: "server.request_cost",
+        takes: Takes::Text,
+        default: "30000",
+        flag: None,
+        about: "What one request may cost, estimated from its size before anything is computed; a unit is about a millisecond of \
+                one processor. Requests that would cost more get 413. 0 for no limit.",
+    },
+    Key {
+        name: "server.caller_cost",
+        takes: Takes::Text,
+        default: "auto",
+        flag: None,
+        about: "What one caller (a token, or an address without one) may spend a minute, in the same units; more gets 429. `auto` \
+                is 60000 for each processor; 0 for no limit.",
+    },
+    Key {
+        name: "server.model_calls",
+        takes: Takes::Text,
+        default: "auto",
+        flag: None,
+        about: "Calls of the sentence model that a server makes at the same time; `auto` is the number of processors.",
+    },
+    Key {
+        name: "server.model_queue",
+        takes: Takes::Text,
+        default: "64",
+        flag: None,
+        about: "Requests that may wait for the sentence model; more get 503 with `Retry-After`.",
+    },
+    Key {
+        name: "server.connections",
+        takes: Takes::Text,
+        default: "2048",
+        flag: None,
+        about: "Connections that a server serves; on further ones only `/healthz` and `/readyz` answer. Never more than the system \
+                lets a process have open files.",
+    },
+    Key {
+        name: "server.connections_per_address",
+        takes: Takes::Text,
+        default: "1024",
+        flag: None,
+        about: "Connections from one address; behind a proxy all come from one.",
+    },
+    Key {
+        name: "server.streams_per_caller",
+        takes: Takes::Text,
+        default: "256",
+        flag: None,
+        about: "Event streams that one caller may have open; more get 429.",
+    },
+    Key {
+        name: "server.mcp_sessions_per_caller",
+        takes: Takes::Text,
+        default: "64",
+        flag: None,
+        about: "MCP sessions over HTTP that one caller may have open; more get 429. Idle ones end after five minutes.",
+    },
+    Key {
         name: "ab.auto_graduate",
         takes: Takes::Boolean,
         default: "false",

@@ -33,6 +33,7 @@ mod retrieval_peer;
 mod sandbox;
 mod serve;
 mod serve_faults;
+mod server_load;
 mod store;
 mod support;
 mod traces;

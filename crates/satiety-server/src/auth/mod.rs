@@ -52,6 +52,17 @@ pub struct Caller {
     pub ambient: bool,
 }
 
+impl Caller {
+    /// What limits are counted by: the token, or the address of a caller without one.
+    pub(crate) fn key(&self) -> String {
+        if self.who == "loopback" {
+            self.address.to_string()
+        } else {
+            self.who.clone()
+        }
+    }
+}
+
 /// The doorkeeper.
 #[derive(Debug)]
 pub struct Auth {
