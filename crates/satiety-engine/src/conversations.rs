@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use satiety::admission::Workload;
+use satiety::cancel::Cancellation;
 use satiety::dialogue::{Conversation, ConversationError, Report, Round, RoundVectors, Signal, Verdict};
 use satiety::ids;
 use satiety_store::conversations::{ConversationRow, ConversationSummaryRow, RoundRow};
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::meaning::Meaning;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, admission};
 
 /// Conversations held in memory.
 const HELD: usize = 256;
@@ -216,42 +218,44 @@ impl Engine {
             });
         }
         for _ in 0..ATTEMPTS {
-            let mut current = self.conversation_now(id).await?;
-            let before = usize::try_from(current.state.1).unwrap_or_default();
+            let Current {
+                mut state,
+                used,
+                topic,
+                conversation,
+            } = self.conversation_now(id).await?;
+            let before = usize::try_from(state.1).unwrap_or_default();
             if before + request.rounds.len() > ROUNDS {
                 return Err(EngineError::Unacceptable {
                     what: format!("conversation `{id}` with more than {ROUNDS} rounds"),
                     hint: "begin a new conversation with what was agreed on".into(),
                 });
             }
-            let verdicts = self
-                .take_rounds(&mut current.conversation, &request.rounds, Conversation::observe)
+            let (conversation, verdicts, report) = self
+                .take_rounds(conversation, &request.rounds, Conversation::observe)
                 .await?;
-            let done = |current: &Current, verdicts: Vec<Verdict>| AppendedRounds {
+            let done = |report: Option<&Report>, verdicts: Vec<Verdict>| AppendedRounds {
                 conversation_id: id.clone(),
                 rounds: before + request.rounds.len(),
-                signal: current
-                    .conversation
-                    .report()
-                    .map_or(Signal::Continue, |report| report.stop_recommendation.signal),
+                signal: report.map_or(Signal::Continue, |report| report.stop_recommendation.signal),
                 verdicts,
             };
-            if request.rounds.is_empty() {
-                return Ok(done(&current, verdicts));
-            }
-            let report = current.conversation.report()?;
+            let report = match report {
+                Some(report) if !request.rounds.is_empty() => report,
+                report => return Ok(done(report.as_ref(), verdicts)),
+            };
             let row = ConversationRow {
                 id: id.clone(),
-                topic: current.topic.clone(),
+                topic: topic.clone(),
                 profile: report.profile.clone(),
                 embedder: report.embedder.clone(),
                 signal: report.stop_recommendation.signal.to_string(),
                 score: Some(report.score),
                 report: serde_json::to_value(&report)?,
             };
-            let rows = rows(&request.rounds, &verdicts, current.state.1)?;
+            let rows = rows(&request.rounds, &verdicts, state.1)?;
             let store = self.store().await?;
-            let Some(written) = store.extend_conversation(&row, current.state.1, &rows).await? else {
+            let Some(written) = store.extend_conversation(&row, state.1, &rows).await? else {
                 continue;
             };
             let body = json!({"signal": row.signal, "score": report.score, "rounds": before + rows.len(),
@@ -260,10 +264,15 @@ impl Engine {
             if let Err(error) = store.append(Event::now("dialogue.verdict", id, body)).await {
                 tracing::warn!(%error, conversation = id, "a verdict is missing in the journal");
             }
-            current.state = (written, current.state.1 + signed(request.rounds.len()));
-            let answer = done(&current, verdicts);
+            state = (written, state.1 + signed(request.rounds.len()));
+            let current = Current {
+                state,
+                used,
+                topic,
+                conversation,
+            };
             self.conversations.hold(id, current);
-            return Ok(answer);
+            return Ok(done(Some(&report), verdicts));
         }
         Err(EngineError::Busy {
             what: format!("conversation `{id}`"),
@@ -333,13 +342,14 @@ impl Engine {
             return Ok(current);
         }
         let (row, rounds) = store.conversation(id).await?.ok_or_else(|| no_conversation(id))?;
-        let mut conversation = self.fresh_conversation(&row.profile).await?;
+        let conversation = self.fresh_conversation(&row.profile).await?;
         let count = signed(rounds.len());
         let earlier = rounds
             .into_iter()
             .map(|round| serde_json::from_value(round.body))
             .collect::<Result<Vec<Round>, _>>()?;
-        self.take_rounds(&mut conversation, &earlier, Conversation::follow)
+        let (conversation, _, _) = self
+            .take_rounds(conversation, &earlier, Conversation::follow)
             .await?;
         Ok(Current {
             state: (state.0, count),
@@ -367,26 +377,45 @@ impl Engine {
         Ok(fresh)
     }
 
-    /// Has a conversation take rounds, each with what it means, in the given way.
-    pub(crate) async fn take_rounds<T>(
+    /// Has a conversation take rounds, each with what it means, in the given way. Returns it with what each round gave and
+    /// the report after all of them, which is absent where there is no round yet. The cost is admitted first, and the work ends
+    /// when nobody waits for it any more.
+    pub(crate) async fn take_rounds<T: Send + 'static>(
         &self,
-        conversation: &mut Conversation,
+        mut conversation: Conversation,
         rounds: &[Round],
-        take: impl Fn(&mut Conversation, &Round, Option<&RoundVectors>) -> Result<T, ConversationError>,
-    ) -> Result<Vec<T>, EngineError> {
-        let mut meaning = self.embedder().await?.map(Meaning::new);
-        if let Some(meaning) = &mut meaning {
+        take: impl Fn(&mut Conversation, &Round, Option<&RoundVectors>) -> Result<T, ConversationError>
+        + Send
+        + 'static,
+    ) -> Result<(Conversation, Vec<T>, Option<Report>), EngineError> {
+        let work = Workload::of_rounds(rounds, conversation.claim_count() as u64);
+        let model = self.model_cost();
+        admission::admit("scoring these rounds", &work, model)?;
+        let mut vectors = Vec::new();
+        if let Some(embedder) = self.embedder().await? {
+            let mut meaning = Meaning::new(embedder);
             meaning.learn_rounds(rounds).await?;
+            for round in rounds {
+                vectors.push(meaning.of_round(round)?);
+            }
         }
-        let mut taken = Vec::with_capacity(rounds.len());
-        for round in rounds {
-            let vectors = meaning
-                .as_ref()
-                .map(|meaning| meaning.of_round(round))
-                .transpose()?;
-            taken.push(take(conversation, round, vectors.as_ref())?);
-        }
-        Ok(taken)
+        let compared = Workload { tokens: 0, ..work };
+        let rounds = rounds.to_vec();
+        let compute = move |cancellation: &Cancellation| {
+            conversation.set_cancellation(cancellation.clone());
+            let mut taken = Vec::with_capacity(rounds.len());
+            for (position, round) in rounds.iter().enumerate() {
+                taken.push(take(&mut conversation, round, vectors.get(position))?);
+            }
+            // The flag belongs to this request; the conversation outlives it.
+            conversation.set_cancellation(Cancellation::default());
+            let report = match conversation.report() {
+                Err(ConversationError::NoRounds) => None,
+                report => Some(report?),
+            };
+            Ok((conversation, taken, report))
+        };
+        self.compute(compared.units(model), compute).await
     }
 }
 

@@ -1,7 +1,8 @@
 //! Scoring conversations: read, embed, decide, record.
 
+use satiety::cancel::Cancellation;
 use satiety::dialogue::input::{self, Content, InputFormat, ReadOptions};
-use satiety::dialogue::{Conversation, Profile, Report, Round, Transcript, Verdict};
+use satiety::dialogue::{Conversation, ConversationError, Profile, Report, Round, Transcript, Verdict};
 use satiety::ids;
 use satiety_store::conversations::{ConversationRow, RoundRow};
 use satiety_store::journal::Event;
@@ -11,6 +12,9 @@ use serde_json::json;
 
 use crate::meaning::Meaning;
 use crate::{Engine, EngineError};
+
+/// Bytes of a conversation that are read in about a millisecond.
+const READ_PER_UNIT: u64 = 16 << 10;
 
 /// A conversation to be scored.
 #[derive(Debug, Clone)]
@@ -58,28 +62,36 @@ impl Engine {
     /// Scores a conversation.
     #[tracing::instrument(name = "score", skip_all)]
     pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
-        let mut conversation = self.fresh_conversation(&request.profile).await?;
+        let conversation = self.fresh_conversation(&request.profile).await?;
         let options = ReadOptions {
             format: request.format,
             growing: false,
         };
-        let wrong = |problem| EngineError::Input {
-            name: request.name.clone(),
-            problem,
+        let (name, bytes, extract) = (request.name.clone(), request.bytes, request.extract);
+        // Reading is one pass over the bytes; what it finds is counted before anything is compared.
+        let units = bytes.len() as u64 / READ_PER_UNIT;
+        let reading = move |_: &Cancellation| {
+            let read =
+                input::read(&bytes, options).map_err(|problem| EngineError::Input { name, problem })?;
+            let content = match (read.content, extract) {
+                (Content::Messages(log), Extract::Rules) => Content::Rounds(input::extract(&log)),
+                (content, _) => content,
+            };
+            Ok((content, read.format))
         };
-        let read = input::read(&request.bytes, options).map_err(wrong)?;
-        let transcript = match (read.content, request.extract) {
-            (Content::Rounds(transcript), _) => transcript,
-            (Content::Messages(log), Extract::Rules) => input::extract(&log),
-            (Content::Messages(log), Extract::Model) => self.extract_with_model(&log).await?,
+        let (content, format) = self.compute(units, reading).await?;
+        let transcript = match content {
+            Content::Rounds(transcript) => transcript,
+            Content::Messages(log) => self.extract_with_model(&log).await?,
         };
-        self.take_rounds(&mut conversation, &transcript.rounds, Conversation::follow)
+        let (_, _, report) = self
+            .take_rounds(conversation, &transcript.rounds, Conversation::follow)
             .await?;
-        let report = conversation.report()?;
+        let report = report.ok_or(ConversationError::NoRounds)?;
         let mut scored = Scored {
             conversation_id: transcript.conversation_id.clone(),
             topic: transcript.topic.clone(),
-            input_format: read.format,
+            input_format: format,
             report,
         };
         if request.record {

@@ -42,7 +42,7 @@ pub enum EngineError {
     Ab(#[from] crate::ab::AbError),
     /// A sentence model.
     #[error(transparent)]
-    Model(#[from] EmbedError),
+    Model(EmbedError),
     /// A chat model was needed and none is chosen.
     #[error("sorting messages with a model needs a chat model, and `models.chat` is not set")]
     NoChatModel,
@@ -118,7 +118,7 @@ pub enum EngineError {
     Profile(#[from] ProfileError),
     /// A conversation that cannot be scored.
     #[error(transparent)]
-    Conversation(#[from] ConversationError),
+    Conversation(ConversationError),
     /// Vectors that do not fit.
     #[error(transparent)]
     Vectors(#[from] VectorError),
@@ -297,6 +297,34 @@ pub enum EngineError {
         /// What could be taken.
         hint: String,
     },
+    /// A request that would cost more than one request may; nothing was computed.
+    #[error(
+        "{what} would cost about {estimated} units, and one request may cost {limit} (a unit is about 1 ms of one processor)"
+    )]
+    TooCostly {
+        /// What would cost it.
+        what: &'static str,
+        /// The estimate.
+        estimated: u64,
+        /// What one request may cost.
+        limit: u64,
+    },
+    /// A caller that has spent its budget; nothing was computed.
+    #[error("this would cost about {estimated} units, and this caller has {left} left for now")]
+    BudgetSpent {
+        /// The estimate.
+        estimated: u64,
+        /// What the caller has left.
+        left: u64,
+        /// Seconds until it can be paid for.
+        retry_after: u64,
+    },
+    /// As many requests wait for a processor or the sentence model as may.
+    #[error("too many requests wait for a processor or the sentence model")]
+    Overloaded,
+    /// The time of the request was over before there was an answer.
+    #[error("the request was cancelled before there was an answer; nothing was changed")]
+    Cancelled,
     /// Others change it all the time.
     #[error("{what} is being changed by others all the time; nothing was changed")]
     Busy {
@@ -306,6 +334,34 @@ pub enum EngineError {
     /// A value that JSON cannot hold: a bug.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl From<EmbedError> for EngineError {
+    fn from(error: EmbedError) -> Self {
+        match error {
+            EmbedError::Busy { .. } => Self::Overloaded,
+            EmbedError::Refused(cause) => match cause.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Model(EmbedError::Refused(other)),
+            },
+            other => Self::Model(other),
+        }
+    }
+}
+
+impl From<ConversationError> for EngineError {
+    fn from(error: ConversationError) -> Self {
+        match error {
+            ConversationError::Cancelled(_) => Self::Cancelled,
+            other => Self::Conversation(other),
+        }
+    }
+}
+
+impl From<satiety::cancel::Cancelled> for EngineError {
+    fn from(_: satiety::cancel::Cancelled) -> Self {
+        Self::Cancelled
+    }
 }
 
 impl EngineError {
@@ -371,7 +427,12 @@ impl EngineError {
             | Self::NotThere { hint, .. }
             | Self::AlreadyThere { hint, .. }
             | Self::Unacceptable { hint, .. } => Some(hint.clone()),
-            Self::Busy { .. } => Some("try again in a moment".into()),
+            Self::Busy { .. } | Self::Overloaded => Some("try again in a moment".into()),
+            Self::TooCostly { .. } => Some(
+                "send less at once: fewer or shorter claims, or a growing conversation round by round".into(),
+            ),
+            Self::BudgetSpent { retry_after, .. } => Some(format!("try again in {retry_after} seconds")),
+            Self::Cancelled => Some("send less at once".into()),
             Self::Eviction(error) => Some(error.hint().into()),
             Self::EvictRefused { version, .. } => Some(format!(
                 "`satiety evict variants {version} --out FOLDER` writes what an ablation needs, and says how to run it"
@@ -458,6 +519,8 @@ impl EngineError {
             | Self::NotThere { .. }
             | Self::AlreadyThere { .. }
             | Self::Unacceptable { .. }
+            | Self::TooCostly { .. }
+            | Self::BudgetSpent { .. }
             | Self::PoolFormat { .. }
             | Self::Corpus(_)
             | Self::Figures(_)
@@ -473,6 +536,8 @@ impl EngineError {
             Self::Search(error) if error.is_bad_request() => Fault::Request,
             Self::Store(_)
             | Self::Busy { .. }
+            | Self::Overloaded
+            | Self::Cancelled
             | Self::Model(_)
             | Self::Chat(_)
             | Self::Sorting { .. }

@@ -4,6 +4,7 @@
 //! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
 
 pub mod ab;
+pub mod admission;
 pub mod bench;
 pub mod conversations;
 pub mod database;
@@ -34,7 +35,7 @@ pub use trouble::Trouble;
 
 use std::path::PathBuf;
 
-use satiety_models::{Chat, Embedder, Remembering};
+use satiety_models::{Chat, Embedder, PoolLimits, Pooled, Remembering};
 use satiety_store::Store;
 use tokio::sync::OnceCell;
 
@@ -68,6 +69,15 @@ impl std::fmt::Debug for Settings {
     }
 }
 
+/// How many calls of the sentence model a server allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelPool {
+    /// Calls that are computed at the same time.
+    pub running: usize,
+    /// Calls that may wait.
+    pub waiting: usize,
+}
+
 /// The use cases. The store and the models are opened when something first needs them.
 #[derive(Debug)]
 pub struct Engine {
@@ -81,6 +91,8 @@ pub struct Engine {
     memory_settings: memory::MemorySettings,
     ab: ab::State,
     sandbox: SandboxRequirement,
+    compute: admission::ComputePool,
+    model_pool: Option<PoolLimits>,
 }
 
 impl Engine {
@@ -97,6 +109,8 @@ impl Engine {
             memory_settings: memory::MemorySettings::default(),
             ab: ab::State::default(),
             sandbox: SandboxRequirement::default(),
+            compute: admission::ComputePool::default(),
+            model_pool: None,
         }
     }
 
@@ -126,6 +140,16 @@ impl Engine {
         self
     }
 
+    /// The same engine with so many calls of the sentence model at a time and so many waiting for it; more are refused.
+    #[must_use]
+    pub fn with_model_pool(mut self, limits: ModelPool) -> Self {
+        self.model_pool = Some(PoolLimits {
+            running: limits.running,
+            waiting: Some(limits.waiting),
+        });
+        self
+    }
+
     /// What it was told.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -143,9 +167,14 @@ impl Engine {
     async fn embedder(&self) -> Result<Option<&dyn Embedder>, EngineError> {
         let open = || async {
             let opened = models::open(&self.settings).await?;
-            Ok::<_, EngineError>(
-                opened.map(|embedder| Box::new(Remembering::new(embedder)) as Box<dyn Embedder>),
-            )
+            Ok::<_, EngineError>(opened.map(|embedder| {
+                let embedder = match self.model_pool {
+                    Some(limits) => Box::new(Pooled::new(embedder, limits)) as Box<dyn Embedder>,
+                    None => embedder,
+                };
+                let remembering = Box::new(Remembering::new(embedder));
+                Box::new(admission::Metered::new(remembering, self.model_cost())) as Box<dyn Embedder>
+            }))
         };
         Ok(self.embedder.get_or_try_init(open).await?.as_deref())
     }

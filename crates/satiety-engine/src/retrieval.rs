@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use satiety::retrieval::{
     Aggregate, ColdStart, Comparison, ComparisonError, ComparisonSettings, Evaluation, EvaluationOptions,
     Gate, GroupComparison, Kind, Measure, OrderOptions, Pipeline, Qrels, QueryChange, RetrievalError, Run,
-    Trace, cold_start, compare, compare_groups, evaluate, evaluate_with, personalization_lift, pipeline,
-    query_changes,
+    Trace, cold_start, compare_groups, compare_until, evaluate, evaluate_with, personalization_lift,
+    pipeline, query_changes,
 };
 use satiety::stats::BootstrapSettings;
 use schemars::JsonSchema;
@@ -78,6 +78,9 @@ pub struct EvaluateRequest {
     /// Whether to keep the figures in the store.
     pub record: bool,
 }
+
+/// Files are read and resampled on a thread of their own, however small they are.
+const ON_A_THREAD: u64 = 1000;
 
 /// Measured runs: one by itself, or a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -255,16 +258,18 @@ impl Engine {
     /// Measures runs against judgments.
     pub async fn evaluate_retrieval(&self, request: EvaluateRequest) -> Result<Evaluated, EngineError> {
         let record = request.record;
-        let mut reports = blocking(move || {
-            let (qrels, runs) = read(&request.rankings)?;
-            let known = request.rankings.known()?;
-            let mut reports = Vec::with_capacity(runs.len());
-            for (path, run) in request.rankings.runs.iter().zip(&runs) {
-                reports.push(report(path, &qrels, run, &known, &request)?);
-            }
-            Ok(reports)
-        })
-        .await?;
+        let mut reports = self
+            .compute(ON_A_THREAD, move |cancellation| {
+                let (qrels, runs) = read(&request.rankings)?;
+                let known = request.rankings.known()?;
+                let mut reports = Vec::with_capacity(runs.len());
+                for (path, run) in request.rankings.runs.iter().zip(&runs) {
+                    cancellation.check()?;
+                    reports.push(report(path, &qrels, run, &known, &request)?);
+                }
+                Ok(reports)
+            })
+            .await?;
         if record {
             for report in &mut reports {
                 self.record_evaluation(report).await?;
@@ -278,7 +283,7 @@ impl Engine {
 
     /// Compares runs with the first of them.
     pub async fn compare_retrieval(&self, request: CompareRequest) -> Result<Compared, EngineError> {
-        blocking(move || {
+        self.compute(ON_A_THREAD, move |cancellation| {
             let rankings = &request.rankings;
             let (qrels, runs) = read(rankings)?;
             let known = rankings.known()?;
@@ -301,7 +306,8 @@ impl Engine {
                 let refused = |problem| refused(path, problem);
                 let control = (&control.run, &measured);
                 let treatment = (&treatment.run, &other);
-                let comparison = compare(control, treatment, &settings).map_err(refused)?;
+                let comparison =
+                    compare_until(control, treatment, &settings, cancellation).map_err(refused)?;
                 let mut by = BTreeMap::new();
                 for name in &rankings.by {
                     let field = |query: &str| known.field(query, name);
@@ -361,6 +367,7 @@ fn refused(path: &Path, problem: ComparisonError) -> EngineError {
     match problem {
         ComparisonError::Retrieval(problem) => wrong(path, problem),
         ComparisonError::Statistics(problem) => EngineError::Figures(problem),
+        ComparisonError::Cancelled(_) => EngineError::Cancelled,
         _ => EngineError::NothingToCompare,
     }
 }
@@ -510,6 +517,7 @@ fn judged_share(
         .mean)
 }
 
+/// Runs work on a thread of its own, for use cases of this machine; requests from elsewhere use [`Engine::compute`].
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {

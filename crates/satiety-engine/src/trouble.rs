@@ -17,6 +17,10 @@ pub enum Trouble {
     Conflict,
     /// What was asked cannot be done as asked.
     Unacceptable,
+    /// One request may not ask for so much.
+    TooLarge,
+    /// This caller has asked for too much lately.
+    TooMuch,
     /// It was understood and is not allowed.
     Refused,
     /// The store, the network or a model does not answer; it may do so later.
@@ -48,6 +52,9 @@ impl EngineError {
                 | satiety::eviction::EvictionError::Late { .. },
             )
             | Self::Harness(HarnessError::Conflict | HarnessError::NothingNew { .. }) => Trouble::Conflict,
+            Self::TooCostly { .. } => Trouble::TooLarge,
+            Self::BudgetSpent { .. } => Trouble::TooMuch,
+            Self::Overloaded | Self::Cancelled => Trouble::Unavailable,
             Self::EvictRefused { .. } => Trouble::Refused,
             Self::Store(
                 StoreError::Unreachable { .. }

@@ -194,6 +194,15 @@ pub enum EmbedError {
         /// What differed.
         reason: String,
     },
+    /// As many calls wait for the model as may; nothing was computed.
+    #[error("the sentence model is busy: {waiting} calls wait for it already")]
+    Busy {
+        /// Calls that wait.
+        waiting: usize,
+    },
+    /// Whoever passes texts on to the model refused them, or stopped waiting for it.
+    #[error("{0}")]
+    Refused(Box<dyn std::error::Error + Send + Sync>),
     /// The blocking task that computed the vectors died; this is a bug.
     #[error("embedding task failed")]
     Task(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -6,6 +6,7 @@
 //! - [`http`] has Ollama and OpenAI-compatible endpoints.
 //! - [`catalogue`] turns what a user writes (`builtin`, `dir:…`, `ollama:…`, `openai:…`) into an embedder.
 //! - [`Remembering`] keeps an embedder from computing twice what it was asked lately.
+//! - [`Pooled`] bounds how many calls an embedder works on and how many wait for it.
 //! - [`chat`] asks chat models over three wire formats, with answers in JSON where a schema is given.
 //!
 //! Nothing here decides anything about novelty or stopping; thresholds live in the library, keyed by the id.
@@ -15,11 +16,13 @@ mod embedder;
 pub mod http;
 mod keys;
 pub mod minilm;
+mod pooled;
 mod remembering;
 mod transport;
 
 pub use chat::Chat;
 pub use embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId, ParseIdError};
 pub use keys::{AddressOrigin, KeyOwner, KeyRefusal, same_origin_redirects};
+pub use pooled::{PoolLimits, Pooled};
 pub use remembering::Remembering;
 pub use transport::retry_after;

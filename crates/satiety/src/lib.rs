@@ -5,7 +5,9 @@
 //! with its reasons out. It does no I/O, reads no clock, draws no hidden chance (a lint fence in `clippy.toml`
 //! checks that), so every answer can be replayed.
 
+pub mod admission;
 pub mod bench;
+pub mod cancel;
 pub mod dialogue;
 pub mod eviction;
 pub mod experiment;

@@ -140,9 +140,12 @@ fn afterwards(settings: &Settings) -> Afterwards {
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    runtime()?.block_on(work)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))?;
-    runtime.block_on(work)
+        .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))
 }

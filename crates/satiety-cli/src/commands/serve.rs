@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use satiety_engine::Engine;
+use satiety_engine::admission::AdmissionSettings;
 use satiety_engine::research::sources::AllowedSources;
+use satiety_engine::{Engine, ModelPool};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
 use satiety_server::http::{App, Beside, Folders, Limits, ListenError, ResearchAccess, Tls, bind, router};
 use satiety_server::mcp::Context;
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
@@ -21,6 +23,34 @@ use crate::settings::Settings;
 
 /// Requests a second of one token, unless said otherwise.
 const RATE: u32 = 100;
+
+/// The process ends so long before its time is over, because ending takes a moment, too.
+const LAST_MOMENT: Duration = Duration::from_millis(250);
+
+/// Files that a server needs beside its connections: the store, suites, pipes of targets.
+const OTHER_FILES: usize = 256;
+
+/// Raises the number of files that this process may have open as far as the system permits, and says what it is.
+#[cfg(unix)]
+fn open_files() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limits = getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: limits.maximum,
+        maximum: limits.maximum,
+    };
+    // Where it may not be raised, the connections are fewer.
+    let current = match setrlimit(Resource::Nofile, wanted) {
+        Ok(()) => limits.maximum,
+        Err(_) => limits.current,
+    };
+    current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
+}
+
+#[cfg(not(unix))]
+fn open_files() -> usize {
+    usize::MAX
+}
 
 /// A server that listens.
 #[derive(Debug, Serialize)]
@@ -46,14 +76,56 @@ impl Render for Started {
 }
 
 pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    super::block_on(async {
-        let engine = Arc::new(settings.engine(arguments.project.as_deref())?);
+    let shutdown = Duration::from_secs(arguments.shutdown_timeout);
+    let asked = Asked::listen(shutdown)?;
+    let runtime = super::runtime()?;
+    let outcome = runtime.block_on(async {
+        let pool = ModelPool {
+            running: settings.server.model_calls,
+            waiting: settings.server.model_queue,
+        };
+        let engine = settings
+            .engine(arguments.project.as_deref())?
+            .with_model_pool(pool);
+        let engine = Arc::new(engine);
         let shadows = super::in_the_shadow(&engine);
-        let outcome = serve(arguments, engine.clone(), settings, printer).await;
+        let outcome = serve(arguments, engine.clone(), settings, printer, asked.ready).await;
         shadows.abort();
         engine.close().await;
         outcome
-    })
+    });
+    // What still computes gets no more time: nobody waits for it, and what counts is in the store.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// The request to end, heard on a thread of its own, so that neither hearing it nor ending depends on what the server does.
+struct Asked {
+    ready: oneshot::Receiver<()>,
+}
+
+impl Asked {
+    /// Listens for Ctrl-C and SIGTERM. Once asked, the process ends within `shutdown`, whatever happens: an acknowledged write is
+    /// durable already, so that ending early loses nothing but answers.
+    fn listen(shutdown: Duration) -> Result<Self, Failure> {
+        let (tell, ready) = oneshot::channel();
+        let signals = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))?;
+        let listening = move || {
+            signals.block_on(asked_to_end());
+            let _ = tell.send(());
+            std::thread::sleep(shutdown.saturating_sub(LAST_MOMENT.min(shutdown / 10)));
+            warn("the server did not end in time and was cut off; runs can be taken up again");
+            std::process::exit(Exit::Environment.code().into());
+        };
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(listening)
+            .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))?;
+        Ok(Self { ready })
+    }
 }
 
 async fn serve(
@@ -61,6 +133,7 @@ async fn serve(
     engine: Arc<Engine>,
     settings: &Settings,
     printer: &Printer,
+    end: oneshot::Receiver<()>,
 ) -> Result<Exit, Failure> {
     let address = settings.server.listen;
     let tls = certificate(settings)?;
@@ -83,7 +156,13 @@ async fn serve(
         },
         afterwards: super::afterwards(settings),
     };
-    let app = Arc::new(App::new(engine, auth, limits(&arguments), folders, tls.is_some()));
+    let app = Arc::new(App::new(
+        engine,
+        auth,
+        limits(&arguments, settings),
+        folders,
+        tls.is_some(),
+    ));
     app.open().await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let listening = bind(address, tls).await.map_err(|error| {
@@ -107,7 +186,10 @@ async fn serve(
         )),
     };
     let service = router(app.clone(), beside);
-    let finished = listening.serve(app, service, asked_to_end()).await;
+    let end = async {
+        let _ = end.await;
+    };
+    let finished = listening.serve(app, service, end).await;
     if let Some(retaining) = retaining {
         retaining.abort();
     }
@@ -198,7 +280,8 @@ fn research_sources(settings: &Settings) -> Result<AllowedSources, Failure> {
     })
 }
 
-fn limits(arguments: &ServeArgs) -> Limits {
+fn limits(arguments: &ServeArgs, settings: &Settings) -> Limits {
+    let server = &settings.server;
     Limits {
         body: arguments.max_body,
         request: Duration::from_secs(arguments.timeout),
@@ -206,6 +289,17 @@ fn limits(arguments: &ServeArgs) -> Limits {
         concurrent: arguments.concurrency.max(1),
         jobs: arguments.jobs.max(1),
         shutdown: Duration::from_secs(arguments.shutdown_timeout),
+        connections: server
+            .connections
+            .min(open_files().saturating_sub(OTHER_FILES))
+            .max(1),
+        connections_per_address: server.connections_per_address,
+        streams_per_caller: server.streams_per_caller,
+        mcp_sessions_per_caller: server.mcp_sessions_per_caller,
+        cost: AdmissionSettings {
+            request_units: server.request_cost,
+            caller_units_per_minute: server.caller_cost,
+        },
         ..Limits::default()
     }
 }

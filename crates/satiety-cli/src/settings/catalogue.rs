@@ -98,6 +98,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "bench.sandbox",
+        trust: Trust::SafeValues(&["auto", "require"]),
         takes: Takes::OneOf(&["auto", "require", "prefer", "off"]),
         default: "auto",
         flag: Some("--sandbox"),
@@ -241,6 +242,73 @@ pub(crate) const KEYS: &[Key] = &[
         trust: Trust::Sensitive,
         about: "How often `satiety serve` carries out the retention rules (`satiety db retain --list`); 0 for never. Of \
                 all servers on a store one does it, and its `store.archive_folder` gets what is archived.",
+    },
+    Key {
+        name: "server.request_cost",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "30000",
+        flag: None,
+        about: "What one request may cost, estimated from its size before anything is computed; a unit is about a millisecond of \
+                one processor. Requests that would cost more get 413. 0 for no limit.",
+    },
+    Key {
+        name: "server.caller_cost",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "auto",
+        flag: None,
+        about: "What one caller (a token, or an address without one) may spend a minute, in the same units; more gets 429. `auto` \
+                is 60000 for each processor; 0 for no limit.",
+    },
+    Key {
+        name: "server.model_calls",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "auto",
+        flag: None,
+        about: "Calls of the sentence model that a server makes at the same time; `auto` is the number of processors.",
+    },
+    Key {
+        name: "server.model_queue",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "64",
+        flag: None,
+        about: "Requests that may wait for the sentence model; more get 503 with `Retry-After`.",
+    },
+    Key {
+        name: "server.connections",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "2048",
+        flag: None,
+        about: "Connections that a server serves; on further ones only `/healthz` and `/readyz` answer. Never more than the system \
+                lets a process have open files.",
+    },
+    Key {
+        name: "server.connections_per_address",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "1024",
+        flag: None,
+        about: "Connections from one address; behind a proxy all come from one.",
+    },
+    Key {
+        name: "server.streams_per_caller",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "256",
+        flag: None,
+        about: "Event streams that one caller may have open; more get 429.",
+    },
+    Key {
+        name: "server.mcp_sessions_per_caller",
+        trust: Trust::Sensitive,
+        takes: Takes::Text,
+        default: "64",
+        flag: None,
+        about: "MCP sessions over HTTP that one caller may have open; more get 429. Idle ones end after five minutes.",
     },
     Key {
         name: "ab.auto_graduate",

@@ -171,6 +171,17 @@ pub(crate) struct ServerSettings {
     pub(crate) tls_key: Option<PathBuf>,
     /// How often retention is carried out; never where absent.
     pub(crate) retain_every: Option<Duration>,
+    /// Units that one request may cost; any number where absent.
+    pub(crate) request_cost: Option<u64>,
+    /// Units that one caller may spend a minute; any number where absent.
+    pub(crate) caller_cost: Option<u64>,
+    /// Calls of the sentence model at a time, and those that may wait.
+    pub(crate) model_calls: usize,
+    pub(crate) model_queue: usize,
+    pub(crate) connections: usize,
+    pub(crate) connections_per_address: usize,
+    pub(crate) streams_per_caller: usize,
+    pub(crate) mcp_sessions_per_caller: usize,
 }
 
 /// Secrets of providers. They come from the environment alone and are in no listing.
@@ -401,6 +412,20 @@ fn understand(
             tls_cert: path_unless_none("server.tls_cert"),
             tls_key: path_unless_none("server.tls_key"),
             retain_every: Some(span(&values, "server.retain_hours", HOURS)?).filter(|every| !every.is_zero()),
+            request_cost: Some(count(&values, "server.request_cost", 0)?).filter(|units| *units > 0),
+            caller_cost: match text("server.caller_cost") {
+                "auto" => Some(satiety_server::http::default_caller_units()),
+                _ => Some(count(&values, "server.caller_cost", 0)?).filter(|units| *units > 0),
+            },
+            model_calls: match text("server.model_calls") {
+                "auto" => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+                _ => size(&values, "server.model_calls")?,
+            },
+            model_queue: size(&values, "server.model_queue")?,
+            connections: size(&values, "server.connections")?,
+            connections_per_address: size(&values, "server.connections_per_address")?,
+            streams_per_caller: size(&values, "server.streams_per_caller")?,
+            mcp_sessions_per_caller: size(&values, "server.mcp_sessions_per_caller")?,
         },
         research_source: text("research.source").into(),
         research_base_url: unless_none("research.base_url"),
@@ -477,7 +502,10 @@ impl Settings {
         let Some(ignored) = &self.ignored else {
             return Ok(());
         };
-        if matches!(command, Command::Trust(_) | Command::Config(_) | Command::Doctor) {
+        if matches!(
+            command,
+            Command::Trust(_) | Command::Config(_) | Command::Doctor { .. }
+        ) {
             return Ok(());
         }
         let refused: Vec<&IgnoredSetting> = ignored
@@ -624,6 +652,28 @@ fn span(values: &BTreeMap<&'static str, Value>, name: &str, unit: Unit) -> Resul
         )
     })?;
     Ok(Duration::from_secs_f64(seconds * count))
+}
+
+/// A whole number, from `least` on.
+fn count(values: &BTreeMap<&'static str, Value>, name: &str, least: u64) -> Result<u64, Failure> {
+    let Some(value) = values.get(name) else {
+        return Ok(least);
+    };
+    let number = value.text.trim().parse::<u64>().ok();
+    number.filter(|number| *number >= least).ok_or_else(|| {
+        Failure::bad_input(
+            format!(
+                "{}: {name}: `{}` is not a whole number from {least} on",
+                value.origin, value.text
+            ),
+            "`satiety config show --default` says what each setting takes",
+        )
+    })
+}
+
+/// How many of something there may be: at least one.
+fn size(values: &BTreeMap<&'static str, Value>, name: &str) -> Result<usize, Failure> {
+    Ok(usize::try_from(count(values, name, 1)?).unwrap_or(usize::MAX))
 }
 
 /// Checks a value and puts it over the one that is there.

@@ -915,7 +915,9 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 #[test]
 fn a_gate_in_a_locked_harness_takes_nothing_softer() {
     let repo = Repo::locked();
-    repo.lab.place.write("other.toml", "type = \"chat\"\nmodel = \"openai:easy\"\n");
+    repo.lab
+        .place
+        .write("other.toml", "type = \"chat\"\nmodel = \"openai:easy\"\n");
     for (options, says) in [
         (&["--case", "c00"][..], "--case"),
         (&["--repeats", "1"][..], "--repeats"),
@@ -929,11 +931,16 @@ fn a_gate_in_a_locked_harness_takes_nothing_softer() {
         assert!(err.contains("no softer options") && err.contains(says), "{err}");
     }
     // The verdict is the gate's own: this baseline is of other contents.
-    repo.lab
-        .expect_one_of(&[0, 3], &["bench", "run", "suites/echoes", "--gate", "--target", "echo"]);
+    repo.lab.expect_one_of(
+        &[0, 3],
+        &["bench", "run", "suites/echoes", "--gate", "--target", "echo"],
+    );
     repo.edit("suites/echoes/cases/c00.json", "\"exact\"", "\"contains\"");
     let (_, err) = repo.lab.expect(1, &["bench", "run", "suites/echoes", "--gate"]);
-    assert!(err.contains("weaker than") && err.contains("suites.echoes.c00"), "{err}");
+    assert!(
+        err.contains("weaker than") && err.contains("suites.echoes.c00"),
+        "{err}"
+    );
     // Without a gate the same run is nobody's verdict.
     repo.lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
 }

@@ -38,6 +38,7 @@ mod sandbox;
 mod sandbox_attacks;
 mod serve;
 mod serve_faults;
+mod server_load;
 mod store;
 mod support;
 mod traces;

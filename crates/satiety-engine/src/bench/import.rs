@@ -1,5 +1,6 @@
 //! What people have from other tools: promptfoo configurations become suites, logs of Inspect become runs of the store.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,20 @@ use zip::ZipArchive;
 
 use super::runner::row;
 use super::suites::{read, shown};
+use crate::rooted::{self, NotBelow};
 use crate::{Engine, EngineError};
 
-/// The largest member of a log that is unpacked: a small file must not fill the memory.
-const MEMBER: u64 = 1 << 30;
+/// What a log may unpack to, all its members together: a small file must not fill the memory.
+const UNPACKED: u64 = 1 << 30;
+/// How many times its own size a log may unpack to, unless that is little.
+const RATIO: u64 = 200;
+/// What any log may unpack to, however small it is.
+const LITTLE: u64 = 64 << 20;
+/// Members of a log.
+const MEMBERS: usize = 200_000;
+/// Bytes of one file that a configuration refers to, and of all of them.
+const REFERRED: u64 = 16 << 20;
+const ALL_REFERRED: u64 = 256 << 20;
 
 /// A file of another tool.
 #[derive(Debug, Clone)]
@@ -190,14 +201,31 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
         let folder = std::path::absolute(folder).ok()?;
         Some(folder.file_name()?.to_string_lossy().into_owned())
     });
-    let base = request.file.parent().unwrap_or(Path::new("")).to_owned();
-    let lookup = |name: &str| fs_err::read_to_string(base.join(name)).ok();
+    let base = match request.file.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let refused = RefCell::new(BTreeMap::new());
+    let left = Cell::new(ALL_REFERRED);
+    let lookup = |name: &str| match referred(&base, name, &left) {
+        Ok(text) => text,
+        Err(reason) => {
+            refused.borrow_mut().insert(name.to_owned(), reason);
+            None
+        }
+    };
     let file = shown(&request.file);
-    let imported = import_promptfoo(
+    let mut imported = import_promptfoo(
         Named { file: &file, text },
         suite_id.as_deref().unwrap_or("imported"),
         &lookup,
     )?;
+    for (name, reason) in refused.into_inner() {
+        imported
+            .report
+            .warnings
+            .push(format!("`file://{}` was not read: {reason}", name.escape_debug()));
+    }
     let problems = check_suite(&imported.suite, &file, &[]);
     if !problems.is_empty() {
         return Err(SuiteError::Problems(problems).into());
@@ -208,6 +236,37 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
         files,
         report: imported.report,
     })
+}
+
+/// The text of a file that a configuration refers to; none where there is no such file, and why where it is not read. A
+/// configuration that was downloaded must not read what is beside it, so only regular files below its directory are.
+fn referred(base: &Path, name: &str, left: &Cell<u64>) -> Result<Option<String>, String> {
+    let path = match rooted::below(base, name) {
+        Ok(path) => path,
+        Err(NotBelow::Outside(_)) => return Err("it is outside of the configuration's directory".into()),
+        Err(NotBelow::Missing(_) | NotBelow::Root(_)) => return Ok(None),
+    };
+    if !path.is_file() {
+        return Err("it is not a regular file".into());
+    }
+    let Ok(file) = fs_err::File::open(&path) else {
+        return Ok(None);
+    };
+    let limit = REFERRED.min(left.get());
+    let mut text = String::new();
+    if file.take(limit + 1).read_to_string(&mut text).is_err() {
+        return Err("it is not UTF-8 text".into());
+    }
+    let length = text.len() as u64;
+    if length > limit {
+        return Err(format!(
+            "it is larger than {} MB, or all files together are larger than {} MB",
+            REFERRED >> 20,
+            ALL_REFERRED >> 20
+        ));
+    }
+    left.set(left.get() - length);
+    Ok(Some(text))
 }
 
 /// Writes `suite.json` and `cases/cases.json`; what is there stays.
@@ -244,11 +303,22 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
 /// The header and the samples' summaries of an `.eval` file; after a crash only the journal has them.
 fn from_archive(path: &Path, options: &InspectOptions) -> Result<BenchmarkRun, EngineError> {
     let file = fs_err::File::open(path).map_err(|cause| EngineError::file("read", path, cause))?;
+    let size = file
+        .metadata()
+        .map_err(|cause| EngineError::file("read", path, cause))?
+        .len();
+    let mut left = UNPACKED.min(size.saturating_mul(RATIO).max(LITTLE));
     let damaged = |cause: zip::result::ZipError| EngineError::Packed {
         path: shown(path),
         cause: std::io::Error::other(cause),
     };
     let mut archive = ZipArchive::new(std::io::BufReader::new(file)).map_err(damaged)?;
+    if archive.len() > MEMBERS {
+        return Err(EngineError::Bench {
+            message: format!("{} has more than {MEMBERS} members", path.display()),
+            hint: "export the log without its samples".into(),
+        });
+    }
     let mut names: Vec<String> = Vec::new();
     for name in archive.file_names() {
         names.push(name.map_err(damaged)?.into_owned());
@@ -287,33 +357,41 @@ fn from_archive(path: &Path, options: &InspectOptions) -> Result<BenchmarkRun, E
             journal
         }
     };
-    let header_text = member(&mut archive, path, header)?;
+    let header_text = member(&mut archive, path, header, &mut left)?;
     let texts: Vec<String> = members
         .iter()
-        .map(|name| member(&mut archive, path, name))
+        .map(|name| member(&mut archive, path, name, &mut left))
         .collect::<Result<_, _>>()?;
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     Ok(read_inspect_members(&shown(path), &header_text, &texts, options)?)
 }
 
-/// The text of a member, whichever way it is packed.
+/// The text of a member, whichever way it is packed, where it fits into what is `left` for all of them. What a member says
+/// about its own size does not count.
 fn member<R: Read + std::io::Seek>(
     archive: &mut ZipArchive<R>,
     path: &Path,
     name: &str,
+    left: &mut u64,
 ) -> Result<String, EngineError> {
     let place = || format!("{}: {name}", path.display());
     let packed = |cause: std::io::Error| EngineError::Packed { path: place(), cause };
     let other = |cause: zip::result::ZipError| packed(std::io::Error::other(cause));
     let mut bytes = Vec::new();
     let plain = archive.by_name(name).map_err(other)?;
-    plain.take(MEMBER + 1).read_to_end(&mut bytes).map_err(packed)?;
-    if bytes.len() as u64 > MEMBER {
+    plain.take(*left + 1).read_to_end(&mut bytes).map_err(packed)?;
+    let length = bytes.len() as u64;
+    if length > *left {
         return Err(EngineError::Bench {
-            message: format!("{} is larger than {} MB when unpacked", place(), MEMBER >> 20),
+            message: format!(
+                "{} unpacks to too much: a log may unpack to {RATIO} times its size and {} MB, all members together",
+                place(),
+                UNPACKED >> 20
+            ),
             hint: "export the log without its events".into(),
         });
     }
+    *left -= length;
     String::from_utf8(bytes).map_err(|_| {
         EngineError::Suite(SuiteError::Syntax {
             file: place(),

@@ -1,6 +1,7 @@
 //! Suites on disk: a folder with `suite.json|yaml|toml` and `cases/`, a skill with `benchmarks/` or `evals/evals.json`.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use satiety::bench::{
@@ -341,7 +342,7 @@ fn listed(path: &Path) -> ListedSuite {
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, EngineError> {
-    fs_err::read_to_string(path).map_err(|cause| {
+    let unreadable = |cause: std::io::Error| {
         if cause.kind() == std::io::ErrorKind::InvalidData {
             return EngineError::Suite(SuiteError::Syntax {
                 file: shown(path),
@@ -349,8 +350,23 @@ pub(crate) fn read(path: &Path) -> Result<String, EngineError> {
             });
         }
         EngineError::file("read", path, cause)
-    })
+    };
+    let file = fs_err::File::open(path).map_err(unreadable)?;
+    let mut text = String::new();
+    file.take(LARGEST_FILE + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    if text.len() as u64 > LARGEST_FILE {
+        return Err(EngineError::Suite(SuiteError::Syntax {
+            file: shown(path),
+            reason: format!("larger than {} MB", LARGEST_FILE >> 20),
+        }));
+    }
+    Ok(text)
 }
+
+/// Bytes of a suite, a case file or a log; also of a pipe or a device, which have no end.
+const LARGEST_FILE: u64 = 1 << 30;
 
 pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()

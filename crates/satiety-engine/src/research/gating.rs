@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use satiety::admission::{ModelCost, Workload};
+use satiety::cancel::Cancellation;
 use satiety::research::assess::{Agreement, agreement, model_score};
 use satiety::research::{Decision, Gate, GateSettings, Hit, Novelty, RoundInput, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, admission};
 
 /// How rounds are decided about.
 #[derive(Debug, Clone)]
@@ -104,7 +106,38 @@ struct Following {
     stopped: bool,
 }
 
+/// Bytes of a statement at least, for the estimate of how many there are.
+const SHORT_STATEMENT: u64 = 40;
+
 impl Engine {
+    /// Decides about rounds that came with a request, each a JSON object, after their cost was admitted. Ends between two
+    /// rounds when nobody waits for the answer any more.
+    pub async fn gate_rounds(
+        &self,
+        request: GateRequest,
+        rounds: Vec<String>,
+    ) -> Result<(Vec<Gated>, GateSummary), EngineError> {
+        let bytes: u64 = rounds.iter().map(|round| round.len() as u64).sum();
+        let statements = bytes / SHORT_STATEMENT;
+        let work = Workload {
+            bytes,
+            texts: statements,
+            pairs: statements.saturating_mul(statements) / 2,
+            ..Workload::default()
+        };
+        admission::admit("deciding about these rounds", &work, ModelCost::None)?;
+        let computing = move |cancellation: &Cancellation| {
+            let mut decisions = Vec::new();
+            let lines = rounds.into_iter().map(Ok);
+            let told = Self::gate(&request, "rounds", lines, |gated| {
+                decisions.push(gated.clone());
+                cancellation.check()
+            })?;
+            Ok((decisions, told?))
+        };
+        self.compute(work.units(ModelCost::None), computing).await
+    }
+
     /// Decides about rounds, one JSON object a line, and gives each decision to `tell`. `name` is the file's.
     pub fn gate<E>(
         request: &GateRequest,

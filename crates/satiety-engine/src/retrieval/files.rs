@@ -254,6 +254,11 @@ pub(super) fn pieces(
     })
 }
 
+/// How many times its size a packed file may unpack to, unless that is little; and what a packed pipe may.
+const UNPACK_RATIO: u64 = 300;
+const UNPACK_LITTLE: u64 = 64 << 20;
+const UNPACKED_PIPE: u64 = 64 << 30;
+
 /// Reads a file or a part of it.
 fn pieces_of(
     path: &Path,
@@ -274,6 +279,13 @@ fn pieces_of(
         }
     };
     let packing = packing(path);
+    // A file that unpacks to hundreds of times its size holds nothing that could be ranked.
+    let mut left = match packing {
+        Some(_) => fs_err::metadata(path).map_or(UNPACKED_PIPE, |found| {
+            found.len().saturating_mul(UNPACK_RATIO).max(UNPACK_LITTLE)
+        }),
+        None => u64::MAX,
+    };
     let mut source: Box<dyn Read> = match packing {
         Some(Packing::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(plain)),
         Some(Packing::Zstd) => Box::new(zstd::Decoder::new(plain).map_err(failed)?),
@@ -292,6 +304,17 @@ fn pieces_of(
                 }));
             }
             Err(cause) => return Err(failed(cause)),
+        };
+        left = match left.checked_sub(count as u64) {
+            Some(left) => left,
+            None => {
+                return Err(Failure::File(EngineError::Packed {
+                    path: name(path),
+                    cause: std::io::Error::other(format!(
+                        "it unpacks to more than {UNPACK_RATIO} times its size"
+                    )),
+                }));
+            }
         };
         take(&buffer[..count])?;
     }

@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use satiety::admission::{ModelCost, Workload};
 use satiety::retrieval::{ComparisonSettings, EvaluationOptions, Measure, OrderOptions, default_measures};
 use satiety::stats::BootstrapSettings;
 use schemars::JsonSchema;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{CompareRequest, Compared, EvaluateRequest, Evaluated, KnownFiles, Rankings};
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, admission};
 
 /// How many results of each query the pipeline's figures look at.
 const DEPTH: usize = 10;
@@ -78,11 +79,13 @@ pub struct InlineAnswers {
 impl Engine {
     /// Measures runs that come with the request.
     pub async fn evaluate_inline(&self, request: &InlineRankings) -> Result<Evaluated, EngineError> {
+        let bootstrap = BootstrapSettings::default();
+        self.admit_rankings(request, bootstrap.resamples)?;
         let (folder, rankings) = put_down(request)?;
         let evaluated = self
             .evaluate_retrieval(EvaluateRequest {
                 rankings,
-                bootstrap: BootstrapSettings::default(),
+                bootstrap,
                 per_query: false,
                 depth: DEPTH,
                 record: false,
@@ -101,8 +104,9 @@ impl Engine {
 
     /// Compares runs that come with the request with the first of them.
     pub async fn compare_inline(&self, request: &InlineRankings) -> Result<Compared, EngineError> {
-        let (folder, rankings) = put_down(request)?;
         let defaults = ComparisonSettings::default();
+        self.admit_rankings(request, defaults.permutations + defaults.bootstrap.resamples)?;
+        let (folder, rankings) = put_down(request)?;
         let compared = self
             .compare_retrieval(CompareRequest {
                 rankings,
@@ -123,6 +127,36 @@ impl Engine {
             comparison.treatment.clone_from(name);
         }
         Ok(compared)
+    }
+}
+
+impl Engine {
+    /// Admits the cost of measuring these rankings with so many resamples of each measure.
+    fn admit_rankings(&self, request: &InlineRankings, resamples: u64) -> Result<(), EngineError> {
+        let measures = match request.measures.len() {
+            0 => default_measures().len(),
+            some => some,
+        } as u64;
+        let judged = request
+            .judgments
+            .iter()
+            .map(|query| query.judgments.len() as u64 + 1);
+        let answers = request.runs.iter().flat_map(|run| &run.queries);
+        let (queries, results) = answers.fold((0_u64, 0_u64), |(queries, results), answer| {
+            (queries + 1, results + answer.results.len() as u64)
+        });
+        let work = Workload {
+            texts: judged.sum::<u64>().saturating_add(results),
+            steps: queries
+                .saturating_mul(resamples)
+                .saturating_add(results)
+                .saturating_mul(measures),
+            output_bytes: measures
+                .saturating_mul(request.runs.len() as u64)
+                .saturating_mul(512),
+            ..Workload::default()
+        };
+        admission::admit("measuring these rankings", &work, ModelCost::None)
     }
 }
 

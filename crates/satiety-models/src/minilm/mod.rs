@@ -15,7 +15,7 @@ mod wordpiece;
 
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
@@ -124,21 +124,33 @@ impl MiniLm {
 
     /// [`encode`](Self::encode) on at most so many threads. The vectors do not depend on the number.
     pub fn encode_on(&self, texts: &[&str], threads: usize) -> Vec<Vec<f32>> {
+        self.encode_until(texts, threads, &AtomicBool::new(false))
+    }
+
+    /// [`encode_on`](Self::encode_on) that ends early, with fewer vectors than texts, once `cancelled` is set. It is looked
+    /// at between batches of about 512 tokens.
+    fn encode_until(&self, texts: &[&str], threads: usize, cancelled: &AtomicBool) -> Vec<Vec<f32>> {
+        let is_cancelled = || cancelled.load(Ordering::Relaxed);
         let model = &*self.model;
         let texts: Vec<Vec<u32>> = texts
             .iter()
+            .take_while(|_| !is_cancelled())
             .map(|text| model.tokens.tokenize(text, model.longest))
             .collect();
         let batches = batches(&texts);
         let compute = |batch: &[Vec<u32>]| cpu::forward_here(&model.weights, model.pooling, batch);
         let threads = threads.min(batches.len());
         if threads <= 1 {
-            return batches.into_iter().flat_map(compute).collect();
+            return batches
+                .into_iter()
+                .take_while(|_| !is_cancelled())
+                .flat_map(compute)
+                .collect();
         }
         let next = AtomicUsize::new(0);
         let results: Vec<OnceLock<Vec<Vec<f32>>>> = batches.iter().map(|_| OnceLock::new()).collect();
         let work = || {
-            loop {
+            while !is_cancelled() {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let (Some(batch), Some(result)) = (batches.get(index), results.get(index)) else {
                     break;
@@ -198,13 +210,25 @@ impl Embedder for MiniLm {
             let owned: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
             // Goes with the work: who no longer waits for it does not make room before it ends.
             let place = self.model.room.clone().acquire_owned().await;
+            // Set when this future is dropped: nobody waits for the vectors any more, so the work ends with its batch.
+            let cancelled = Arc::new(AtomicBool::new(false));
+            let _cancel = CancelOnDrop(Arc::clone(&cancelled));
             let task = tokio::task::spawn_blocking(move || {
                 let _place = place;
                 let texts: Vec<&str> = owned.iter().map(String::as_str).collect();
-                model.encode(&texts)
+                model.encode_until(&texts, processors(), &cancelled)
             });
             task.await.map_err(|error| EmbedError::Task(error.into()))
         })
+    }
+}
+
+/// Sets a flag when it is dropped.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

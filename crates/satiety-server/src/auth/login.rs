@@ -49,7 +49,7 @@ pub(crate) async fn login(
             response
         }
         Ok(None) => {
-            if let Err(problem) = app.auth.rates.failed(peer.0.ip()) {
+            if let Err(problem) = app.auth.rates.failed(peer.address.ip()) {
                 return problem.into_response();
             }
             let page = form(

@@ -63,6 +63,15 @@ impl Caller {
             Author::Agent
         }
     }
+
+    /// What limits are counted by: the token, or the address of a caller without one.
+    pub(crate) fn key(&self) -> String {
+        if self.who == LOOPBACK {
+            self.address.to_string()
+        } else {
+            self.who.clone()
+        }
+    }
 }
 
 /// Who comes without a token where none is needed.

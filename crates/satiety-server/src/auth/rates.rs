@@ -52,8 +52,8 @@ impl Rates {
             limiter.retain_recent();
         }
         let key = match caller {
-            Some(caller) if caller.who != "loopback" => caller.who.clone(),
-            _ => address.to_string(),
+            Some(caller) => caller.key(),
+            None => address.to_string(),
         };
         limiter
             .check_key(&key)

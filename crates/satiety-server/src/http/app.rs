@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use satiety::harness::Driver;
 use satiety_engine::Engine;
+use satiety_engine::admission::{AdmissionSettings, Admissions};
 use satiety_engine::bench::Afterwards;
 use satiety_engine::research::sources::{AllowedSources, ApiSettings, SourceSettings};
 use satiety_engine::rooted::{self, NotBelow};
 use tokio::sync::{Semaphore, watch};
 
+use super::capacity::{McpSessions, Streams};
 use super::jobs::Jobs;
 use super::live::Live;
 use super::problem::Problem;
@@ -29,8 +31,20 @@ pub struct Limits {
     pub headers: Duration,
     /// Requests that are worked on at a time; more wait, and then are told to come again.
     pub concurrent: usize,
-    /// Connections.
+    /// Connections that are served; further ones are told to come again, and only the health endpoints answer them.
     pub connections: usize,
+    /// Connections from one address.
+    pub connections_per_address: usize,
+    /// Event streams.
+    pub streams: usize,
+    /// Event streams of one caller.
+    pub streams_per_caller: usize,
+    /// MCP sessions.
+    pub mcp_sessions: usize,
+    /// MCP sessions of one caller.
+    pub mcp_sessions_per_caller: usize,
+    /// What requests may cost.
+    pub cost: AdmissionSettings,
     /// Jobs that run at a time.
     pub jobs: usize,
     /// Time that a shutdown waits for what is under way.
@@ -45,10 +59,26 @@ impl Default for Limits {
             headers: Duration::from_secs(10),
             concurrent: 256,
             connections: 2048,
+            connections_per_address: 1024,
+            streams: 1024,
+            streams_per_caller: 256,
+            mcp_sessions: 512,
+            mcp_sessions_per_caller: 64,
+            cost: AdmissionSettings {
+                request_units: Some(30_000),
+                caller_units_per_minute: Some(default_caller_units()),
+            },
             jobs: 2,
             shutdown: Duration::from_secs(20),
         }
     }
+}
+
+/// What one caller may spend a minute: all processors of this machine. Work is settled by the time it took, so that the limit
+/// refuses only what would queue up behind a whole minute of work.
+pub fn default_caller_units() -> u64 {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    60_000 * processors as u64
 }
 
 /// What requests may name on this machine.
@@ -104,6 +134,9 @@ pub struct App {
     pub(crate) jobs: Jobs,
     pub(crate) live: Live,
     pub(crate) room: Semaphore,
+    pub(crate) admissions: Arc<Admissions>,
+    pub(crate) streams: Streams,
+    pub(crate) mcp_sessions: McpSessions,
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) end: watch::Sender<bool>,
     pub(crate) encrypted: bool,
@@ -129,6 +162,9 @@ impl App {
             metrics: Metrics::new(),
             room: Semaphore::new(limits.concurrent),
             jobs: Jobs::new(limits.jobs),
+            admissions: Admissions::new(limits.cost),
+            streams: Streams::new(limits.streams, limits.streams_per_caller),
+            mcp_sessions: McpSessions::new(limits.mcp_sessions, limits.mcp_sessions_per_caller),
             limits,
             folders,
             live: Live::default(),

@@ -80,7 +80,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether brackets outside of strings nest too deeply; looks at the bytes once and allocates nothing.
-fn is_too_deep(bytes: &[u8]) -> bool {
+pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in bytes {
         match byte {

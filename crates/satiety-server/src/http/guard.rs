@@ -7,14 +7,16 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use tracing::{Instrument as _, field};
 
 use super::app::App;
+use super::capacity;
 use super::problem::Problem;
-use crate::auth::{Access, Scope, audit, is_safe, permit};
+use super::route::read_body;
+use crate::auth::{Access, Caller, Scope, audit, is_safe, permit};
 use crate::traces;
 
 /// What tells a request from others.
@@ -23,7 +25,17 @@ pub struct RequestId(pub String);
 
 /// Who is at the other end of the connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
+pub struct Peer {
+    /// The address and port that the connection comes from.
+    pub address: SocketAddr,
+    /// Whether the connection is beyond those that are served: only health checks are answered.
+    pub is_reserve: bool,
+}
+
+/// Whether a path is a health endpoint: these need no token, have capacity of their own, and are never counted.
+pub(crate) fn is_health(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
 
 /// How long a request waits for room before it is told to come again.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -102,10 +114,21 @@ async fn enter(app: &App, request: &mut Request) -> Result<(), Problem> {
     let address = request
         .extensions()
         .get::<Peer>()
-        .map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.ip());
+        .map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.address.ip());
     // Whether a server lives must be known to who has no token.
-    if matches!(request.uri().path(), "/healthz" | "/readyz") {
+    if is_health(request.uri().path()) {
         return Ok(());
+    }
+    if request
+        .extensions()
+        .get::<Peer>()
+        .is_some_and(|peer| peer.is_reserve)
+    {
+        return Err(
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many connections are open")
+                .hint("use fewer connections, and send several requests over each")
+                .retry_after(1),
+        );
     }
     let caller = app.auth.caller(&app.engine, request.headers(), address).await?;
     app.auth.rates.request(caller.as_ref(), address)?;
@@ -116,6 +139,10 @@ async fn enter(app: &App, request: &mut Request) -> Result<(), Problem> {
 }
 
 async fn pass(app: &App, request: Request, next: Next) -> Response {
+    // Health checks need next to nothing and are answered however busy the server is.
+    if is_health(request.uri().path()) {
+        return next.run(request).await;
+    }
     let full = || {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is busy")
             .retry_after(1)
@@ -124,11 +151,19 @@ async fn pass(app: &App, request: Request, next: Next) -> Response {
     let Ok(Ok(_room)) = tokio::time::timeout(PATIENCE, app.room.acquire()).await else {
         return full();
     };
-    match tokio::time::timeout(app.limits.request, next.run(request)).await {
+    let caller = request.extensions().get::<Caller>();
+    let key = caller.map(Caller::key).unwrap_or_default();
+    let deadline = Instant::now() + app.limits.request;
+    // Dropped at the deadline or when the caller hangs up, and with it everything that is computed for it.
+    let answering = app
+        .admissions
+        .request(key, Some(deadline))
+        .scope(next.run(request));
+    match tokio::time::timeout(app.limits.request, answering).await {
         Ok(response) => response,
         Err(_) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "this took longer than a request may; a write is carried out to its end all the same",
+            "request timeout: there was no answer in time; a write that was computed is carried out to its end all the same",
         )
         .retry_after(5)
         .into_response(),
@@ -194,11 +229,89 @@ pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: N
 }
 
 /// For MCP, whose requests may do anything that needs `write`.
-pub(crate) async fn mcp(request: Request, next: Next) -> Response {
-    match permit(request.extensions().get(), Scope::Write) {
-        Ok(_) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+pub(crate) async fn mcp(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    pass_mcp(&app, request, next)
+        .await
+        .unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn pass_mcp(app: &App, request: Request, next: Next) -> Result<Response, Problem> {
+    const SESSION: &str = "mcp-session-id";
+    let caller = permit(request.extensions().get(), Scope::Write)?.key();
+    let session = request
+        .headers()
+        .get(SESSION)
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
+    let method = request.method().clone();
+    // The SDK reads bodies of any size and waits for them without end; it gets one that was read.
+    let (parts, body) = request.into_parts();
+    let bytes = read_body(app, body).await?;
+    if super::body::is_too_deep(&bytes) {
+        return Err(Problem::bad_request("the JSON is nested too deeply"));
     }
+    if let Some(session) = &session {
+        app.mcp_sessions.touch(session);
+    }
+    let begins = session.is_none() && method == Method::POST && is_initialize(&bytes);
+    let request = Request::from_parts(parts, Body::from(bytes));
+    if method == Method::GET {
+        let permit = app.streams.admit(&caller)?;
+        return Ok(capacity::hold(next.run(request).await, permit));
+    }
+    if !begins {
+        let response = next.run(request).await;
+        if let Some(session) = session
+            && (method == Method::DELETE || response.status() == StatusCode::NOT_FOUND)
+        {
+            app.mcp_sessions.end(&session);
+        }
+        return Ok(response);
+    }
+    let reservation = uuid::Uuid::now_v7().to_string();
+    app.mcp_sessions.reserve(&caller, &reservation)?;
+    // Also when the caller hangs up before there is a session.
+    let settled = Settle {
+        app,
+        reservation: &reservation,
+        session: std::cell::OnceCell::new(),
+    };
+    let response = next.run(request).await;
+    if let Some(session) = response
+        .headers()
+        .get(SESSION)
+        .and_then(|value| value.to_str().ok())
+    {
+        let _ = settled.session.set(session.to_owned());
+    }
+    drop(settled);
+    Ok(response)
+}
+
+/// Turns a reservation into the session that came of it.
+struct Settle<'a> {
+    app: &'a App,
+    reservation: &'a str,
+    session: std::cell::OnceCell<String>,
+}
+
+impl Drop for Settle<'_> {
+    fn drop(&mut self) {
+        self.app
+            .mcp_sessions
+            .settle(self.reservation, self.session.get().map(String::as_str));
+    }
+}
+
+/// Whether a message asks for a session.
+fn is_initialize(bytes: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        method: Option<std::borrow::Cow<'a, str>>,
+    }
+    serde_json::from_slice::<Message<'_>>(bytes)
+        .is_ok_and(|message| message.method.as_deref() == Some("initialize"))
 }
 
 /// Text for a query: everything but letters and digits as bytes.

@@ -1,5 +1,6 @@
 //! Connections: accepted one by one, encrypted where there is a certificate, limited in number, closed in good order.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -23,10 +24,16 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tower::ServiceExt as _;
 
 use super::app::{App, Limits};
+use super::capacity::Connections;
 use super::guard::Peer;
+use super::stall::StallGuard;
 
 /// After a failed accept (no more file handles, for instance) the system needs a moment.
 const BREATH: Duration = Duration::from_millis(50);
+/// Connections beyond those that are served: health checks get through on them. When another one comes, the oldest goes.
+const RESERVE: usize = 64;
+/// How long such a connection may take.
+const RESERVE_TIME: Duration = Duration::from_secs(2);
 /// Headers in one request, and bytes of them.
 const HEADERS: usize = 64;
 const HEADER_BYTES: usize = 64 << 10;
@@ -112,26 +119,43 @@ impl Listening {
     /// can be taken up again. Says whether everything was finished in time.
     pub async fn serve(self, app: Arc<App>, router: Router, end: impl Future<Output = ()>) -> bool {
         let graceful = GracefulShutdown::new();
-        let room = Arc::new(Semaphore::new(app.limits.connections));
+        let limits = &app.limits;
+        let open = Connections::new(limits.connections, limits.connections_per_address);
+        let mut reserve: VecDeque<AbortHandle> = VecDeque::with_capacity(RESERVE);
         tokio::pin!(end);
         loop {
             let accepted = tokio::select! {
                 () = &mut end => break,
-                accepted = accept(&self.listener, &room) => accepted,
+                accepted = accept(&self.listener) => accepted,
             };
             match accepted {
-                Ok((stream, peer, permit)) => {
-                    let connection = Connection {
-                        limits: app.limits.clone(),
+                Ok((stream, peer)) => {
+                    let permit = open.open(&peer.ip());
+                    let mut connection = Connection {
+                        limits: limits.clone(),
                         router: router.clone(),
-                        peer,
+                        peer: Peer {
+                            address: peer,
+                            is_reserve: permit.is_none(),
+                        },
                         watcher: graceful.watcher(),
                     };
                     let tls = self.tls.clone();
-                    tokio::spawn(async move {
-                        connection.run(stream, tls).await;
-                        drop(permit);
-                    });
+                    if permit.is_some() {
+                        tokio::spawn(async move {
+                            connection.run(stream, tls).await;
+                            drop(permit);
+                        });
+                        continue;
+                    }
+                    connection.limits.headers = RESERVE_TIME.min(limits.headers);
+                    let brief = tokio::time::timeout(RESERVE_TIME, connection.run(stream, tls));
+                    if reserve.len() >= RESERVE
+                        && let Some(oldest) = reserve.pop_front()
+                    {
+                        oldest.abort();
+                    }
+                    reserve.push_back(tokio::spawn(brief).abort_handle());
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -142,7 +166,7 @@ impl Listening {
         drop(self.listener);
         app.end.send_replace(true);
         app.jobs.stop_all();
-        let limit = app.limits.shutdown;
+        let limit = graceful_part(app.limits.shutdown);
         let finished = async {
             graceful.shutdown().await;
             while !app.jobs.are_over() || app.is_writing() {
@@ -153,21 +177,21 @@ impl Listening {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    // Room first: a connection that nobody can serve waits in the system's queue, where it costs us nothing.
-    let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
+/// The part of the shutdown timeout that requests and jobs get; the rest is for closing the store.
+fn graceful_part(timeout: Duration) -> Duration {
+    timeout - (timeout / 5).min(Duration::from_secs(2))
+}
+
+async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, peer, permit))
+    Ok((stream, peer))
 }
 
 struct Connection {
     limits: Limits,
     router: Router,
-    peer: SocketAddr,
+    peer: Peer,
     watcher: hyper_util::server::graceful::Watcher,
 }
 
@@ -182,8 +206,8 @@ impl Connection {
                 let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 self.speak(stream, second).await;
             }
-            Ok(Err(error)) => tracing::debug!(%error, peer = %self.peer, "no encrypted connection"),
-            Err(_) => tracing::debug!(peer = %self.peer, "no encrypted connection in time"),
+            Ok(Err(error)) => tracing::debug!(%error, peer = %self.peer.address, "no encrypted connection"),
+            Err(_) => tracing::debug!(peer = %self.peer.address, "no encrypted connection in time"),
         }
     }
 
@@ -199,6 +223,7 @@ impl Connection {
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.headers)
+            .keep_alive(!self.peer.is_reserve)
             .max_headers(HEADERS)
             .max_buf_size(HEADER_BYTES);
         builder
@@ -208,15 +233,16 @@ impl Connection {
             .max_concurrent_streams(128)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(self.limits.headers);
-        let (router, peer) = (self.router, Peer(self.peer));
+        let (router, peer) = (self.router, self.peer);
         let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer);
             router.clone().oneshot(request)
         });
+        let stream = StallGuard::new(stream, self.limits.request);
         let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         if let Err(error) = self.watcher.watch(connection.into_owned()).await {
-            tracing::debug!(%error, peer = %peer.0, "a connection ended badly");
+            tracing::debug!(%error, peer = %peer.address, "a connection ended badly");
         }
     }
 }

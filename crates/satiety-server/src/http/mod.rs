@@ -11,12 +11,14 @@
 pub(crate) mod api;
 mod app;
 mod body;
+mod capacity;
 mod guard;
 mod jobs;
 mod listen;
 mod live;
 mod problem;
 pub(crate) mod route;
+mod stall;
 mod stream;
 mod work;
 
@@ -24,15 +26,15 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::mcp::{Context, Profile, Reach, Registry, http_service};
+use crate::mcp::{CallLimits, Context, Profile, Reach, Registry, http_service_until};
 
 pub use api::{ResearchJobProgress, RetrievalJobProgress};
-pub use app::{App, Folders, Limits, ResearchAccess};
+pub use app::{App, Folders, Limits, ResearchAccess, default_caller_units};
 pub use guard::{CONTENT_POLICY, Peer, RequestId};
 pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
@@ -53,8 +55,13 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
         root: app.folders.root.clone(),
         room: app.jobs.room.clone(),
     };
+    context.limits = Some(CallLimits {
+        admissions: app.admissions.clone(),
+        timeout: app.limits.request,
+    });
     let registry = Registry::of_profile(Profile::Full).for_callers_elsewhere();
-    Router::new().nest_service("/mcp", http_service(context, registry, hosts))
+    let service = http_service_until(context, registry, hosts, app.ending.clone());
+    Router::new().nest_service("/mcp", service)
 }
 
 /// The whole service.
@@ -71,7 +78,7 @@ pub fn router(app: Arc<App>, beside: Beside) -> Router {
         router = router.merge(pages.route_layer(from_fn_with_state(app.clone(), guard::pages)));
     }
     if let Some(mcp) = beside.mcp {
-        router = router.merge(mcp.route_layer(from_fn(guard::mcp)));
+        router = router.merge(mcp.route_layer(from_fn_with_state(app.clone(), guard::mcp)));
     }
     router
         .method_not_allowed_fallback(|| async {

@@ -26,6 +26,12 @@ pub struct Problem {
     /// Where in the request body: a JSON path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Box<str>>,
+    /// What the request was estimated to cost, in units of about a millisecond of one processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated: Option<u64>,
+    /// What it may cost: the limit of one request, or what the caller has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
     /// What tells this request from others, also in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Box<str>>,
@@ -48,6 +54,8 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             at: None,
+            estimated: None,
+            limit: None,
             request_id: None,
             retry_after: None,
             inside: None,
@@ -146,11 +154,25 @@ fn kind(status: StatusCode) -> (&'static str, &'static str) {
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         let said = error.to_string();
+        let (estimated, limit) = match &error {
+            EngineError::TooCostly { estimated, limit, .. } => (Some(*estimated), Some(*limit)),
+            EngineError::BudgetSpent { estimated, left, .. } => (Some(*estimated), Some(*left)),
+            _ => (None, None),
+        };
+        let retry_after = match &error {
+            EngineError::BudgetSpent { retry_after, .. } => Some(*retry_after),
+            EngineError::Overloaded => Some(1),
+            EngineError::Cancelled => Some(5),
+            _ => None,
+        };
         let status = match error.trouble() {
             Trouble::NotThere => StatusCode::NOT_FOUND,
             Trouble::Conflict => StatusCode::CONFLICT,
             Trouble::Unacceptable => StatusCode::UNPROCESSABLE_ENTITY,
             Trouble::Refused => StatusCode::FORBIDDEN,
+            Trouble::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Trouble::TooMuch => StatusCode::TOO_MANY_REQUESTS,
+            Trouble::Unavailable if retry_after.is_some() => StatusCode::SERVICE_UNAVAILABLE,
             Trouble::Unavailable => {
                 let mut problem = Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
@@ -162,7 +184,11 @@ impl From<EngineError> for Problem {
             }
             Trouble::Internal => return Self::inside(said),
         };
-        let problem = Self::new(status, said);
+        let mut problem = Self::new(status, said);
+        (problem.estimated, problem.limit) = (estimated, limit);
+        if let Some(seconds) = retry_after {
+            problem = problem.retry_after(seconds);
+        }
         match error.hint() {
             Some(hint) => problem.hint(hint),
             None => problem,

@@ -24,6 +24,7 @@ use tracing::Instrument as _;
 
 use super::app::App;
 use super::body::FromBody;
+use super::capacity;
 use super::problem::Problem;
 use crate::auth::{Caller, Scope, audit, permit};
 
@@ -56,6 +57,8 @@ pub(crate) struct About {
     pub(crate) status: u16,
     /// Whether it keeps something: it can be repeated by key, and is in the audit log.
     pub(crate) writes: bool,
+    /// Whether its answer is a stream of events, of which a caller may have only so many.
+    pub(crate) is_stream: bool,
 }
 
 /// What a route takes and gives, each as a function that makes its schema.
@@ -119,6 +122,7 @@ where
         scope: Some(Scope::Read),
         status: 200,
         writes: false,
+        is_stream: false,
     };
     Route::new(about, handler)
 }
@@ -146,6 +150,7 @@ where
         scope: Some(Scope::Read),
         status: 200,
         writes: false,
+        is_stream: false,
     };
     Route::new(about, handler)
 }
@@ -174,6 +179,7 @@ where
         scope: Some(Scope::Write),
         status: 200,
         writes: true,
+        is_stream: false,
     };
     Route::new(about, handler)
 }
@@ -199,6 +205,7 @@ where
         scope: Some(Scope::Read),
         status: 200,
         writes: false,
+        is_stream: content_type == "text/event-stream",
     };
     Route {
         shape: Shape {
@@ -318,14 +325,20 @@ where
     Fut: Future<Output = Result<Response, Problem>> + Send + 'static,
 {
     let (method, scope) = (filter(&about.method), about.scope);
+    let is_stream = about.is_stream;
     on(method, move |State(app): State<Arc<App>>, request: Request| {
         let handler = handler.clone();
         async move {
             let (mut parts, _) = request.into_parts();
             let work = async {
-                allow(&parts, scope)?;
+                let caller = allow(&parts, scope)?;
                 let path = path(&mut parts).await?;
-                handler(app, path, parts.headers).await
+                if !is_stream {
+                    return handler(app, path, parts.headers).await;
+                }
+                let key = caller.map_or_else(String::new, |caller| caller.key());
+                let permit = app.streams.admit(&key)?;
+                Ok(capacity::hold(handler(app, path, parts.headers).await?, permit))
             };
             work.await.unwrap_or_else(IntoResponse::into_response)
         }
@@ -376,7 +389,7 @@ where
     let Query(query) = Query::<Q>::try_from_uri(&parts.uri).map_err(|rejection| {
         Problem::bad_request(format!("the query cannot be read: {}", rejection.body_text()))
     })?;
-    let bytes = read(&app, body).await?;
+    let bytes = read_body(&app, body).await?;
     let body = B::read(&parts.headers, &bytes)?;
     let call = Call {
         app: app.clone(),
@@ -393,13 +406,20 @@ where
     let repeatable = repeatable(&parts, caller.as_ref(), &bytes)?;
     // A write is carried out to its end, whether or not somebody still waits for the answer.
     let entry = audit::entry(parts.method.as_str(), parts.uri.path(), &parts.extensions);
-    let work = carry_out(app, work, repeatable, status, entry).in_current_span();
+    // What has to be computed before something is kept still has the request's limits and its deadline.
+    let key = caller.as_ref().map(Caller::key).unwrap_or_default();
+    let deadline = std::time::Instant::now() + app.limits.request;
+    let admission = app.admissions.request(key, Some(deadline));
+    let work = admission
+        .scope(carry_out(app, work, repeatable, status, entry))
+        .in_current_span();
     let task = tokio::spawn(work);
     task.await
         .map_err(|error| Problem::inside(format!("a write ended early: {error}")))?
 }
 
-async fn read(app: &App, body: Body) -> Result<Bytes, Problem> {
+/// Reads a body that is not too large and arrives in time.
+pub(crate) async fn read_body(app: &App, body: Body) -> Result<Bytes, Problem> {
     let reading = tokio::time::timeout(app.limits.headers, to_bytes(body, app.limits.body));
     match reading.await {
         Err(_) => Err(Problem::new(

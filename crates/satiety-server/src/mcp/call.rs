@@ -5,9 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use satiety::harness::Driver;
 use satiety::memory::{Author, Scope as MemoryScope};
+use satiety_engine::admission::Admissions;
 use satiety_engine::bench::Stop;
 use satiety_engine::{Engine, EngineError, Fault, rooted};
 use serde_json::Value;
@@ -30,6 +32,17 @@ pub struct Context {
     pub environment: BTreeMap<String, String>,
     /// What calls may name and start.
     pub reach: Reach,
+    /// What calls from elsewhere may cost and how long they may compute; none for a client on this machine.
+    pub limits: Option<CallLimits>,
+}
+
+/// What calls from elsewhere may cost.
+#[derive(Debug, Clone)]
+pub struct CallLimits {
+    /// The budgets, shared with the other requests of the same callers.
+    pub admissions: Arc<Admissions>,
+    /// How long a call may compute.
+    pub timeout: Duration,
 }
 
 /// What calls may name and start.
@@ -57,6 +70,7 @@ impl Context {
             harness_driver: Driver::Measured,
             environment: BTreeMap::new(),
             reach: Reach::Machine,
+            limits: None,
         }
     }
 }

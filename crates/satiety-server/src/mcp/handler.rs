@@ -2,7 +2,7 @@
 //! and makes a result of what it says.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use rmcp::model::{
@@ -97,6 +97,17 @@ impl Handler {
             .filter(|_| tool.spec.effect != Effect::Reads)
             .map(|parts| audit::entry("POST", &format!("/mcp/{}", tool.name()), &parts.extensions));
         let mut work = (tool.run)(call, arguments);
+        if let Some(limits) = &self.context.limits {
+            let caller = context
+                .extensions
+                .get::<axum::http::request::Parts>()
+                .and_then(|parts| parts.extensions.get::<Caller>())
+                .map(Caller::key)
+                .unwrap_or_default();
+            // What runs programs has limits of its own.
+            let deadline = (tool.spec.effect != Effect::Runs).then(|| Instant::now() + limits.timeout);
+            work = Box::pin(limits.admissions.request(caller, deadline).scope(work));
+        }
         let outcome = tokio::select! {
             outcome = &mut work => outcome,
             () = context.ct.cancelled() => {

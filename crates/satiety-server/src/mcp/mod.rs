@@ -12,7 +12,8 @@ mod schema;
 mod tools;
 mod transport;
 
-pub use call::{Context, Reach};
+pub use call::{CallLimits, Context, Reach};
 pub use handler::Handler;
 pub use registry::{Cost, Profile, Registry, RegistryError, Tool, ToolCost};
+pub(crate) use transport::http_service_until;
 pub use transport::{HttpService, ServeError, http_service, serve_stdio};

@@ -6,6 +6,8 @@ use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpService, stdio};
 
+use tokio::sync::watch;
+
 use super::{Context, Handler, Registry};
 
 /// The tools as a tower service, to be mounted at `/mcp`.
@@ -36,10 +38,36 @@ pub async fn serve_stdio(context: Context, registry: Registry, session: String) 
     Ok(())
 }
 
+/// As [`http_service`], until `ending` says that the server shuts down: sessions and their streams end then.
+pub(crate) fn http_service_until(
+    context: Context,
+    registry: Registry,
+    hosts: &[String],
+    mut ending: watch::Receiver<bool>,
+) -> HttpService {
+    let config = StreamableHttpServerConfig::default();
+    let token = config.cancellation_token.clone();
+    tokio::spawn(async move {
+        // An error says that nobody can tell any more, which is an end, too.
+        let _ = ending.wait_for(|ending| *ending).await;
+        token.cancel();
+    });
+    service(context, registry, hosts, config)
+}
+
 /// The tools over streamable HTTP, for requests whose `Host` is one of `hosts` and whose `Origin`, if there is one, is a page
 /// of such a host: a page from elsewhere must not talk to a server on this machine. With no hosts these are the names of
 /// this machine's loopback.
 pub fn http_service(context: Context, registry: Registry, hosts: &[String]) -> HttpService {
+    service(context, registry, hosts, StreamableHttpServerConfig::default())
+}
+
+fn service(
+    context: Context,
+    registry: Registry,
+    hosts: &[String],
+    config: StreamableHttpServerConfig,
+) -> HttpService {
     const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
     let hosts: Vec<String> = if hosts.is_empty() {
         LOOPBACK.map(str::to_owned).to_vec()
@@ -50,7 +78,7 @@ pub fn http_service(context: Context, registry: Registry, hosts: &[String]) -> H
         .iter()
         .flat_map(|host| ["http", "https"].map(|scheme| origin(scheme, host)))
         .collect();
-    let config = StreamableHttpServerConfig::default()
+    let config = config
         .with_allowed_origins(origins)
         .with_allowed_hosts(hosts)
         .enforce_origin_validation();

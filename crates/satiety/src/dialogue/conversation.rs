@@ -22,6 +22,7 @@ use super::vectors::{RoundVectors, VectorError, cosine, normalized};
 use super::warnings::{Footprint, Seen, warnings};
 use super::wire::Round;
 use super::{unseen, wording};
+use crate::cancel::{Cancellation, Cancelled};
 use crate::explanation::Explanation;
 use crate::text::{Tokenization, jaccard};
 
@@ -45,6 +46,9 @@ pub enum ConversationError {
     /// A report was asked for before the first round.
     #[error("the conversation has no rounds")]
     NoRounds,
+    /// Scoring was cancelled; the conversation is incomplete and must not be used any more.
+    #[error("scoring was cancelled")]
+    Cancelled(#[from] Cancelled),
 }
 
 /// A conversation under observation.
@@ -83,6 +87,7 @@ pub struct Conversation {
     open_before: Option<usize>,
     was_ready: Option<u32>,
     rounds: Vec<Observed>,
+    cancellation: Cancellation,
 }
 
 /// Which model the rounds were embedded with; one round without vectors ends L2 for good.
@@ -133,6 +138,7 @@ impl Conversation {
             open_before: None,
             was_ready: None,
             rounds: Vec::new(),
+            cancellation: Cancellation::default(),
             profile: Arc::new(profile),
         })
     }
@@ -151,6 +157,18 @@ impl Conversation {
         self.scan
             .set_prototypes(texts.iter().cloned().zip(vectors).collect());
         Ok(self)
+    }
+
+    /// Has rounds from here on end with [`ConversationError::Cancelled`] once the flag is set. The flag is looked at before
+    /// each claim, question and action, so a round of thousands of claims ends within one comparison of a claim with the
+    /// others. After that error the conversation has taken half a round: drop it.
+    pub fn set_cancellation(&mut self, cancellation: Cancellation) {
+        self.cancellation = cancellation;
+    }
+
+    /// Number of claims that were taken so far: each further claim is compared with all of them.
+    pub fn claim_count(&self) -> usize {
+        self.claims.said.len()
     }
 
     /// The profile that decides.
@@ -187,6 +205,7 @@ impl Conversation {
     }
 
     fn take(&mut self, round: &Round, meaning: Option<&RoundVectors>) -> Result<Observed, ConversationError> {
+        self.cancellation.check()?;
         self.check_vectors(round, meaning)
             .map_err(|source| ConversationError::Vectors {
                 round: round.round,
@@ -206,12 +225,19 @@ impl Conversation {
         let texts = RoundTexts::of(round);
         let words = texts.words(&mut self.stems);
         let rules = &self.profile;
-        let claims = self.claims.observe(round, &words, vectors, &rules.novelty);
-        let questions = self
-            .questions
-            .observe(round, &words, vectors, &rules.questions, &rules.novelty);
+        let claims = self
+            .claims
+            .observe(round, &words, vectors, &rules.novelty, &self.cancellation)?;
+        let questions = self.questions.observe(
+            round,
+            &words,
+            vectors,
+            &rules.questions,
+            &rules.novelty,
+            &self.cancellation,
+        )?;
         let blockers = self.scan.scan(round, &words, vectors);
-        let new_actions = self.name_actions(round, vectors);
+        let new_actions = self.name_actions(round, vectors)?;
         let input = ReadinessInput {
             actions: &round.outputs.next_actions,
             words: &words.actions,
@@ -376,10 +402,11 @@ impl Conversation {
     }
 
     /// Remembers the round's actions; how many of them nobody had named before.
-    fn name_actions(&mut self, round: &Round, vectors: Option<&RoundVectors>) -> usize {
+    fn name_actions(&mut self, round: &Round, vectors: Option<&RoundVectors>) -> Result<usize, Cancelled> {
         let rules = &self.profile.novelty;
         let known = self.actions_named.len();
         for (position, action) in round.outputs.next_actions.iter().enumerate() {
+            self.cancellation.check()?;
             let words = Tokenization::Words.set(action);
             let vector = vectors.map(|vectors| vectors.actions[position].clone());
             let seen = self.actions_named.iter().any(|(earlier, other)| {
@@ -393,7 +420,7 @@ impl Conversation {
                 self.actions_named.push((words, vector));
             }
         }
-        self.actions_named.len() - known
+        Ok(self.actions_named.len() - known)
     }
 
     fn facts(

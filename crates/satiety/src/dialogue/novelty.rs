@@ -4,7 +4,7 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
@@ -12,6 +12,7 @@ use super::lexicon::RoundWords;
 use super::profile::NoveltyRules;
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
+use crate::cancel::{Cancellation, Cancelled};
 use crate::text::guard::{Difference, Reading, differences_between};
 use crate::text::{JaccardIndex, ThresholdError, WordSet, normalize};
 
@@ -23,6 +24,15 @@ pub(super) struct Said {
     pub(super) at: usize,
     pub(super) cluster: usize,
     vector: Option<Vec<f32>>,
+    /// The text as the guard reads it, read when the guard first needs it: a later claim may be compared with it again and
+    /// again, and reading takes ten times as long as comparing.
+    reading: OnceLock<Arc<Reading>>,
+}
+
+impl Said {
+    fn reading(&self) -> &Reading {
+        self.reading.get_or_init(|| Arc::new(Reading::of(&self.text)))
+    }
 }
 
 /// How a claim was recognised as said before.
@@ -134,13 +144,15 @@ impl ClaimLedger {
         words: &RoundWords<'_>,
         vectors: Option<&RoundVectors>,
         rules: &NoveltyRules,
-    ) -> RoundClaims {
+        cancellation: &Cancellation,
+    ) -> Result<RoundClaims, Cancelled> {
         let at = self.rounds;
         let before = self.said.len();
         let mut findings = Vec::new();
         let mut pending = Vec::new();
         let mut sources = Vec::new();
         for (position, claim) in round.outputs.claims.iter().enumerate() {
+            cancellation.check()?;
             let normal = normalize(&claim.text);
             let mentions = self.by_normal_form.get(&normal).copied();
             // L0 step 2: the same normal form within a round is the same claim.
@@ -159,7 +171,16 @@ impl ClaimLedger {
             } else {
                 before
             };
-            let mut finding = self.judge(&claim.text, &set, exact, vector, before, horizon, rules);
+            let mut finding = self.judge(
+                &claim.text,
+                &set,
+                exact,
+                vector,
+                before,
+                horizon,
+                rules,
+                cancellation,
+            )?;
             let agent = round.speaker_of(claim).map(str::to_owned);
             finding.said = self.said.len();
             let cluster = if let Some(near) = finding.restates {
@@ -178,6 +199,7 @@ impl ClaimLedger {
                 at,
                 cluster,
                 vector: vector.map(<[f32]>::to_vec),
+                reading: OnceLock::new(),
             });
             if rules.compare_within_round {
                 self.index.insert_words(&set);
@@ -198,7 +220,7 @@ impl ClaimLedger {
             self.sources[cluster].insert(source);
         }
         self.rounds += 1;
-        self.summarise(words, findings, vectors.is_some())
+        Ok(self.summarise(words, findings, vectors.is_some()))
     }
 
     /// Number of times each cluster was said. An agent that repeats itself is one source: a claim counts once a
@@ -220,14 +242,19 @@ impl ClaimLedger {
         before: usize,
         horizon: usize,
         rules: &NoveltyRules,
-    ) -> ClaimFinding {
+        cancellation: &Cancellation,
+    ) -> Result<ClaimFinding, Cancelled> {
         let mut differs: Option<Differing> = None;
         let own = LazyCell::new(|| Reading::of(text));
         // Nearest first; the first one that does not differ in meaning is the match.
         let mut accept = |candidates: &mut dyn Iterator<Item = Near>| {
             for near in candidates {
+                // One claim may be held against thousands; what a cancelled search finds is not used.
+                if cancellation.is_cancelled() {
+                    return None;
+                }
                 let found = if rules.guard {
-                    differences_between(&Reading::of(&self.said[near.said].text), &own)
+                    differences_between(self.said[near.said].reading(), &own)
                 } else {
                     Vec::new()
                 };
@@ -285,7 +312,8 @@ impl ClaimLedger {
             .and_then(|near| near.first().copied())
             .filter(|near| restates.is_none() && near.similarity >= rules.possible_restatement)
             .filter(|near| differs.as_ref().is_none_or(|other| other.near.said != near.said));
-        ClaimFinding {
+        cancellation.check()?;
+        Ok(ClaimFinding {
             said: 0,
             new_at: (
                 exact.is_none(),
@@ -297,7 +325,7 @@ impl ClaimLedger {
             differs: differs.filter(|_| restates.is_none()),
             nearest,
             self_echo: false,
-        }
+        })
     }
 
     fn summarise(

@@ -9,6 +9,7 @@ use super::lexicon::{self, Phrases, RoundWords};
 use super::profile::{NoveltyRules, QuestionRules};
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
+use crate::cancel::{Cancellation, Cancelled};
 use crate::text::{Tokenization, jaccard, normalize};
 
 /// A question and where it stands.
@@ -73,11 +74,13 @@ impl QuestionLedger {
         vectors: Option<&RoundVectors>,
         rules: &QuestionRules,
         novelty: &NoveltyRules,
-    ) -> QuestionState {
+        cancellation: &Cancellation,
+    ) -> Result<QuestionState, Cancelled> {
         let mut state = QuestionState::default();
         let replies = Replies::of(round, words, vectors);
         let mut listed = BTreeSet::new();
         for (position, text) in round.outputs.open_questions.iter().enumerate() {
+            cancellation.check()?;
             if self.is_settled(text, &words.questions[position]) {
                 continue;
             }
@@ -100,6 +103,7 @@ impl QuestionLedger {
             if !question.open || listed.contains(&number) {
                 continue;
             }
+            cancellation.check()?;
             question.open = false;
             match replies.answer_to(question, rules) {
                 Some(answer) => state.answered.push(answer),
@@ -107,7 +111,7 @@ impl QuestionLedger {
             }
         }
         state.hidden = self.hidden_among_claims(round, words);
-        state
+        Ok(state)
     }
 
     fn is_settled(&self, text: &str, words: &[&str]) -> bool {
@@ -257,13 +261,16 @@ mod tests {
 
     fn observe(ledger: &mut QuestionLedger, profile: &Profile, round: &Round) -> QuestionState {
         let texts = RoundTexts::of(round);
-        ledger.observe(
-            round,
-            &texts.words(&mut Stems::default()),
-            None,
-            &profile.questions,
-            &profile.novelty,
-        )
+        ledger
+            .observe(
+                round,
+                &texts.words(&mut Stems::default()),
+                None,
+                &profile.questions,
+                &profile.novelty,
+                &Cancellation::default(),
+            )
+            .unwrap()
     }
 
     fn ledger() -> (QuestionLedger, Profile) {

@@ -569,3 +569,25 @@ fn a_profile_changed_into_nonsense_is_refused() {
     profile.decision.k = 0;
     assert!(Conversation::new(profile).is_err());
 }
+
+/// A flag that is set ends a round of any size, also one that has begun.
+#[test]
+fn a_cancelled_conversation_has_no_verdict() {
+    let claims: Vec<crate::dialogue::Claim> = (0..5000)
+        .map(|number| {
+            format!("zorb{number} quix{number} fenn{number} is a blarg.")
+                .as_str()
+                .into()
+        })
+        .collect();
+    let outputs = Outputs {
+        claims,
+        ..Outputs::default()
+    };
+    let mut conversation = Conversation::new(Profile::default()).unwrap();
+    let cancellation = crate::cancel::Cancellation::default();
+    conversation.set_cancellation(cancellation.clone());
+    cancellation.cancel();
+    let outcome = conversation.observe(&Round::new(1, outputs), None);
+    assert!(matches!(outcome, Err(ConversationError::Cancelled(_))));
+}

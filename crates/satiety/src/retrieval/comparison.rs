@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cancel::{Cancellation, Cancelled};
 use crate::stats::{
     Alternative, BootstrapSettings, Interval, StatsError, bootstrap_mean, differences, holm, one_sample_t,
     paired_t_detectable, sign_flip, standard_deviation,
@@ -140,6 +141,9 @@ pub enum ComparisonError {
     /// A setting that statistics cannot work with.
     #[error(transparent)]
     Statistics(#[from] StatsError),
+    /// The comparison was cancelled before it had an answer.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
 }
 
 /// Compares two systems that were measured with the same measures on the same judgments. Queries that count for only
@@ -149,9 +153,20 @@ pub fn compare(
     treatment: (&Run, &Evaluation),
     settings: &ComparisonSettings,
 ) -> Result<Comparison, ComparisonError> {
+    compare_until(control, treatment, settings, &Cancellation::default())
+}
+
+/// As [`compare`], and ends with [`ComparisonError::Cancelled`] between two measures once the flag is set.
+pub fn compare_until(
+    control: (&Run, &Evaluation),
+    treatment: (&Run, &Evaluation),
+    settings: &ComparisonSettings,
+    cancellation: &Cancellation,
+) -> Result<Comparison, ComparisonError> {
     let pairs = shared_rows(control.1, treatment.1);
     let mut measures = Vec::new();
     for index in 0..control.1.measures().len() {
+        cancellation.check()?;
         measures.extend(compare_measure(control.1, treatment.1, &pairs, index, settings)?);
     }
     if measures.is_empty() {

@@ -40,7 +40,7 @@ mod words;
 
 pub use comparison::{
     Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, GroupComparison,
-    MeasureComparison, QueryChange, Verdict, compare, compare_groups, query_changes,
+    MeasureComparison, QueryChange, Verdict, compare, compare_groups, compare_until, query_changes,
 };
 pub use corpus::{
     CATEGORY_TARGETS, CategoryReport, CategoryTarget, CorpusError, CorpusReport, CorpusSettings, Coverage,

@@ -5,6 +5,7 @@
 
 pub mod addresses;
 pub mod content;
+mod markup;
 mod robots;
 
 use std::collections::BTreeMap;

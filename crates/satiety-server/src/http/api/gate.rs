@@ -1,7 +1,6 @@
 //! The gate for search loops of others: rounds in, a decision for each out.
 
 use satiety::research::GateSettings;
-use satiety_engine::Engine;
 use satiety_engine::research::{GateRequest, GateSummary, Gated};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,19 +55,7 @@ async fn gate(call: Call<Nothing, Nothing, Json<GateBody>>) -> Result<GateAnswer
         task: body.task,
         seed_by_run: false,
     };
-    let work = move || {
-        let mut decisions = Vec::new();
-        let lines = body.rounds.iter().map(|round| Ok(round.to_string()));
-        let summary = Engine::gate(&request, "rounds", lines, |gated| {
-            decisions.push(gated.clone());
-            Ok::<_, std::convert::Infallible>(())
-        })?;
-        let Ok(summary) = summary;
-        Ok::<_, satiety_engine::EngineError>(GateAnswer { decisions, summary })
-    };
-    // Comparing texts takes its time and waits for nothing.
-    let answer = tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Problem::inside(format!("the gate ended early: {error}")))?;
-    Ok(answer?)
+    let rounds = body.rounds.iter().map(ToString::to_string).collect();
+    let (decisions, summary) = call.app.engine.gate_rounds(request, rounds).await?;
+    Ok(GateAnswer { decisions, summary })
 }

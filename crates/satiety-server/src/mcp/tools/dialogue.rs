@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use satiety::dialogue::{Round, Signal};
 use satiety::research::{GateSettings, StopThreshold};
-use satiety_engine::Engine;
 use satiety_engine::conversations::{AppendRoundsRequest, BeginConversationRequest};
 use satiety_engine::dialogue::{Extract, ScoreRequest};
 use satiety_engine::research::{GateRequest, Gated};
@@ -48,7 +47,7 @@ pub(super) fn tools() -> Vec<Tool> {
                 effect: Effect::Reads,
                 data: &[],
             },
-            |_: Call, asked: GateArgs| async move { gate(asked) },
+            |call: Call, asked: GateArgs| async move { gate(&call, asked).await },
         ),
     ]
 }
@@ -295,7 +294,7 @@ struct GateAnswer {
     rounds: Vec<Gated>,
 }
 
-fn gate(asked: GateArgs) -> Result<GateAnswer, Problem> {
+async fn gate(call: &Call, asked: GateArgs) -> Result<GateAnswer, Problem> {
     if asked.rounds.is_empty() {
         return Err(Problem::new(
             "there is no round to decide about",
@@ -327,14 +326,9 @@ fn gate(asked: GateArgs) -> Result<GateAnswer, Problem> {
                 ])
             })
             .collect();
-        Ok(serde_json::json!({"round": number, "query": round.query, "results": hits}).to_string())
+        serde_json::json!({"round": number, "query": round.query, "results": hits}).to_string()
     });
-    let mut rounds: Vec<Gated> = Vec::new();
-    let told = Engine::gate(&request, "rounds", lines, |gated| {
-        rounds.push(gated.clone());
-        Ok::<(), std::convert::Infallible>(())
-    })?;
-    let Ok(_) = told;
+    let (rounds, _) = call.engine().gate_rounds(request, lines.collect()).await?;
     let last = rounds
         .last()
         .ok_or_else(|| Problem::bug("a gate without rounds"))?;

@@ -20,6 +20,9 @@ use super::suite::{BenchmarkCase, BenchmarkSuite};
 use assertions::expectations;
 use test_files::ending_of;
 
+/// Cases that a configuration may have: lists of variables multiply, and ten lists of ten would be ten billion cases.
+const MOST_CASES: usize = 100_000;
+
 /// The text of a file that a configuration refers to (relative to the configuration), if there is one.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -86,19 +89,26 @@ pub fn import_promptfoo(
         suite.metadata.insert("providers".to_owned(), providers.clone());
     }
     let mut taken = BTreeSet::new();
+    let mut copies: BTreeMap<String, usize> = BTreeMap::new();
     for (index, test) in tests.iter().enumerate() {
         let test = merged(&default_test, test);
-        for vars in import.expanded_vars(&test) {
+        let room = MOST_CASES.saturating_sub(suite.cases.len()) / prompts.len().max(1);
+        let expanded = import.expanded_vars(&test, room).ok_or_else(|| SuiteError::Field {
+            file: file.file.to_owned(),
+            field: format!("tests[{index}].vars"),
+            reason: format!("makes more than {MOST_CASES} cases; `options.disableVarExpansion` keeps lists as they are"),
+        })?;
+        for vars in expanded {
             for (number, prompt) in prompts.iter().enumerate() {
                 let mut case = import.case(index, &test, &vars, prompt);
                 if prompts.len() > 1 {
                     case.case_id = format!("{} / prompt {}", case.case_id, number + 1);
                 }
                 let wanted = case.case_id.clone();
-                let mut copy = 2;
+                let copy = copies.entry(wanted.clone()).or_insert(1);
                 while !taken.insert(case.case_id.clone()) {
+                    *copy += 1;
                     case.case_id = format!("{wanted} ({copy})");
-                    copy += 1;
                 }
                 match case.skip.clone().or_else(|| case.expected.unsupported_because()) {
                     Some(reason) => {
@@ -231,7 +241,8 @@ impl Importer<'_> {
     }
 
     /// Lists become several tests, as promptfoo does it, unless switched off.
-    fn expanded_vars(&mut self, test: &Map<String, Value>) -> Vec<Map<String, Value>> {
+    /// Every combination of the variables' values; none where there are more than `most`.
+    fn expanded_vars(&mut self, test: &Map<String, Value>, most: usize) -> Option<Vec<Map<String, Value>>> {
         let mut vars = match self.resolved(test.get("vars")) {
             Some(Value::Object(vars)) => vars,
             _ => Map::new(),
@@ -254,6 +265,9 @@ impl Importer<'_> {
                 Value::Array(items) if !keep_lists => items,
                 value => vec![value],
             };
+            if all.len().saturating_mul(choices.len()) > most {
+                return None;
+            }
             all = all
                 .iter()
                 .flat_map(|before: &Map<String, Value>| {
@@ -265,7 +279,7 @@ impl Importer<'_> {
                 })
                 .collect();
         }
-        all
+        Some(all)
     }
 
     fn case(

@@ -1,0 +1,417 @@
+//! Admission control and cancellation for work that somebody else asked for.
+//!
+//! A surface that serves others (HTTP, MCP over HTTP) runs each request inside [`Admission::scope`]. Use cases estimate what
+//! they are about to do from its size and call [`admit`] before they do it: work that is too large for one request, or that the
+//! caller has no budget left for, is refused before it costs anything. Without a scope (the command line) nothing is refused.
+//!
+//! Work that takes a processor for longer than a moment runs in [`Engine::compute`]: on a thread of its own, so many at a time,
+//! with a flag that is set when nobody waits for the answer any more. The flag is looked at between steps, so processor time
+//! ends with the request.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use satiety::admission::{Budget, BudgetRule, ModelCost, Workload};
+use satiety::cancel::Cancellation;
+use satiety_models::{EmbedError, EmbedFuture, Embedder, EmbedderId};
+use tokio::sync::Semaphore;
+
+use crate::{Engine, EngineError};
+
+/// Callers whose budgets are remembered before those with a full budget are forgotten.
+const CALLERS: usize = 10_000;
+/// Work cheaper than this runs where it is asked for: handing it to another thread would take longer.
+const SMALL: u64 = 8;
+
+/// How long work that is nobody's request waits before it asks a busy model again.
+const TURN: Duration = Duration::from_millis(50);
+
+tokio::task_local! {
+    static CURRENT: Arc<Admission>;
+}
+
+/// What requests may cost, in units of about a millisecond of one processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AdmissionSettings {
+    /// Units that one request may cost; `None` for no limit.
+    pub request_units: Option<u64>,
+    /// Units that one caller may spend a minute; `None` for no limit.
+    pub caller_units_per_minute: Option<u64>,
+}
+
+/// The budgets of all callers.
+#[derive(Debug)]
+pub struct Admissions {
+    settings: AdmissionSettings,
+    budgets: Mutex<HashMap<String, Budget>>,
+    began: Instant,
+}
+
+impl Admissions {
+    /// Full budgets for everybody.
+    pub fn new(settings: AdmissionSettings) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            budgets: Mutex::default(),
+            began: Instant::now(),
+        })
+    }
+
+    /// A request of this caller, which must have computed what it needs before `deadline`.
+    pub fn request(self: &Arc<Self>, caller: impl Into<String>, deadline: Option<Instant>) -> Admission {
+        Admission {
+            of: Arc::clone(self),
+            caller: caller.into(),
+            deadline,
+            reserved: AtomicU64::new(0),
+            used_micros: AtomicU64::new(0),
+            is_prepaid: AtomicBool::new(false),
+        }
+    }
+
+    fn rule(&self) -> Option<BudgetRule> {
+        self.settings
+            .caller_units_per_minute
+            .filter(|units| *units > 0)
+            .map(|units| BudgetRule {
+                units_per_minute: units as f64,
+            })
+    }
+
+    fn with_budget<T>(
+        &self,
+        caller: &str,
+        change: impl FnOnce(&mut Budget, BudgetRule, f64) -> T,
+    ) -> Option<T> {
+        let rule = self.rule()?;
+        let now = self.began.elapsed().as_secs_f64();
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        if budgets.len() >= CALLERS {
+            budgets.retain(|_, budget| !budget.is_full(rule, now));
+        }
+        let budget = budgets
+            .entry(caller.to_owned())
+            .or_insert_with(|| Budget::full(rule, now));
+        Some(change(budget, rule, now))
+    }
+}
+
+/// One request: whose it is, until when it may compute, what it has reserved and used.
+#[derive(Debug)]
+pub struct Admission {
+    of: Arc<Admissions>,
+    caller: String,
+    deadline: Option<Instant>,
+    reserved: AtomicU64,
+    used_micros: AtomicU64,
+    /// Whether the use case has paid for its embeddings together with everything else.
+    is_prepaid: AtomicBool,
+}
+
+impl Admission {
+    /// Runs `work` as this request. What was reserved and not used goes back to the caller's budget at the end.
+    pub async fn scope<F: Future>(self, work: F) -> F::Output {
+        CURRENT.scope(Arc::new(self), work).await
+    }
+
+    fn reserve(&self, what: &'static str, units: u64) -> Result<(), EngineError> {
+        if let Some(limit) = self.of.settings.request_units
+            && self.reserved.load(Ordering::Relaxed).saturating_add(units) > limit
+        {
+            return Err(EngineError::TooCostly {
+                what,
+                estimated: units,
+                limit,
+            });
+        }
+        let taken = self.of.with_budget(&self.caller, |budget, rule, now| {
+            budget.take(rule, units as f64, now)
+        });
+        if let Some(Err(over)) = taken {
+            return Err(EngineError::BudgetSpent {
+                estimated: units,
+                left: floor(over.left),
+                retry_after: floor(over.wait_seconds.ceil()).max(1),
+            });
+        }
+        self.reserved.fetch_add(units, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn note_use(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.used_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let reserved = *self.reserved.get_mut() as f64;
+        let used = *self.used_micros.get_mut() as f64 / 1000.0;
+        let unused = reserved - used;
+        self.of.with_budget(&self.caller, |budget, rule, now| {
+            budget.give_back(rule, unused, now)
+        });
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, and a float that is too large becomes the largest integer"
+)]
+fn floor(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+fn current() -> Option<Arc<Admission>> {
+    CURRENT.try_with(Arc::clone).ok()
+}
+
+/// Reserves what this will cost the current request, or says why it is refused. Outside of a request everything is admitted.
+pub(crate) fn admit(what: &'static str, work: &Workload, model: ModelCost) -> Result<(), EngineError> {
+    let Some(current) = current() else {
+        return Ok(());
+    };
+    current.reserve(what, work.units(model))?;
+    // Its texts are part of the estimate; they are not counted a second time when they are embedded.
+    current.is_prepaid.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Threads that compute for requests, and the queue before them.
+#[derive(Debug)]
+pub(crate) struct ComputePool {
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    most_waiting: usize,
+}
+
+/// Requests that may wait for a thread to compute on.
+const WAITING: usize = 128;
+
+impl Default for ComputePool {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self {
+            places: Arc::new(Semaphore::new(processors)),
+            waiting: Arc::default(),
+            most_waiting: WAITING,
+        }
+    }
+}
+
+struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Engine {
+    /// Runs work that takes a processor for `units`, on a thread of its own unless it is small. The flag that the work gets is
+    /// set when the future is dropped or the request's deadline passes; the work must look at it between steps. Where many
+    /// requests wait for a thread already, another request is refused; other callers wait.
+    pub(crate) async fn compute<T: Send + 'static>(
+        &self,
+        units: u64,
+        work: impl FnOnce(&Cancellation) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let current = current();
+        if units < SMALL {
+            let began = Instant::now();
+            let outcome = work(&Cancellation::default());
+            if let Some(current) = current {
+                current.note_use(began.elapsed());
+            }
+            return outcome;
+        }
+        let pool = &self.compute;
+        let before = pool.waiting.fetch_add(1, Ordering::SeqCst);
+        let waiting = Waiting(Arc::clone(&pool.waiting));
+        if current.is_some() && before >= pool.most_waiting {
+            return Err(EngineError::Overloaded);
+        }
+        let deadline = current.as_ref().and_then(|current| current.deadline);
+        let cancellation = Cancellation::default();
+        let _cancel = cancellation.on_drop();
+        let computing = async {
+            // Held by the work itself, which may still need a moment to end when nobody waits for it any more.
+            let place = Arc::clone(&pool.places).acquire_owned().await;
+            drop(waiting);
+            let flag = cancellation.clone();
+            let span = tracing::Span::current();
+            let task = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                let _span = span.entered();
+                let began = Instant::now();
+                let outcome = if flag.is_cancelled() {
+                    Err(EngineError::Cancelled)
+                } else {
+                    work(&flag)
+                };
+                if let Some(current) = current {
+                    current.note_use(began.elapsed());
+                }
+                outcome
+            });
+            match task.await {
+                Ok(outcome) => outcome,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => Err(EngineError::Cancelled),
+                },
+            }
+        };
+        match deadline {
+            None => computing.await,
+            Some(deadline) => tokio::time::timeout_at(deadline.into(), computing)
+                .await
+                .unwrap_or(Err(EngineError::Cancelled)),
+        }
+    }
+
+    /// What the sentence model of the settings costs this machine.
+    pub(crate) fn model_cost(&self) -> ModelCost {
+        match self.settings.embedder.split(':').next() {
+            Some("none") => ModelCost::None,
+            Some("builtin" | "dir") => ModelCost::Local,
+            _ => ModelCost::Remote,
+        }
+    }
+}
+
+/// An embedder that counts texts towards the current request and ends with its deadline.
+#[derive(Debug)]
+pub(crate) struct Metered {
+    inner: Box<dyn Embedder>,
+    cost: ModelCost,
+}
+
+impl Metered {
+    pub(crate) fn new(inner: Box<dyn Embedder>, cost: ModelCost) -> Self {
+        Self { inner, cost }
+    }
+}
+
+impl Embedder for Metered {
+    fn id(&self) -> &EmbedderId {
+        self.inner.id()
+    }
+
+    fn dimension(&self) -> usize {
+        self.inner.dimension()
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
+        let Some(current) = current() else {
+            // Jobs and commands are bounded otherwise; they wait for their turn.
+            return Box::pin(async move {
+                loop {
+                    match self.inner.embed(texts).await {
+                        Err(EmbedError::Busy { .. }) => tokio::time::sleep(TURN).await,
+                        outcome => return outcome,
+                    }
+                }
+            });
+        };
+        Box::pin(async move {
+            if !current.is_prepaid.load(Ordering::Relaxed) {
+                let work = Workload::of_texts(texts.iter().copied());
+                current
+                    .reserve("texts to embed", work.units(self.cost))
+                    .map_err(|error| EmbedError::Refused(Box::new(error)))?;
+            }
+            let began = Instant::now();
+            let embedding = self.inner.embed(texts);
+            let outcome = match current.deadline {
+                None => embedding.await,
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), embedding)
+                    .await
+                    .unwrap_or(Err(EmbedError::Refused(Box::new(EngineError::Cancelled)))),
+            };
+            if self.cost == ModelCost::Local {
+                current.note_use(began.elapsed());
+            }
+            outcome
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admissions(request: u64, caller: u64) -> Arc<Admissions> {
+        Admissions::new(AdmissionSettings {
+            request_units: Some(request),
+            caller_units_per_minute: Some(caller),
+        })
+    }
+
+    fn work(steps: u64) -> Workload {
+        Workload {
+            steps: steps * 20_000,
+            ..Workload::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_too_large_is_refused_before_it_costs_anything() {
+        let all = admissions(100, 1000);
+        let refused = all
+            .request("a", None)
+            .scope(async { admit("rounds", &work(500), ModelCost::None) })
+            .await;
+        assert!(matches!(
+            refused,
+            Err(EngineError::TooCostly {
+                estimated: 501,
+                limit: 100,
+                ..
+            })
+        ));
+        // Parts of one request count together.
+        let outcome = all
+            .request("a", None)
+            .scope(async {
+                admit("rounds", &work(60), ModelCost::None)?;
+                admit("rounds", &work(60), ModelCost::None)
+            })
+            .await;
+        assert!(matches!(outcome, Err(EngineError::TooCostly { .. })));
+        assert!(
+            admit("rounds", &work(500), ModelCost::None).is_ok(),
+            "nobody asked from elsewhere"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_spent_its_budget_waits_and_another_does_not() {
+        let all = admissions(1000, 1000);
+        let first = all.request("a", None);
+        assert!(first.reserve("x", 900).is_ok());
+        let refused = all.request("a", None).reserve("x", 200);
+        assert!(matches!(
+            refused,
+            Err(EngineError::BudgetSpent { retry_after: 1.., .. })
+        ));
+        assert!(all.request("b", None).reserve("x", 200).is_ok());
+        // What was reserved and not used comes back.
+        drop(first);
+        assert!(all.request("a", None).reserve("x", 900).is_ok());
+    }
+
+    #[tokio::test]
+    async fn use_beyond_the_estimate_is_paid_for() {
+        let all = admissions(10_000, 1000);
+        let first = all.request("a", None);
+        assert!(first.reserve("x", 1).is_ok());
+        first.note_use(Duration::from_secs(5));
+        drop(first);
+        assert!(all.request("a", None).reserve("x", 1).is_err());
+    }
+}
