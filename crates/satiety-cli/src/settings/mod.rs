@@ -557,7 +557,7 @@ fn depends_on(command: &Command, name: &str) -> bool {
         | Command::Gate(_)
         | Command::Config(_)
         | Command::Trust(_)
-        | Command::Doctor
+        | Command::Doctor { .. }
         | Command::Completions { .. }
         | Command::Reference { .. } => false,
         Command::Score(arguments) => {
