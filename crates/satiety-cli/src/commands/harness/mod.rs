@@ -269,7 +269,7 @@ async fn apply(
         options: RunBenchRequest {
             target: arguments.target,
             repeats: arguments.repeats,
-            ..options(arguments.how, settings.sandbox.for_gates())
+            ..options(arguments.how, Some(settings.sandbox.for_gates()))
         },
     };
     let (stop, bar) = (stop_on_interrupt(), Bar::new(printer));

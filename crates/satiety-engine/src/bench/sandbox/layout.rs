@@ -24,7 +24,7 @@ const SYSTEM: [&str; 9] = [
 ];
 
 /// The part of `/etc` that programs need to start and to check certificates. Users, hosts and name services are written anew.
-const ETC: [&str; 22] = [
+const ETC: [&str; 21] = [
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
@@ -46,7 +46,6 @@ const ETC: [&str; 22] = [
     "services",
     "fonts",
     "magic",
-    "python3.11",
 ];
 
 /// The part of `/etc` that says how names of hosts are found, for a target with the network.
@@ -115,6 +114,8 @@ impl Protected {
 pub(super) struct Layout {
     /// By the place inside, the file or directory that is read there.
     reads: BTreeMap<PathBuf, PathBuf>,
+    /// The directory of the description: paths like `{{base}}/../agent.py` lead through it.
+    base: Option<PathBuf>,
     protected: Protected,
     /// Where copies of the target's own files are kept, as they were when the target was opened.
     copies: PathBuf,
@@ -147,6 +148,7 @@ impl Layout {
     ) -> Result<Self, OpenError> {
         let mut layout = Self {
             protected: protected.resolved(),
+            base: Some(lexical(named.base)),
             copies: copies.to_owned(),
             ..Self::default()
         };
@@ -204,6 +206,7 @@ impl Layout {
                     to: to.clone(),
                 }),
         );
+        mounts.extend(self.base.iter().map(|base| Mount::Directory { at: base.clone() }));
         mounts.push(Mount::Write {
             path: workdir.to_owned(),
         });

@@ -137,8 +137,10 @@ pub(super) enum Mount {
     Link { target: PathBuf, at: PathBuf },
     /// Something that must not be seen.
     Hide { at: PathBuf },
-    /// An empty directory in memory.
+    /// An empty directory in memory, which is written.
     Memory { at: PathBuf },
+    /// A directory that is there for paths that lead through it.
+    Directory { at: PathBuf },
     /// A directory that is written.
     Write { path: PathBuf },
 }
@@ -148,7 +150,7 @@ impl Mount {
     fn place(&self) -> &Path {
         match self {
             Self::Read { to, .. } => to,
-            Self::Link { at, .. } | Self::Hide { at } | Self::Memory { at } => at,
+            Self::Link { at, .. } | Self::Hide { at } | Self::Memory { at } | Self::Directory { at } => at,
             Self::Write { path } => path,
         }
     }
@@ -361,6 +363,7 @@ fn bubblewrap_args(plan: &Confinement) -> Vec<OsString> {
                     at.as_os_str(),
                 ]);
             }
+            Mount::Directory { at } => add(&[word("--dir"), at.as_os_str()]),
             Mount::Write { path } => add(&[word("--bind"), path.as_os_str(), path.as_os_str()]),
         }
     }

@@ -60,6 +60,7 @@ pub(super) fn enter(plan: &Confinement) -> Result<(), String> {
                 memory_files(&to, MEMORY_FILES).map_err(failed("mount", &to))?;
                 writable.push(to);
             }
+            Mount::Directory { .. } => directory(&to).map_err(failed("make", &to))?,
             Mount::Write { path } => {
                 bind(path, &to).map_err(failed("mount", path))?;
                 writable.push(to);

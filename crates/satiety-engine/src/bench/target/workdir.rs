@@ -157,6 +157,9 @@ fn copy(from: &Path, file: &str, into: &Path, protected: &Protected) -> Result<(
             "the file `{file}` must be named relative to its folder and lie inside it"
         )));
     }
+    if protected.covers(&canonical(&from.join(relative))) {
+        return Err(harness(format!("`{file}` is a file that a target must not see")));
+    }
     copy_tree(&from.join(relative), &into.join(relative), protected)
         .map_err(|error| harness(format!("cannot copy `{file}` into the working folder: {error}")))
 }
