@@ -526,10 +526,9 @@ fn a_description_cannot_name_what_is_protected() {
 
 #[test]
 fn files_of_a_description_cannot_be_the_answers() {
-    for files in ["suite.json", "cases/more.json", "link", "baseline.json"] {
+    for files in ["suite.json", "cases/more.json", "link"] {
         let attack = Attack::new(Who::Root, "namespaces", &reader("walk('.')"));
         std::os::unix::fs::symlink("suite.json", attack.place.path("suite/link")).unwrap();
-        attack.place.write("suite/baseline.json", "{}");
         attack.place.write(
             "suite/target.toml",
             &format!("type = 'exec'\ncommand = './agent.py'\nfiles = ['{files}']\n"),
@@ -548,11 +547,10 @@ fn files_of_a_description_cannot_be_the_answers() {
             .output()
             .unwrap();
         let words = [output.stdout, output.stderr].concat();
-        assert!(!String::from_utf8_lossy(&words).contains("\"pass\""), "{files}");
+        let words = String::from_utf8_lossy(&words);
         assert!(
-            String::from_utf8_lossy(&words).contains("must not see") || files == "baseline.json",
-            "{files}: {}",
-            String::from_utf8_lossy(&words)
+            !words.contains("\"pass\"") && words.contains("must not see"),
+            "{files}: {words}"
         );
     }
 }

@@ -4,7 +4,7 @@
 //! Paths that must never be seen are *protected*: a description that names one, or a directory with one in it, is refused, and
 //! where one lies below a system directory it is covered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use super::super::target::OpenError;
@@ -114,8 +114,8 @@ impl Protected {
 pub(super) struct Layout {
     /// By the place inside, the file or directory that is read there.
     reads: BTreeMap<PathBuf, PathBuf>,
-    /// The directory of the description: paths like `{{base}}/../agent.py` lead through it.
-    base: Option<PathBuf>,
+    /// Directories that paths like `{{base}}/../agent.py` lead through; they are empty.
+    passed: BTreeSet<PathBuf>,
     protected: Protected,
     /// Where copies of the target's own files are kept, as they were when the target was opened.
     copies: PathBuf,
@@ -148,7 +148,6 @@ impl Layout {
     ) -> Result<Self, OpenError> {
         let mut layout = Self {
             protected: protected.resolved(),
-            base: Some(lexical(named.base)),
             copies: copies.to_owned(),
             ..Self::default()
         };
@@ -159,7 +158,9 @@ impl Layout {
             }
         }
         layout.write_etc(network)?;
+        layout.passed.insert(lexical(named.base));
         if let Some(program) = named.program {
+            layout.pass_through(program);
             layout.add_program(program, named, SHEBANGS)?;
         }
         for arg in &named.args {
@@ -206,7 +207,11 @@ impl Layout {
                     to: to.clone(),
                 }),
         );
-        mounts.extend(self.base.iter().map(|base| Mount::Directory { at: base.clone() }));
+        mounts.extend(
+            self.passed
+                .iter()
+                .map(|path| Mount::Directory { at: path.clone() }),
+        );
         mounts.push(Mount::Write {
             path: workdir.to_owned(),
         });
@@ -347,6 +352,7 @@ impl Layout {
         if !path.is_absolute() || !path.exists() {
             return Ok(());
         }
+        self.pass_through(path);
         let path = lexical(path);
         let real = canonical(&path);
         if real == canonical(named.base) {
@@ -397,6 +403,17 @@ impl Layout {
             self.reads.insert(real.clone(), real);
         }
         Ok(())
+    }
+
+    /// Makes sure that the directories before each `..` of a path are there.
+    fn pass_through(&mut self, path: &Path) {
+        let mut passed = PathBuf::new();
+        for part in path.components() {
+            if part == Component::ParentDir {
+                self.passed.insert(lexical(&passed));
+            }
+            passed.push(part);
+        }
     }
 
     /// Lets a path be read where nothing speaks against it; tells whether it may be.
