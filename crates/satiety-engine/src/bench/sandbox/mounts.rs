@@ -67,6 +67,12 @@ pub(super) fn enter(plan: &Confinement) -> Result<(), String> {
             }
         }
     }
+    for way in super::ways(&plan.mounts) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let way = inside(way);
+        std::fs::set_permissions(&way, std::fs::Permissions::from_mode(0o555))
+            .map_err(failed("close", &way))?;
+    }
     devices(&inside(Path::new("/dev")), &mut writable)?;
     let proc = inside(Path::new("/proc"));
     directory(&proc).map_err(failed("make", &proc))?;
