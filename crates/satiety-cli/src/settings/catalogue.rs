@@ -104,7 +104,8 @@ pub(crate) const KEYS: &[Key] = &[
         flag: Some("--sandbox"),
         about: "Whether the processes of targets are sandboxed. `require` refuses to run where the machine has no \
                 namespaces, `prefer` uses the strongest isolation there is and names it in the result, `off` runs without. \
-                With `auto`, gates, harness runs, servers and workers require it and other runs prefer it.",
+                With `auto`, gates, harness runs, servers and workers require it, and other runs follow the target's \
+                description.",
     },
     Key {
         name: "bench.alert_command",

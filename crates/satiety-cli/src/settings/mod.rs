@@ -129,9 +129,9 @@ impl SandboxSetting {
         self.0.unwrap_or(SandboxRequirement::Require)
     }
 
-    /// For other runs, which also work where the machine has no sandbox.
-    pub(crate) fn for_plain_runs(self) -> SandboxRequirement {
-        self.0.unwrap_or(SandboxRequirement::Prefer)
+    /// For other runs: none means what the target's description says.
+    pub(crate) fn for_plain_runs(self) -> Option<SandboxRequirement> {
+        self.0
     }
 }
 

@@ -422,8 +422,11 @@ fn nothing_is_written_outside_and_no_right_is_left() {
         r"
 import socket, ctypes
 place = os.path.dirname(base)
+# Below /tmp there may be directories in memory that only the target sees; outside is looked at afterwards.
 for p in [base + '/planted', place + '/planted', place + '/home/planted', place + '/scratch/planted', '/usr/planted', '/planted', '/etc/planted', '/dev/planted', '/root/planted', base + '/agent.py']:
-    try: open(p, 'a').write('x'); found.append('wrote ' + p)
+    try:
+        open(p, 'a').write('x')
+        if not p.endswith('planted') or not p.startswith('/tmp'): found.append('wrote ' + p)
     except OSError: pass
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.mount(b'tmpfs', b'/tmp', b'tmpfs', 0, None) == 0: found.append('mounted')
@@ -487,6 +490,7 @@ fn a_description_cannot_name_what_is_protected() {
         ("read = ['..']", "contains"),
         ("read = ['/']", "whole file system"),
         ("read = ['cases']", "must not see"),
+        ("read = ['../suite']", "must not see"),
         ("read = ['cases/more.json']", "must not see"),
         ("read = ['link']", "must not see"),
         ("read = ['../store.db']", "must not see"),
@@ -495,7 +499,7 @@ fn a_description_cannot_name_what_is_protected() {
         ("read = ['/proc']", "/proc"),
         ("read = ['none']", "does not exist"),
         ("args = ['{{base}}/suite.json']", "must not see"),
-        ("args = ['--x={{base}}/cases']", "must not see"),
+        ("args = ['--x={{base}}/cases/more.json']", "must not see"),
     ] {
         let attack = Attack::new(Who::Root, "namespaces", &agent);
         attack.place.write(
@@ -517,6 +521,37 @@ fn a_description_cannot_name_what_is_protected() {
         if attack.place.path("store.db").exists() || !text.contains("store.db") {
             assert!(words.contains(reason), "{text}: {words}");
         }
+    }
+}
+
+#[test]
+fn files_of_a_description_cannot_be_the_answers() {
+    for files in ["suite.json", "cases/more.json", "link"] {
+        let attack = Attack::new(Who::Root, "namespaces", &reader("walk('.')"));
+        std::os::unix::fs::symlink("suite.json", attack.place.path("suite/link")).unwrap();
+        attack.place.write(
+            "suite/target.toml",
+            &format!("type = 'exec'\ncommand = './agent.py'\nfiles = ['{files}']\n"),
+        );
+        let output = attack
+            .command(&[
+                "bench",
+                "run",
+                "suite",
+                "--sandbox",
+                "--target",
+                "suite/target.toml",
+                "--format",
+                "json",
+            ])
+            .output()
+            .unwrap();
+        let words = [output.stdout, output.stderr].concat();
+        let words = String::from_utf8_lossy(&words);
+        assert!(
+            !words.contains("\"status\": \"pass\"") && words.contains("must not see"),
+            "{files}: {words}"
+        );
     }
 }
 
@@ -633,9 +668,11 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
         .output()
         .unwrap();
     assert!(accepted.status.success());
-    // A plain run prefers it, a gate requires it, and neither lets the agent read.
+    // A plain run does as the description says, and says what it did; the flag, a gate and the setting require a sandbox.
     let run = attack.run(&[]);
-    assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "prefer");
+    assert_eq!(run["config_snapshot"]["sandbox"]["isolation"], "none");
+    let run = attack.run(&["--sandbox"]);
+    assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "require");
     assert!(outputs(&run).iter().all(|said| !said.contains(SECRET)));
     let run = attack.run(&["--gate"]);
     assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "require");

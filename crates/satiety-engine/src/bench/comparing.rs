@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::finishing::new_gate_id;
 use super::runner::word;
+use super::running::SANDBOX;
 use super::stored::{Detail, from_file, time, trim};
 use super::suites::{LoadedSuite, load};
 use crate::{Engine, EngineError};
@@ -205,7 +206,8 @@ pub(crate) fn stored_baseline(loaded: &LoadedSuite) -> Result<Option<BenchmarkRu
     Ok(None)
 }
 
-/// Compares a run with a baseline. Times of another machine say nothing about the target, so they are left out.
+/// Compares a run with a baseline. Times of another machine, or of another sandbox around the processes, say nothing about the
+/// target, so they are left out.
 pub(crate) fn judge(
     baseline: &BenchmarkRun,
     candidate: &BenchmarkRun,
@@ -217,16 +219,27 @@ pub(crate) fn judge(
             .cloned()
             .filter(|id| !id.is_null())
     };
-    let same = machine(baseline).is_some() && machine(baseline) == machine(candidate);
+    // Starting processes in a sandbox takes some milliseconds; runs of earlier versions had none.
+    let isolation = |run: &BenchmarkRun| {
+        run.config_snapshot
+            .get(SANDBOX)
+            .and_then(|sandbox| sandbox.get("isolation"))
+            .and_then(|isolation| isolation.as_str().map(str::to_owned))
+            .filter(|isolation| !matches!(isolation.as_str(), "none" | "not_applicable"))
+    };
+    let same_machine = machine(baseline).is_some() && machine(baseline) == machine(candidate);
+    let same = same_machine && isolation(baseline) == isolation(candidate);
     let mut policy = policy.clone();
     if !same {
         policy.latency_increase = f64::INFINITY;
     }
     let mut report = bench::compare(baseline, candidate, &policy).map_err(EngineError::Figures)?;
     if !same && report.latency.take().is_some() {
-        report
-            .reasons
-            .push("times were measured on other machines and are not compared".into());
+        report.reasons.push(if same_machine {
+            "times were measured in another sandbox and are not compared".into()
+        } else {
+            "times were measured on other machines and are not compared".into()
+        });
     }
     Ok(report)
 }

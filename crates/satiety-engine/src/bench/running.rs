@@ -29,7 +29,7 @@ use super::runner::{self, Job, Listed, Progress, Runner, Stop, Variant};
 use super::sandbox::layout::Protected;
 use super::sandbox::{SandboxContext, helper};
 use super::stored::{each_result, trim};
-use super::suites::{LoadedSuite, load};
+use super::suites::{LoadedSuite, case_files, load};
 use super::target::{Environment, Surroundings, Target};
 use crate::{Engine, EngineError};
 
@@ -60,6 +60,8 @@ pub struct RunBenchRequest {
     pub seed: u64,
     /// Whether the target's processes must be sandboxed; absent for what its description says.
     pub sandbox: Option<SandboxRequirement>,
+    /// Whether the caller asked for the sandbox by name: then a target that starts no process is refused.
+    pub sandbox_is_explicit: bool,
     /// Whether answers may come from the cache.
     pub cache: bool,
     /// Whether a skill is also run without itself.
@@ -368,12 +370,14 @@ impl Engine {
 
     /// What no target of this suite may see.
     pub(super) fn protected(&self, loaded: &LoadedSuite, request: &RunBenchRequest) -> Protected {
+        let cases = loaded.folder.join("cases");
         let mut trees = vec![
             loaded.file.clone(),
-            loaded.folder.join("cases"),
             loaded.folder.join("baseline.json"),
             self.settings().archive_folder.clone(),
         ];
+        // Only the case files: fixtures may lie beside them. A directory that cannot be read was told when the suite was.
+        trees.extend(case_files(&cases).unwrap_or_default());
         if let Some(skill) = &loaded.skill {
             trees.extend(["benchmarks", "evals", "evals.json"].map(|name| skill.join(name)));
         }
@@ -384,7 +388,7 @@ impl Engine {
                 PathBuf::from(path)
             }));
         }
-        let mut wholes = vec![loaded.folder.clone(), std::env::temp_dir()];
+        let mut wholes = vec![loaded.folder.clone(), cases, std::env::temp_dir()];
         // The history of the repository has every answer, too.
         let folder = std::path::absolute(&loaded.folder).unwrap_or_else(|_| loaded.folder.clone());
         if let Some(repository) = folder.ancestors().find(|above| above.join(".git").exists()) {
@@ -439,6 +443,15 @@ pub(super) struct Outline {
 /// Finds out what a run asks.
 pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
     let mut described = target(request.target.as_deref(), loaded)?;
+    if request.sandbox_is_explicit && !described.spec.starts_processes() {
+        return Err(EngineError::Bench {
+            message: format!(
+                "a target of type {} starts no process that could be fenced in",
+                described.spec.kind()
+            ),
+            hint: "--sandbox is for exec, worker and MCP servers that are started as a command".into(),
+        });
+    }
     let policy = confine(&mut described, request.sandbox);
     let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
     let variants = match (skill, request.without_skill) {

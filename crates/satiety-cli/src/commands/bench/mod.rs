@@ -221,7 +221,7 @@ pub(super) fn who(named: Option<String>) -> Result<String, Failure> {
 }
 
 /// How targets are asked; `default` is the requirement for their sandbox where no flag says another.
-pub(super) fn options(how: BenchHowArgs, default: SandboxRequirement) -> RunBenchRequest {
+pub(super) fn options(how: BenchHowArgs, default: Option<SandboxRequirement>) -> RunBenchRequest {
     RunBenchRequest {
         cases: how.cases,
         judges: how.judge,
@@ -239,11 +239,12 @@ pub(super) fn options(how: BenchHowArgs, default: SandboxRequirement) -> RunBenc
         )]
         timeout_ms: how.timeout.map(|seconds| (seconds * 1000.0).max(1.0) as u64),
         seed: how.seed,
-        sandbox: Some(match (how.sandbox, how.no_sandbox) {
-            (true, _) => SandboxRequirement::Require,
-            (_, true) => SandboxRequirement::Off,
+        sandbox: match (how.sandbox, how.no_sandbox) {
+            (true, _) => Some(SandboxRequirement::Require),
+            (_, true) => Some(SandboxRequirement::Off),
             _ => default,
-        }),
+        },
+        sandbox_is_explicit: how.sandbox,
         cache: how.cache,
         keep_workdirs: how.keep_workdirs,
         environment: std::env::vars().collect(),

@@ -27,7 +27,7 @@ pub(super) async fn run(
     let (gate, accept_regression) = policy(arguments.policy)?;
     // Workers require a sandbox, so what is given to them does.
     let sandbox = if arguments.gate || arguments.distributed {
-        settings.sandbox.for_gates()
+        Some(settings.sandbox.for_gates())
     } else {
         settings.sandbox.for_plain_runs()
     };

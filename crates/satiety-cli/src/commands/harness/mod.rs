@@ -328,7 +328,7 @@ async fn apply(
             target: arguments.target,
             repeats: arguments.refused.repeats,
             tags: arguments.refused.tag,
-            ..options(how, settings.sandbox.for_gates())
+            ..options(how, Some(settings.sandbox.for_gates()))
         },
     };
     let (stop, bar) = (stop_on_interrupt(), Bar::new(printer));

@@ -68,13 +68,17 @@ fn plan_of(args: &[OsString]) -> Result<Confinement, String> {
 #[cfg(target_os = "linux")]
 fn supervise(args: &[OsString]) -> Result<u8, String> {
     let plan = plan_of(args)?;
+    // Opened before the root changes. The runner looks there and the target cannot write there: what a target prints is never
+    // taken for a failure of the sandbox.
+    let report = plan.report.as_ref().map(fs_err::File::create).transpose();
+    let mut report = report.map_err(|error| format!("cannot report: {error}"))?;
     let outcome = match args.get(1) {
         Some(program) => super::supervise::run(&plan, program, args.get(2..).unwrap_or_default()),
         None => Err("no program was given".to_owned()),
     };
-    if let (Err(reason), Some(report)) = (&outcome, &plan.report) {
-        // Where the runner looks and the target cannot write: what a target prints is never taken for this.
-        let _ = fs_err::write(report, reason);
+    if let (Err(reason), Some(report)) = (&outcome, &mut report) {
+        // Where that fails, the exit code is the target's failure.
+        let _ = std::io::Write::write_all(report, reason.as_bytes());
     }
     outcome
 }

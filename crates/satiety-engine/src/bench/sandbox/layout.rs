@@ -4,7 +4,7 @@
 //! Paths that must never be seen are *protected*: a description that names one, or a directory with one in it, is refused, and
 //! where one lies below a system directory it is covered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use super::super::target::OpenError;
@@ -24,7 +24,7 @@ const SYSTEM: [&str; 9] = [
 ];
 
 /// The part of `/etc` that programs need to start and to check certificates. Users, hosts and name services are written anew.
-const ETC: [&str; 22] = [
+const ETC: [&str; 21] = [
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
@@ -46,7 +46,6 @@ const ETC: [&str; 22] = [
     "services",
     "fonts",
     "magic",
-    "python3.11",
 ];
 
 /// The part of `/etc` that says how names of hosts are found, for a target with the network.
@@ -115,6 +114,8 @@ impl Protected {
 pub(super) struct Layout {
     /// By the place inside, the file or directory that is read there.
     reads: BTreeMap<PathBuf, PathBuf>,
+    /// Directories that paths like `{{base}}/../agent.py` lead through; they are empty.
+    passed: BTreeSet<PathBuf>,
     protected: Protected,
     /// Where copies of the target's own files are kept, as they were when the target was opened.
     copies: PathBuf,
@@ -157,7 +158,9 @@ impl Layout {
             }
         }
         layout.write_etc(network)?;
+        layout.passed.insert(lexical(named.base));
         if let Some(program) = named.program {
+            layout.pass_through(program);
             layout.add_program(program, named, SHEBANGS)?;
         }
         for arg in &named.args {
@@ -203,6 +206,11 @@ impl Layout {
                     from: from.clone(),
                     to: to.clone(),
                 }),
+        );
+        mounts.extend(
+            self.passed
+                .iter()
+                .map(|path| Mount::Directory { at: path.clone() }),
         );
         mounts.push(Mount::Write {
             path: workdir.to_owned(),
@@ -344,6 +352,7 @@ impl Layout {
         if !path.is_absolute() || !path.exists() {
             return Ok(());
         }
+        self.pass_through(path);
         let path = lexical(path);
         let real = canonical(&path);
         if real == canonical(named.base) {
@@ -394,6 +403,17 @@ impl Layout {
             self.reads.insert(real.clone(), real);
         }
         Ok(())
+    }
+
+    /// Makes sure that the directories before each `..` of a path are there.
+    fn pass_through(&mut self, path: &Path) {
+        let mut passed = PathBuf::new();
+        for part in path.components() {
+            if part == Component::ParentDir {
+                self.passed.insert(lexical(&passed));
+            }
+            passed.push(part);
+        }
     }
 
     /// Lets a path be read where nothing speaks against it; tells whether it may be.

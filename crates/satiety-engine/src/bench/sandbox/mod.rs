@@ -137,8 +137,10 @@ pub(super) enum Mount {
     Link { target: PathBuf, at: PathBuf },
     /// Something that must not be seen.
     Hide { at: PathBuf },
-    /// An empty directory in memory.
+    /// An empty directory in memory, which is written.
     Memory { at: PathBuf },
+    /// A directory that is there for paths that lead through it.
+    Directory { at: PathBuf },
     /// A directory that is written.
     Write { path: PathBuf },
 }
@@ -148,10 +150,40 @@ impl Mount {
     fn place(&self) -> &Path {
         match self {
             Self::Read { to, .. } => to,
-            Self::Link { at, .. } | Self::Hide { at } | Self::Memory { at } => at,
+            Self::Link { at, .. } | Self::Hide { at } | Self::Memory { at } | Self::Directory { at } => at,
             Self::Write { path } => path,
         }
     }
+}
+
+/// Directories in memory that only lead to mounts: those above a mount and below a directory that the target may write to. The
+/// target has no business there.
+fn ways(mounts: &[Mount]) -> BTreeSet<&Path> {
+    let memory = |path: &Path| {
+        mounts
+            .iter()
+            .any(|mount| matches!(mount, Mount::Memory { at } if path.starts_with(at) && path != at))
+    };
+    let is_mount = |path: &Path| {
+        mounts
+            .iter()
+            .any(|mount| !matches!(mount, Mount::Directory { .. }) && mount.place() == path)
+    };
+    let below = |path: &Path| {
+        mounts
+            .iter()
+            .any(|mount| matches!(mount, Mount::Read { to, .. } if path.starts_with(to)))
+    };
+    let directories = mounts.iter().filter_map(|mount| match mount {
+        Mount::Directory { at } => Some(at.as_path()),
+        _ => None,
+    });
+    mounts
+        .iter()
+        .flat_map(|mount| mount.place().ancestors().skip(1))
+        .chain(directories)
+        .filter(|path| memory(path) && !is_mount(path) && !below(path))
+        .collect()
 }
 
 /// What the supervisor is told.
@@ -334,13 +366,15 @@ fn bubblewrap_args(plan: &Confinement) -> Vec<OsString> {
     // What cannot be made read-only before everything is in place.
     let mut closed: Vec<&Path> = Vec::new();
     let mut made: BTreeSet<&Path> = BTreeSet::new();
+    let ways = ways(&plan.mounts);
     for mount in &plan.mounts {
         // Bubblewrap makes the directories above a mount for its own user alone.
         let mut above: Vec<&Path> = mount.place().ancestors().skip(1).collect();
         above.reverse();
         for directory in above.into_iter().skip(1) {
             if made.insert(directory) {
-                add(&[word("--dir"), directory.as_os_str()]);
+                let mode = if ways.contains(directory) { "0555" } else { "0755" };
+                add(&[word("--perms"), word(mode), word("--dir"), directory.as_os_str()]);
             }
         }
         match mount {
@@ -360,6 +394,14 @@ fn bubblewrap_args(plan: &Confinement) -> Vec<OsString> {
                     word("--tmpfs"),
                     at.as_os_str(),
                 ]);
+            }
+            Mount::Directory { at } => {
+                let mode = if ways.contains(at.as_path()) {
+                    "0555"
+                } else {
+                    "0755"
+                };
+                add(&[word("--perms"), word(mode), word("--dir"), at.as_os_str()]);
             }
             Mount::Write { path } => add(&[word("--bind"), path.as_os_str(), path.as_os_str()]),
         }

@@ -60,11 +60,18 @@ pub(super) fn enter(plan: &Confinement) -> Result<(), String> {
                 memory_files(&to, MEMORY_FILES).map_err(failed("mount", &to))?;
                 writable.push(to);
             }
+            Mount::Directory { .. } => directory(&to).map_err(failed("make", &to))?,
             Mount::Write { path } => {
                 bind(path, &to).map_err(failed("mount", path))?;
                 writable.push(to);
             }
         }
+    }
+    for way in super::ways(&plan.mounts) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let way = inside(way);
+        std::fs::set_permissions(&way, std::fs::Permissions::from_mode(0o555))
+            .map_err(failed("close", &way))?;
     }
     devices(&inside(Path::new("/dev")), &mut writable)?;
     let proc = inside(Path::new("/proc"));

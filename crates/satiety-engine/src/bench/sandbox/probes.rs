@@ -395,10 +395,11 @@ pub(super) fn attempt(args: &[OsString]) -> Result<u8, String> {
         .and_then(|text| text.to_str())
         .and_then(|text| serde_json::from_str(text).ok())
         .ok_or("no task was given; this command is for the program's own use")?;
-    let mut out = std::io::stdout().lock();
+    // Printed at the end: an attempt to read the descriptors of other processes may find, and empty, our own output.
+    let mut out = String::new();
     let mut say = |name: &str, text: String| {
         let text = text.replace(['\n', '\t'], " ");
-        let _ = writeln!(out, "{name}\t{text}");
+        out.extend([name, "\t", text.as_str(), "\n"]);
     };
     for (name, path) in &task.files {
         say(name, read(path));
@@ -414,7 +415,7 @@ pub(super) fn attempt(args: &[OsString]) -> Result<u8, String> {
     say(
         "read through ..",
         [
-            format!("../../suite/suite.json"),
+            "../../suite/suite.json".to_owned(),
             format!("{up}{}", suite.strip_prefix("/").unwrap_or(&suite).display()),
         ]
         .iter()
@@ -434,6 +435,9 @@ pub(super) fn attempt(args: &[OsString]) -> Result<u8, String> {
     let _ = Command::new("/bin/sh").args(["-c", daemon.as_str()]).status();
     say("leave a daemon behind", String::new());
     attempt_privileges(&mut say);
+    std::io::stdout()
+        .write_all(out.as_bytes())
+        .map_err(|error| format!("cannot print what was found: {error}"))?;
     Ok(0)
 }
 

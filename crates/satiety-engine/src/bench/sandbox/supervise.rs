@@ -345,7 +345,10 @@ fn wait_for(plan: &Confinement, child: Pid, signals: &OwnedFd, runner: &Runner) 
         }
         let until = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
         for signal in pending_or_ended(signals, runner, until) {
-            if signal != libc::SIGCHLD {
+            if signal == libc::SIGQUIT {
+                // The runner has no use for it any more.
+                kill_at = Some(Instant::now());
+            } else if signal != libc::SIGCHLD {
                 ask_to_end(plan, child);
                 kill_at.get_or_insert_with(|| Instant::now() + GRACE);
             }

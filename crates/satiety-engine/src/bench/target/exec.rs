@@ -76,7 +76,7 @@ impl Exec {
         let ready = self.program.ready(workdir.path(), extra)?;
         let started = Instant::now();
         let report = ready.report;
-        let mut process = self.program.start(ready.command)?;
+        let mut process = self.program.start(ready.command, report.is_some())?;
         let mut stdout = Capture::new(self.max_output);
         let mut stderr = Tail::default();
         let limit = Duration::from_millis(request.deadline_ms);

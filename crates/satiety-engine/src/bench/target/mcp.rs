@@ -217,7 +217,7 @@ impl Mcp {
             Way::Process { program, workdirs } => {
                 let home = workdirs.shared("mcp")?;
                 let ready = program.ready(home.path(), None)?;
-                let mut process = program.start(ready.command)?;
+                let mut process = program.start(ready.command, ready.report.is_some())?;
                 let pipes = (
                     process.child.stdin.take(),
                     process.child.stdout.take(),

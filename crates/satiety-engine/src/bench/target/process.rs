@@ -1,8 +1,9 @@
 //! Processes that leave nothing behind.
 //!
-//! Each starts a process group of its own, and the group is ended as a whole: asked first, killed two seconds later.
-//! Where the kernel allows it, what leaves its group (a daemon) is handed to this process when its parent ends, found
-//! by a mark in its environment, and ended too.
+//! Each starts a process group of its own, and the group is ended as a whole: asked first, killed two seconds later. Its
+//! first process is the supervisor of the sandbox, which ends everything below it, daemons included. Where there is no
+//! supervisor, what leaves its group is handed to this process when its parent ends, as far as the kernel allows, found by a
+//! mark in its environment, and ended too.
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,11 +32,13 @@ pub(super) struct Process {
 struct Group {
     id: Option<Pid>,
     mark: String,
+    /// Whether the first process is a supervisor, which kills everything else when it is told to.
+    is_supervised: bool,
 }
 
 impl Process {
     /// Starts the command in a group of its own with all three streams as pipes.
-    pub(super) fn start(mut command: Command) -> Result<Self, TargetError> {
+    pub(super) fn start(mut command: Command, is_supervised: bool) -> Result<Self, TargetError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         orphans::adopt();
         let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -45,7 +48,8 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true)
+            // A supervisor that is killed cannot end what left its group.
+            .kill_on_drop(!is_supervised)
             .spawn()
             .map_err(|error| {
                 let program = command.as_std().get_program().to_string_lossy().into_owned();
@@ -62,7 +66,11 @@ impl Process {
         let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         Ok(Self {
             child,
-            group: Group { id, mark },
+            group: Group {
+                id,
+                mark,
+                is_supervised,
+            },
         })
     }
 
@@ -115,7 +123,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.signal(if self.is_supervised {
+            // Kill everything at once, and end.
+            Signal::QUIT
+        } else {
+            Signal::KILL
+        });
     }
 }
 

@@ -151,8 +151,8 @@ impl Program {
     }
 
     /// Starts the program. A program that could be started before and cannot be now is gone by the target's own doing.
-    pub(super) fn start(&self, command: Command) -> Result<Process, TargetError> {
-        match Process::start(command) {
+    pub(super) fn start(&self, command: Command, is_supervised: bool) -> Result<Process, TargetError> {
+        match Process::start(command, is_supervised) {
             Ok(process) => {
                 self.started.store(true, Ordering::SeqCst);
                 Ok(process)
@@ -177,7 +177,12 @@ impl Program {
 /// Why the sandbox failed, in place of an outcome that is about it and not about the target. The reason comes from a file that
 /// no target can write: whatever a target prints or exits with is its own failure.
 pub(super) fn sandbox_failure(report: Option<&Path>) -> Option<TargetError> {
-    let reason = fs_err::read_to_string(report?).ok()?;
+    let report = report?;
+    let reason = fs_err::read_to_string(report).ok()?;
+    let _ = fs_err::remove_file(report);
+    if reason.is_empty() {
+        return None;
+    }
     Some(TargetError::new(
         ErrorKind::Harness,
         format!("the sandbox failed: {reason}"),

@@ -13,6 +13,8 @@ use super::program::give;
 #[derive(Debug)]
 pub struct Workdir {
     path: PathBuf,
+    /// A directory around it that belongs to the runner, so that the target cannot write beside its own.
+    around: Option<PathBuf>,
     keep: bool,
 }
 
@@ -28,6 +30,9 @@ impl Drop for Workdir {
         if !self.keep {
             // A folder that cannot be removed is litter, and no reason to lose a result.
             let _ = fs_err::remove_dir_all(&self.path);
+            if let Some(around) = &self.around {
+                let _ = fs_err::remove_dir(around);
+            }
         }
     }
 }
@@ -66,7 +71,7 @@ impl Workdirs {
 
     /// A folder for something that outlives a case.
     pub(super) fn shared(&self, name: &str) -> Result<Workdir, TargetError> {
-        self.make(&self.scratch, name)
+        self.make(name)
     }
 
     /// A fresh directory with the target's files and the case's.
@@ -77,7 +82,7 @@ impl Workdirs {
             request.repeat,
             request.attempt
         );
-        let folder = self.make(&self.scratch, &name)?;
+        let folder = self.make(&name)?;
         for (from, files) in [(&self.base, &self.files), (&self.suite, &request.input.files)] {
             for file in files {
                 copy(from, file, &folder.path, &self.protected)?;
@@ -96,30 +101,36 @@ impl Workdirs {
     ) -> Result<Workdir, TargetError> {
         let mut folder = self.fresh(request)?;
         give(&folder.path, user)?;
-        let name = folder.path.file_name().unwrap_or_default();
-        let path = parent.join(name);
+        let around = folder.around.take().unwrap_or_else(|| folder.path.clone());
+        let path = parent.join(around.file_name().unwrap_or_default());
         fs_err::rename(&folder.path, &path)
             .map_err(|error| harness(format!("cannot move the working folder: {error}")))?;
         folder.path = path;
+        // Empty now; one that stays is litter.
+        let _ = fs_err::remove_dir(around);
         Ok(folder)
     }
 
-    fn make(&self, parent: &Path, name: &str) -> Result<Workdir, TargetError> {
+    fn make(&self, name: &str) -> Result<Workdir, TargetError> {
         // One count for the whole process: variants may share a scratch folder.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("{name}-{}-{count}", std::process::id()));
-        // Nobody else's business, whoever else works in the scratch directory.
-        let create = || {
+        let around = self
+            .scratch
+            .join(format!("{name}-{}-{count}", std::process::id()));
+        let path = around.join("work");
+        let create = |path: &Path, mode: u32| {
             use std::os::unix::fs::DirBuilderExt as _;
-            std::fs::DirBuilder::new().mode(0o700).create(&path)
+            std::fs::DirBuilder::new().mode(mode).create(path)
         };
-        match create() {
+        match create(&around, 0o711) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                fs_err::create_dir_all(parent).and_then(|()| create())
+                fs_err::create_dir_all(&self.scratch).and_then(|()| create(&around, 0o711))
             }
             made => made,
         }
+        // Nobody else's business, whoever else works in the scratch directory.
+        .and_then(|()| create(&path, 0o700))
         .map_err(|error| {
             harness(format!(
                 "cannot make the working folder {}: {error}",
@@ -128,6 +139,7 @@ impl Workdirs {
         })?;
         Ok(Workdir {
             path,
+            around: Some(around),
             keep: self.keep,
         })
     }
@@ -156,6 +168,9 @@ fn copy(from: &Path, file: &str, into: &Path, protected: &Protected) -> Result<(
         return Err(harness(format!(
             "the file `{file}` must be named relative to its folder and lie inside it"
         )));
+    }
+    if protected.covers(&canonical(&from.join(relative))) {
+        return Err(harness(format!("`{file}` is a file that a target must not see")));
     }
     copy_tree(&from.join(relative), &into.join(relative), protected)
         .map_err(|error| harness(format!("cannot copy `{file}` into the working folder: {error}")))

@@ -125,7 +125,7 @@ impl Pool {
         let home = self.workdirs.shared("worker")?;
         let ready = self.program.ready(home.path(), None)?;
         let (user, report) = (ready.user, ready.report);
-        let mut process = self.program.start(ready.command)?;
+        let mut process = self.program.start(ready.command, report.is_some())?;
         let pipes = (
             process.child.stdin.take(),
             process.child.stdout.take(),
