@@ -91,13 +91,14 @@ pub(super) fn record(path: &Path, text: &str) -> Result<(), Failure> {
 /// The settings of a file that count only with trust.
 fn sensitive(read: &ConfigFile) -> Result<Vec<SensitiveSetting>, Failure> {
     let values = file::parse(&read.path, &read.text)?;
+    let directory = read.path.parent().unwrap_or(Path::new("/"));
     let settings = values.into_iter().filter_map(|(name, value)| {
         let key = Key::named(name)?;
         let line = match value.origin {
             Origin::File { line, .. } => line,
             _ => 0,
         };
-        (!key.is_safe(&value.text)).then_some(SensitiveSetting {
+        (!key.is_safe(&value.text, directory)).then_some(SensitiveSetting {
             name,
             line,
             value: value.text,

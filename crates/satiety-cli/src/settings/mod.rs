@@ -275,7 +275,7 @@ fn put_over(
         let Some(key) = Key::named(name) else { continue };
         let counts = match standing {
             Standing::Trusted => true,
-            Standing::Untrusted { .. } => key.is_safe(&value.text),
+            Standing::Untrusted { .. } => key.is_safe(&value.text, directory),
             Standing::Foreign(_) => false,
         };
         if counts {
