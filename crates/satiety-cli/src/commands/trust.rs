@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
         store.put(&read.path, &read.hash)?;
     }
     let standing = read.standing();
-    printer.answer(&Trusted {
+    printer.answer(&FileTrust {
         trusted: standing == Standing::Trusted,
         changed: standing == Standing::Untrusted { changed: true },
         path: read.path,
@@ -125,7 +125,7 @@ fn list(store: &TrustStore) -> TrustedFiles {
 }
 
 #[derive(Serialize)]
-struct Trusted {
+struct FileTrust {
     path: PathBuf,
     blake3: String,
     trusted: bool,
@@ -140,7 +140,7 @@ struct SensitiveSetting {
     line: usize,
 }
 
-impl Render for Trusted {
+impl Render for FileTrust {
     fn human(&self) -> String {
         let state = match (self.trusted, self.changed) {
             (true, _) => "trusted".green().to_string(),

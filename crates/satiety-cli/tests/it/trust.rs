@@ -25,7 +25,7 @@ impl Attacker {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
                 stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-                let (mut text, mut buffer) = (Vec::new(), [0; 65536]);
+                let (mut text, mut buffer) = (Vec::new(), [0; 8192]);
                 while let Ok(count) = stream.read(&mut buffer) {
                     text.extend_from_slice(&buffer[..count]);
                     if count == 0 || text.windows(4).any(|end| end == b"\r\n\r\n") {
