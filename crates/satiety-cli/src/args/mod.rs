@@ -73,7 +73,7 @@ pub(crate) struct Global {
     /// The store: `sqlite:PATH` or `postgres://user:password@host/database` [env: `SATIETY_STORE_URL`]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) db: Option<String>,
-    /// The configuration file, instead of the nearest `satiety.toml` upwards from here [env: `SATIETY_CONFIG`]
+    /// Configuration file [default: nearest satiety.toml] [env: `SATIETY_CONFIG`]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// How answers are printed [default: human] [env: `SATIETY_OUTPUT_FORMAT`]

@@ -1,6 +1,7 @@
 //! Asking the person at the terminal for what no program may decide. A terminal is not proof of a person (a program can
 //! open a pseudo-terminal); it keeps agents from doing by accident or by instruction what a person should know of.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 
 use satiety_engine::EngineError;
@@ -25,7 +26,7 @@ pub(super) fn by_person(refusal: EngineError, lines: &[(&str, &str)]) -> Result<
     };
     let mut text = format!("{refusal}:\n");
     for (name, value) in lines {
-        text.push_str(&format!("  {name:<8} {}\n", printable(value)));
+        let _ = writeln!(text, "  {name:<8} {}", printable(value));
     }
     let asked = write!(terminal, "{text}type `{WORD}` to do it: ").and_then(|()| terminal.flush());
     let mut typed = String::new();

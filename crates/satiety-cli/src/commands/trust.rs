@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
         store.put(&read.path, &read.hash)?;
     }
     let standing = read.standing();
-    printer.answer(&Trusted {
+    printer.answer(&FileTrust {
         trusted: standing == Standing::Trusted,
         changed: standing == Standing::Untrusted { changed: true },
         path: read.path,
@@ -91,13 +91,14 @@ pub(super) fn record(path: &Path, text: &str) -> Result<(), Failure> {
 /// The settings of a file that count only with trust.
 fn sensitive(read: &ConfigFile) -> Result<Vec<SensitiveSetting>, Failure> {
     let values = file::parse(&read.path, &read.text)?;
+    let directory = read.path.parent().unwrap_or(Path::new("/"));
     let settings = values.into_iter().filter_map(|(name, value)| {
         let key = Key::named(name)?;
         let line = match value.origin {
             Origin::File { line, .. } => line,
             _ => 0,
         };
-        (!key.is_safe(&value.text)).then_some(SensitiveSetting {
+        (!key.is_safe(&value.text, directory)).then_some(SensitiveSetting {
             name,
             line,
             value: value.text,
@@ -124,7 +125,7 @@ fn list(store: &TrustStore) -> TrustedFiles {
 }
 
 #[derive(Serialize)]
-struct Trusted {
+struct FileTrust {
     path: PathBuf,
     blake3: String,
     trusted: bool,
@@ -139,7 +140,7 @@ struct SensitiveSetting {
     line: usize,
 }
 
-impl Render for Trusted {
+impl Render for FileTrust {
     fn human(&self) -> String {
         let state = match (self.trusted, self.changed) {
             (true, _) => "trusted".green().to_string(),

@@ -1,6 +1,7 @@
 //! Every setting there is: the source of the default file, the environment variables and the reference page.
 
 use std::fmt::Write;
+use std::path::{Component, Path};
 
 /// What values a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(crate) enum Trust {
     Safe,
     /// These values are safe; any other needs trust.
     SafeValues(&'static [&'static str]),
+    /// These values are safe, and so is a path below the file's own directory: it names what came with the file.
+    Below(&'static [&'static str]),
     /// It names an address, a command, a file or a store, or weakens a protection: from a file that was found it counts
     /// only after `satiety trust`. Choose this where in doubt.
     Sensitive,
@@ -84,7 +87,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "default",
         flag: Some("--profile"),
-        trust: Trust::SafeValues(&["default", "spec"]),
+        trust: Trust::Below(&["default", "spec"]),
         about: "How conversations are judged: `default`, `spec` (the written specification to the letter), or the \
                 path of a TOML file of your own.",
     },
@@ -130,7 +133,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: ".",
         flag: Some("--harness"),
-        trust: Trust::Sensitive,
+        trust: Trust::Below(&["."]),
         about: "The folder with the suites of the eval harness and `harness.toml`.",
     },
     Key {
@@ -382,10 +385,11 @@ impl Key {
     }
 
     /// Whether a value from a file that was found, and that nobody trusts, may be used.
-    pub(crate) fn is_safe(&self, value: &str) -> bool {
+    pub(crate) fn is_safe(&self, value: &str, directory: &Path) -> bool {
         match self.trust {
             Trust::Safe => true,
             Trust::SafeValues(values) => values.contains(&value),
+            Trust::Below(values) => values.contains(&value) || stays_below(directory, value),
             Trust::Sensitive => false,
         }
     }
@@ -400,6 +404,21 @@ impl Key {
             Takes::Boolean => Some(format!("`{value}` is neither true nor false")),
         }
     }
+}
+
+/// Whether a path leads to something below a directory, without `..` and without symbolic links.
+fn stays_below(directory: &Path, path: &str) -> bool {
+    let mut place = directory.to_path_buf();
+    Path::new(path).components().all(|component| {
+        place.push(component);
+        match component {
+            Component::CurDir => true,
+            Component::Normal(_) => {
+                !fs_err::symlink_metadata(&place).is_ok_and(|about| about.file_type().is_symlink())
+            }
+            Component::Prefix(_) | Component::RootDir | Component::ParentDir => false,
+        }
+    })
 }
 
 /// The known name that is nearest to a mistyped one.
@@ -428,7 +447,7 @@ pub(crate) fn default_file() -> String {
         }
         let mark = match key.trust {
             Trust::Safe => "",
-            Trust::SafeValues(_) | Trust::Sensitive => " (trust)",
+            Trust::SafeValues(_) | Trust::Below(_) | Trust::Sensitive => " (trust)",
         };
         for line in wrap(&format!("{}{mark}", key.about), 96) {
             let _ = writeln!(text, "# {line}");
@@ -497,7 +516,7 @@ mod tests {
         let in_part: Vec<(&str, &[&str])> = KEYS
             .iter()
             .filter_map(|key| match key.trust {
-                Trust::SafeValues(values) => Some((key.name, values)),
+                Trust::SafeValues(values) | Trust::Below(values) => Some((key.name, values)),
                 _ => None,
             })
             .collect();
@@ -506,9 +525,33 @@ mod tests {
             [
                 ("models.embedder", &["builtin", "none"][..]),
                 ("models.chat", &["none"]),
-                ("dialogue.profile", &["default", "spec"])
+                ("dialogue.profile", &["default", "spec"]),
+                ("harness.folder", &["."])
             ]
         );
+        let below = |key: &&Key| matches!(key.trust, Trust::Below(_));
+        let below: Vec<&str> = KEYS.iter().filter(below).map(|key| key.name).collect();
+        assert_eq!(below, ["dialogue.profile", "harness.folder"]);
+    }
+
+    #[test]
+    fn a_path_below_neither_climbs_nor_follows_links() {
+        let directory = tempfile::tempdir().unwrap();
+        fs_err::create_dir(directory.path().join("suites")).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("/etc", directory.path().join("link")).unwrap();
+        for (path, fine) in [
+            ("suites", true),
+            ("./suites/deep", true),
+            ("not/there/yet", true),
+            ("..", false),
+            ("suites/../..", false),
+            ("/etc", false),
+            ("link", false),
+            ("link/ssl", false),
+        ] {
+            assert_eq!(stays_below(directory.path(), path), fine, "{path}");
+        }
     }
 
     #[test]

@@ -278,9 +278,8 @@ fn read_files(
         ignored = put_over(values, &read, &standing, true)?;
         used = Some(read.path);
     }
-    let (path, given) = match find_file(global, environment)? {
-        Some(found) => found,
-        None => return Ok((used, ignored)),
+    let Some((path, given)) = find_file(global, environment)? else {
+        return Ok((used, ignored));
     };
     let read = ConfigFile::read(&path)?;
     if Some(&read.path) == used.as_ref() && !given {
@@ -304,7 +303,7 @@ fn put_over(
         let Some(key) = Key::named(name) else { continue };
         let counts = match standing {
             Standing::Trusted => true,
-            Standing::Untrusted { .. } => key.is_safe(&value.text),
+            Standing::Untrusted { .. } => key.is_safe(&value.text, directory),
             Standing::Foreign(_) => false,
         };
         if counts {
@@ -559,12 +558,13 @@ fn depends_on(command: &Command, name: &str) -> bool {
         | Command::Trust(_)
         | Command::Doctor { .. }
         | Command::Completions { .. }
-        | Command::Reference { .. } => false,
+        | Command::Reference { .. }
+        | Command::Watch(_)
+        | Command::Sweep(_) => false,
         Command::Score(arguments) => {
             store && arguments.record
                 || name == "models.chat" && matches!(arguments.extract, crate::args::ExtractWith::Model)
         }
-        Command::Watch(_) | Command::Sweep(_) => false,
         Command::Models(_) | Command::Calibrate(_) => name == "models.embedder",
         Command::Research(_) => store || matches!(name, "research.source" | "research.base_url"),
         Command::Harness(_) => {

@@ -245,7 +245,8 @@ fn own_id() -> u32 {
 #[cfg(unix)]
 fn is_private(about: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    about.uid() == own_id() && about.mode() & 0o077 == 0
+    let others = about.mode() & 0o077;
+    about.uid() == own_id() && others == 0
 }
 
 #[cfg(not(unix))]

@@ -71,6 +71,15 @@ fn notes(place: &Place) {
             .to_string()
         })
         .collect();
+    // Files are at most important.
+    for memory in memories
+        .iter()
+        .filter(|memory| memory["title"].as_str().unwrap().starts_with("The answer"))
+    {
+        let id = memory["id"].as_str().unwrap();
+        let raised = run(place, &["memory", "update", id, "--tier", "critical"]);
+        assert_eq!(raised.status.code(), Some(0));
+    }
     place.write("corpus.jsonl", &corpus.join("\n"));
     assert_eq!(
         run(place, &["retrieval", "import", "corpus.jsonl"]).status.code(),

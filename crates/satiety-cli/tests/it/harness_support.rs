@@ -56,6 +56,7 @@ impl Lab {
             );
         }
         self.place.write("satiety.toml", &text);
+        self.place.run(&["trust"]);
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {

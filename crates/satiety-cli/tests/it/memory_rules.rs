@@ -349,6 +349,12 @@ fn memories_stay_in_their_project() {
     let found = desk.json("b", &["search", "queues"]);
     assert_eq!(titles(&found), ["Wide queue"]);
     assert_eq!(found["results"][0]["project"], Value::Null);
+    let wide = found["results"][0]["id"].as_str().unwrap();
+    let text = desk.run("b", &["update", wide, "--move-to", "b"]);
+    assert!(
+        text.starts_with("exit 1") && text.contains("only a person"),
+        "{text}"
+    );
     // A link through another project is no way.
     let near = desk.save("b", &["Near", "The lighthouse keeper sleeps."]);
     let far = desk.save("b", &["Far", "Entirely different words."]);
@@ -551,4 +557,30 @@ fn agents_over_mcp_keep_to_the_same_rules() {
         over_mcp(&desk, "b", &[], &ask)[0]["structuredContent"]["results"][0]["id"],
         id
     );
+}
+
+/// A server without `--project` is about the project that it was started in; requests may name another.
+#[test]
+fn a_server_keeps_to_its_project() {
+    let desk = Desk::new();
+    desk.save("a", &["Queue", "swordfish"]);
+    let server = crate::serve::start(&desk.place, &["--embedder", "none"]);
+    let ask = |body: Value| crate::dashboard_seed::post(&server.address, "/v1/memory/search", &body);
+    assert_eq!(ask(json!({"query": "swordfish"}))["results"], json!([]));
+    let found = ask(json!({"query": "swordfish", "project": "all"}));
+    assert_eq!(found["results"][0]["project"]["label"], "a");
+    let id = found["results"][0]["project"]["id"].clone();
+    assert_eq!(
+        ask(json!({"query": "swordfish", "project": id}))["results"][0]["title"],
+        "Queue"
+    );
+    assert_eq!(crate::serve::end(server), Some(0));
+    let server = crate::serve::start(&desk.place, &["--embedder", "none", "--project", "./a"]);
+    let found = crate::dashboard_seed::post(
+        &server.address,
+        "/v1/memory/search",
+        &json!({"query": "swordfish"}),
+    );
+    assert_eq!(found["results"][0]["title"], "Queue");
+    assert_eq!(crate::serve::end(server), Some(0));
 }

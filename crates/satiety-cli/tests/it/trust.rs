@@ -25,7 +25,7 @@ impl Attacker {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
                 stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-                let (mut text, mut buffer) = (Vec::new(), [0; 65536]);
+                let (mut text, mut buffer) = (Vec::new(), [0; 8192]);
                 while let Ok(count) = stream.read(&mut buffer) {
                     text.extend_from_slice(&buffer[..count]);
                     if count == 0 || text.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -300,6 +300,19 @@ fn safe_settings_count_without_trust() {
         (value("models.embedder"), value("dialogue.profile")),
         ("none".into(), "spec".into())
     );
+    // A path below the file's directory came with it; another one, or one through a link, did not.
+    symlink("/etc", clone.place.path("repo/link")).unwrap();
+    for (path, counts) in [
+        ("sub", true),
+        ("..", false),
+        ("sub/../..", false),
+        ("/etc", false),
+        ("link", false),
+    ] {
+        clone.config(&format!("[harness]\nfolder = \"{path}\"\n"));
+        let shown = json_of_repo(&clone, &["config", "show", "--format", "json"]);
+        assert_eq!(shown.get("ignored").is_none(), counts, "{path}");
+    }
     // The same keys with a path or an address do not.
     clone.config("[models]\nembedder = \"dir:/etc\"\n[dialogue]\nprofile = \"/etc/passwd\"\n");
     let shown = json_of_repo(&clone, &["config", "show", "--format", "json"]);

@@ -1,8 +1,8 @@
 //! Keeping memories: save, update, delete, list, and how the memory is.
 
 use satiety::memory::{
-    Author, ChunkSettings, Draft, Project, Scope, chunk, content_hash, encode_vector, in_folder, may_write,
-    tier_named,
+    Author, ChunkSettings, Draft, NeedsPerson, Project, Scope, chunk, content_hash, encode_vector, in_folder,
+    may_write, tier_named,
 };
 use satiety::retrieval::Tier;
 use satiety_store::memory::{ChunkRow, MemoryRow};
@@ -214,6 +214,10 @@ impl Engine {
         let old = self.memory_row_in(&request.id, request.scope.as_ref()).await?;
         let project = match &request.move_to {
             None => project_of(&old),
+            // Every project sees it: taking it away from the others is not one agent's business.
+            Some(_) if old.project.is_none() && request.author == Author::Agent => {
+                return Err(MemoryError::from(NeedsPerson::Global).into());
+            }
             Some(place) => self.memory_project(Some(place), request.author)?,
         };
         let draft = Draft {

@@ -391,3 +391,31 @@ async fn a_tool_of_an_mcp_server_can_be_a_source() {
     assert!(started.elapsed() < Duration::from_secs(20));
     source.close().await;
 }
+
+/// Keys of search engines do not follow a redirect to another server.
+#[tokio::test]
+async fn a_redirect_to_another_server_is_not_followed() {
+    for name in ENGINES {
+        let other = MockServer::start().await;
+        Mock::given(wiremock::matchers::any())
+            .respond_with(ResponseTemplate::new(200))
+            .mount(&other)
+            .await;
+        let first = MockServer::start().await;
+        let moved =
+            ResponseTemplate::new(307).insert_header("location", format!("{}/search", other.uri()).as_str());
+        Mock::given(wiremock::matchers::any())
+            .respond_with(moved)
+            .mount(&first)
+            .await;
+        let error = engine(name, &first.uri())
+            .search("heated wings", 3)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, SearchError::Status { status: 307, .. }),
+            "{name}: {error}"
+        );
+        assert_eq!(other.received_requests().await.unwrap().len(), 0, "{name}");
+    }
+}

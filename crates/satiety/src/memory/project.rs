@@ -155,8 +155,8 @@ pub enum NeedsPerson {
     /// To change or forget one that is.
     #[error("only a person may change or forget a constitutional memory")]
     Rule,
-    /// To put a memory where every project sees it.
-    #[error("only a person may keep a memory for all projects")]
+    /// To put a memory where every project sees it, or to take one away from there.
+    #[error("only a person may keep a memory for all projects, or take one away from them")]
     Global,
 }
 
