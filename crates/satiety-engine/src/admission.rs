@@ -29,7 +29,7 @@ const SMALL: u64 = 8;
 const TURN: Duration = Duration::from_millis(50);
 
 tokio::task_local! {
-    static CURRENT: Arc<Admission>;
+    static CURRENT: Option<Arc<Admission>>;
 }
 
 /// What requests may cost, in units of about a millisecond of one processor.
@@ -113,7 +113,7 @@ pub struct Admission {
 impl Admission {
     /// Runs `work` as this request. What was reserved and not used goes back to the caller's budget at the end.
     pub async fn scope<F: Future>(self, work: F) -> F::Output {
-        CURRENT.scope(Arc::new(self), work).await
+        CURRENT.scope(Some(Arc::new(self)), work).await
     }
 
     fn reserve(&self, what: &'static str, units: u64) -> Result<(), EngineError> {
@@ -167,7 +167,12 @@ fn floor(value: f64) -> u64 {
 }
 
 fn current() -> Option<Arc<Admission>> {
-    CURRENT.try_with(Arc::clone).ok()
+    CURRENT.try_with(Clone::clone).ok().flatten()
+}
+
+/// Runs work that is done once for all callers, such as embedding what a profile compares with; no caller pays for it.
+pub(crate) async fn for_everybody<F: Future>(work: F) -> F::Output {
+    CURRENT.scope(None, work).await
 }
 
 /// Reserves what this will cost the current request, or says why it is refused. Outside of a request everything is admitted.

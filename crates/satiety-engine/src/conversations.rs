@@ -368,7 +368,8 @@ impl Engine {
         let mut fresh = Conversation::new(read.clone())?;
         if let Some(embedder) = self.embedder().await? {
             let mut meaning = Meaning::new(embedder);
-            fresh = fresh.with_blocker_prototypes(meaning.of_prototypes(&read).await?)?;
+            let prototypes = admission::for_everybody(meaning.of_prototypes(&read)).await?;
+            fresh = fresh.with_blocker_prototypes(prototypes)?;
         }
         // A file may be changed by the next request; what is built in may not.
         if satiety::dialogue::Profile::built_in_names().contains(&profile) {

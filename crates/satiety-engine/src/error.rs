@@ -228,6 +228,14 @@ pub enum EngineError {
         /// What to do about it.
         hint: String,
     },
+    /// Something about a context that does not fit with what is there; the message says what.
+    #[error("{message}")]
+    EvictConflict {
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// A version of the scorer that may not go into force.
     #[error("`{version}` may not be put into force: {}", reasons.join("; "))]
     EvictRefused {
@@ -424,6 +432,7 @@ impl EngineError {
             Self::Target(error) => error.hint().map(Into::into),
             Self::Bench { hint, .. }
             | Self::Evict { hint, .. }
+            | Self::EvictConflict { hint, .. }
             | Self::NotThere { hint, .. }
             | Self::AlreadyThere { hint, .. }
             | Self::Unacceptable { hint, .. } => Some(hint.clone()),
@@ -514,6 +523,7 @@ impl EngineError {
             | Self::TargetText { .. }
             | Self::Bench { .. }
             | Self::Evict { .. }
+            | Self::EvictConflict { .. }
             | Self::Eviction(_)
             | Self::EvictRefused { .. }
             | Self::NotThere { .. }

@@ -1,5 +1,6 @@
 //! What kind of trouble an error is, finer than whose fault: what an HTTP status is chosen by.
 
+use satiety::retrieval::RetrievalError;
 use satiety_store::StoreError;
 
 use crate::ab::AbError;
@@ -39,10 +40,27 @@ impl EngineError {
             | Self::Ab(AbError::NotThere(_))
             | Self::Golden(GoldenError::NoRun(_))
             | Self::Memory(MemoryError::NotThere(_) | MemoryError::OtherProject { .. })
-            | Self::Harness(HarnessError::NoExpansion | HarnessError::NoSuchExpansion(_)) => {
-                Trouble::NotThere
-            }
+            | Self::Eviction(
+                satiety::eviction::EvictionError::NoItem { .. }
+                | satiety::eviction::EvictionError::UnknownIds { .. },
+            )
+            | Self::Harness(
+                HarnessError::NoFolder { .. }
+                | HarnessError::NoSuites { .. }
+                | HarnessError::NoExpansion
+                | HarnessError::NoSuchExpansion(_),
+            ) => Trouble::NotThere,
             Self::AlreadyThere { .. }
+            | Self::EvictConflict { .. }
+            | Self::NoChatModel
+            | Self::Memory(MemoryError::SelfLink(_))
+            | Self::Ranking {
+                problem:
+                    RetrievalError::NoSharedQueries
+                    | RetrievalError::Duplicate { .. }
+                    | RetrievalError::NeedsFacts { .. },
+                ..
+            }
             | Self::Store(StoreError::AlreadyThere { .. })
             | Self::ResearchEnded { .. }
             | Self::Ab(AbError::Exists(_) | AbError::Status { .. } | AbError::Contended(_))

@@ -125,7 +125,7 @@ impl Engine {
         let scorer = self.evict_scorer(&request.version).await?;
         let in_force = self.version_in_force().await?;
         if scorer.weights.version == in_force {
-            return Err(EngineError::Evict {
+            return Err(EngineError::EvictConflict {
                 message: format!("`{in_force}` is in force already"),
                 hint: "`satiety evict weights` shows all versions".into(),
             });
@@ -165,7 +165,7 @@ impl Engine {
     pub async fn evict_rollback(&self, request: RollbackRequest) -> Result<Activated, EngineError> {
         let log = self.store().await?.eviction_activations(1).await?;
         let Some(last) = log.into_iter().next() else {
-            return Err(EngineError::Evict {
+            return Err(EngineError::EvictConflict {
                 message: "nothing was put into force yet, so there is nothing to go back to".into(),
                 hint: "`satiety evict weights` shows all versions".into(),
             });

@@ -17,6 +17,7 @@ use super::capacity::{McpSessions, Streams};
 use super::jobs::Jobs;
 use super::live::Live;
 use super::problem::Problem;
+use super::schemas::Schemas;
 use crate::auth::Auth;
 use crate::metrics::Metrics;
 
@@ -141,6 +142,7 @@ pub struct App {
     pub(crate) end: watch::Sender<bool>,
     pub(crate) encrypted: bool,
     pub(crate) document: String,
+    pub(crate) schemas: Schemas,
     pub(crate) writes: AtomicUsize,
 }
 
@@ -156,6 +158,7 @@ impl App {
     /// An application over this engine.
     pub fn new(engine: Arc<Engine>, auth: Auth, limits: Limits, folders: Folders, encrypted: bool) -> Self {
         let (end, ending) = watch::channel(false);
+        let document = crate::openapi::document();
         Self {
             engine,
             auth,
@@ -171,7 +174,8 @@ impl App {
             ending,
             end,
             encrypted,
-            document: crate::openapi::document().to_string(),
+            document: document.to_string(),
+            schemas: Schemas::new(document),
             writes: AtomicUsize::new(0),
         }
     }

@@ -53,7 +53,19 @@ impl<T: DeserializeOwned + JsonSchema + Send> FromBody for Json<T> {
             )));
         }
         let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-        let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let value = serde_path_to_error::deserialize(&mut deserializer);
+        // JSON has one kind of number, and `3.0` is the whole number 3 to everybody but the types.
+        if let Err(error) = &value
+            && error.inner().is_data()
+            && error.inner().to_string().contains("floating point")
+            && let Ok(mut whole) = serde_json::from_slice::<serde_json::Value>(bytes)
+        {
+            whole_numbers(&mut whole);
+            if let Ok(value) = serde_json::from_value(whole) {
+                return Ok(Self(value));
+            }
+        }
+        let value = value.map_err(|error| {
             let place = error.path().to_string();
             let inner = error.into_inner();
             let problem = if inner.is_data() {
@@ -67,6 +79,29 @@ impl<T: DeserializeOwned + JsonSchema + Send> FromBody for Json<T> {
             .end()
             .map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))?;
         Ok(Self(value))
+    }
+}
+
+/// Writes numbers without a fraction as whole numbers.
+fn whole_numbers(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(float) = number.as_f64()
+                && float.fract() == 0.0
+                && float.abs() < 9e15
+            {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "it has no fraction and is small enough"
+                )]
+                let whole = float as i64;
+                *value = Value::from(whole);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(whole_numbers),
+        Value::Object(object) => object.values_mut().for_each(whole_numbers),
+        _ => {}
     }
 }
 

@@ -18,6 +18,7 @@ mod listen;
 mod live;
 mod problem;
 pub(crate) mod route;
+mod schemas;
 mod stall;
 mod stream;
 mod work;

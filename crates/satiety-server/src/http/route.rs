@@ -325,7 +325,7 @@ where
     Fut: Future<Output = Result<Response, Problem>> + Send + 'static,
 {
     let (method, scope) = (filter(&about.method), about.scope);
-    let is_stream = about.is_stream;
+    let (is_stream, id) = (about.is_stream, about.id);
     on(method, move |State(app): State<Arc<App>>, request: Request| {
         let handler = handler.clone();
         async move {
@@ -333,6 +333,7 @@ where
             let work = async {
                 let caller = allow(&parts, scope)?;
                 let path = path(&mut parts).await?;
+                app.schemas.of(id).check_parameters(&mut parts).await?;
                 if !is_stream {
                     return handler(app, path, parts.headers).await;
                 }
@@ -386,11 +387,14 @@ where
         .map_or(about.status, |gives| gives.0);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let path = path::<P>(&mut parts).await?;
+    let schemas = app.schemas.of(about.id);
+    schemas.check_parameters(&mut parts).await?;
     let Query(query) = Query::<Q>::try_from_uri(&parts.uri).map_err(|rejection| {
         Problem::bad_request(format!("the query cannot be read: {}", rejection.body_text()))
     })?;
     let bytes = read_body(&app, body).await?;
     let body = B::read(&parts.headers, &bytes)?;
+    schemas.check_body(&bytes)?;
     let call = Call {
         app: app.clone(),
         path,
@@ -450,7 +454,7 @@ fn repeatable(parts: &Parts, caller: Option<&Caller>, body: &[u8]) -> Result<Opt
     let key = key
         .to_str()
         .ok()
-        .filter(|key| (1..=255).contains(&key.len()))
+        .filter(|key| (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()))
         .ok_or_else(|| Problem::bad_request("an `Idempotency-Key` has 1 to 255 printable letters"))?;
     let who = caller.map_or("", |caller| &caller.who);
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());

@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 document, made from the same table as the router. Its schemas are JSON Schema 2020-12, which is what the
 //! types describe themselves in, so nothing is translated.
 
+mod constraints;
 mod page;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::http::Problem;
 use crate::http::api;
 use crate::http::route::{Answer, Route};
 
+pub(crate) use constraints::MEASURE_PATTERN;
 pub(crate) use page::{page, style};
 
 const PREFIX: &str = "#/components/schemas/";
@@ -30,7 +32,8 @@ pub fn document() -> Value {
     }
     let mut paths = json!(paths);
     let mut schemas = given.definitions();
-    let inputs = taken.definitions();
+    let mut inputs = taken.definitions();
+    constraints::constrain(&mut inputs);
     join(&mut schemas, inputs, &mut paths);
     json!({
         "openapi": "3.1.0",
@@ -47,6 +50,11 @@ pub fn document() -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "parameters": {"IdempotencyKey": {
+                "name": "Idempotency-Key", "in": "header", "required": false,
+                "description": "Makes a write safe to send again: the same key and body get the first answer, another body gets 422",
+                "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+            }},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
                 "description": "A token of `satiety token create`. On loopback none is needed unless the server says so."}},
             "responses": {"Problem": {
@@ -81,13 +89,6 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
             parameters.extend(parameters_of(place, &schema(&mut taken.0).to_value()));
         }
     }
-    if about.writes {
-        parameters.push(json!({
-            "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "Makes the write safe to send again: the same key and body get the first answer",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-        }));
-    }
     let content = match shape.answer {
         Answer::Json(schema) => json!({"application/json": {"schema": schema(&mut given.0).to_value()}}),
         Answer::Other(kind) => json!({kind: {"schema": {"type": "string"}}}),
@@ -103,7 +104,13 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
             json!({"description": "As before: the `ETag` is the one that was sent"}),
         );
     }
-    let body = (shape.body)(&mut taken.0).map(schemars::Schema::to_value);
+    let mut body = (shape.body)(&mut taken.0).map(schemars::Schema::to_value);
+    if about.id == "compare_retrieval"
+        && let Some(body) = &mut body
+    {
+        // The same type as an evaluation's, and there is nothing to compare one run with.
+        *body = json!({"allOf": [body.take(), {"properties": {"runs": {"minItems": 2}}}]});
+    }
     for status in statuses(route, body.is_some()) {
         responses.insert(
             status.to_string(),
@@ -117,6 +124,11 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
         "parameters": parameters,
         "responses": responses,
     });
+    if about.writes {
+        // Not a parameter of the operation: a key that was used for another request is refused whatever the operation is, and
+        // a client that tries all parameters would meet that on every write.
+        operation["x-idempotency-key"] = json!({"$ref": "#/components/parameters/IdempotencyKey"});
+    }
     if let Some(schema) = body {
         operation["requestBody"] =
             json!({"required": true, "content": {"application/json": {"schema": schema}}});
@@ -170,6 +182,7 @@ fn parameters_of(place: &str, schema: &Value) -> Vec<Value> {
         .iter()
         .map(|(name, property)| {
             let mut property = property.clone();
+            constraints::bound_numbers(&mut property);
             let about = property
                 .as_object_mut()
                 .and_then(|property| property.remove("description"))

@@ -121,6 +121,7 @@ pub(crate) struct RunQuery {
     suite: Option<String>,
     /// Where the page begins: `next_cursor` of the page before.
     #[serde(default)]
+    #[schemars(regex(pattern = "^[0-9]{1,9}\\.[!-~]{1,256}$"))]
     cursor: Option<String>,
     /// How many at most; 50 where absent.
     #[serde(default)]

@@ -11,14 +11,13 @@ use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{ById, PageOf, no_cursor};
+use super::{ById, no_cursor};
 use crate::http::app::App;
 use crate::http::body::{Json, NoBody};
 use crate::http::problem::Problem;
-use crate::http::route::{Call, Nothing, Route, ask, change, get, raw};
+use crate::http::route::{Call, Nothing, Parameters, Route, ask, change, get, raw};
 use crate::http::stream;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -67,13 +66,38 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
+/// The shapes of a conversation that are described here; traces and session logs are read as well.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ConversationShape {
+    /// A transcript.
+    Transcript {
+        /// Its rounds, in order.
+        #[schemars(length(min = 1))]
+        rounds: Vec<Round>,
+    },
+    /// Messages, in order.
+    Messages(#[schemars(length(min = 1))] Vec<MessageShape>),
+}
+
+/// A message of a chat.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct MessageShape {
+    /// Who speaks.
+    role: String,
+    /// What is said.
+    content: String,
+}
+
 /// A conversation to be scored.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScoreBody {
     /// The conversation: a transcript (`{"rounds": […]}`), or a list of messages with `role` and `content`.
     // As it came: it is read once, by what knows its shapes.
-    #[schemars(with = "Value")]
+    #[schemars(with = "ConversationShape")]
     conversation: Box<RawValue>,
     /// `default` or `spec`.
     #[serde(default)]
@@ -185,7 +209,22 @@ pub(crate) struct ConversationPage {
     next_cursor: Option<String>,
 }
 
-async fn list(call: Call<Nothing, PageOf, NoBody>) -> Result<ConversationPage, Problem> {
+/// A page of conversations.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub(crate) struct ConversationQuery {
+    /// Where the page begins: `next_cursor` of the page before.
+    #[serde(default)]
+    #[schemars(regex(pattern = "^[0-9]{1,18}\\.[A-Za-z0-9_.:-]{1,128}$"))]
+    cursor: Option<String>,
+    /// How many at most; 50 where absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 500))]
+    limit: Option<u32>,
+}
+
+impl Parameters for ConversationQuery {}
+
+async fn list(call: Call<Nothing, ConversationQuery, NoBody>) -> Result<ConversationPage, Problem> {
     let before = match &call.query.cursor {
         None => None,
         Some(cursor) => {
@@ -195,7 +234,7 @@ async fn list(call: Call<Nothing, PageOf, NoBody>) -> Result<ConversationPage, P
     };
     let request = ListConversationsRequest {
         before,
-        limit: call.query.limit()?,
+        limit: super::limit(call.query.limit)?,
     };
     let list = call.app.engine.conversations(&request).await?;
     Ok(ConversationPage {

@@ -45,13 +45,20 @@ pub(crate) struct GateAnswer {
     summary: GateSummary,
 }
 
+/// Settings as they came. Rounds that are never gated cannot be more than there may be.
+fn settings(asked: Option<GateSettings>) -> GateSettings {
+    let mut settings = asked.unwrap_or_default();
+    settings.min_rounds = settings.min_rounds.min(settings.max_rounds);
+    settings
+}
+
 async fn gate(call: Call<Nothing, Nothing, Json<GateBody>>) -> Result<GateAnswer, Problem> {
     let Json(body) = call.body;
     if body.rounds.len() > ROUNDS {
         return Err(Problem::unprocessable(format!("more than {ROUNDS} rounds at once")).at("rounds"));
     }
     let request = GateRequest {
-        settings: body.settings.unwrap_or_default(),
+        settings: settings(body.settings),
         task: body.task,
         seed_by_run: false,
     };

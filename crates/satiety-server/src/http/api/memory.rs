@@ -234,6 +234,7 @@ pub(crate) struct MemoryQuery {
     tier: Option<Tier>,
     /// Where the page begins: `next_cursor` of the page before.
     #[serde(default)]
+    #[schemars(regex(pattern = "^[0-9]{1,18}$"))]
     cursor: Option<String>,
     /// How many at most; 50 where absent.
     #[serde(default)]
@@ -341,7 +342,7 @@ pub(crate) struct SearchBody {
     mode: Option<Mode>,
     /// Results at most, instead of the mode's.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 100))]
+    #[schemars(range(min = 1, max = 200))]
     limit: Option<u32>,
     /// Tokens of all results, instead of the mode's.
     #[serde(default)]

@@ -56,6 +56,7 @@ impl Parameters for ById {}
 pub(crate) struct PageOf {
     /// Where the page begins: `next_cursor` of the page before.
     #[serde(default)]
+    #[schemars(regex(pattern = "^[0-9]{1,9}\\.[!-~]{1,256}$"))]
     cursor: Option<String>,
     /// How many at most; 50 where absent.
     #[serde(default)]
@@ -82,7 +83,8 @@ fn no_cursor() -> Problem {
     Problem::unprocessable("`cursor` is not one that this list gave out").at("cursor")
 }
 
-/// The part of a list that comes after the item with this key, and the key that the next part comes after.
+/// The part of a list that a cursor points to, and the cursor of the next part. A cursor has the place and the key of the last item
+/// before: where that item is gone by now, the place is good enough, and nobody has to begin anew.
 fn page_of<T>(
     all: Vec<T>,
     key: impl Fn(&T) -> &str,
@@ -92,16 +94,20 @@ fn page_of<T>(
     let begin = match cursor {
         None => 0,
         Some(cursor) => {
-            1 + all
-                .iter()
-                .position(|item| key(item) == cursor)
-                .ok_or_else(no_cursor)?
+            let (place, last) = cursor.split_once('.').ok_or_else(no_cursor)?;
+            let place: usize = place.parse().map_err(|_| no_cursor())?;
+            all.iter()
+                .position(|item| key(item) == last)
+                .map_or(place, |position| position + 1)
         }
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = all.len() > begin.saturating_add(limit);
     let items: Vec<T> = all.into_iter().skip(begin).take(limit).collect();
-    let next = items.last().filter(|_| more).map(|item| key(item).to_owned());
+    let next = items
+        .last()
+        .filter(|_| more)
+        .map(|item| format!("{}.{}", begin + items.len(), key(item)));
     Ok((items, next))
 }
 
@@ -123,6 +129,8 @@ mod tests {
             }
         }
         assert_eq!(seen, all);
+        let (rest, _) = page_of(all.clone(), |item| item, Some("3.gone"), 2).unwrap();
+        assert_eq!(rest, ["k3", "k4"], "an item that is gone leaves its place");
         assert_eq!(
             page_of(all, |item| item, Some("elsewhere"), 3)
                 .unwrap_err()

@@ -105,6 +105,7 @@ pub(crate) struct Against {
     against: Option<String>,
     /// The measure, such as `mrr@10`; `ndcg@10` where absent.
     #[serde(default)]
+    #[schemars(regex(pattern = crate::openapi::MEASURE_PATTERN))]
     measure: Option<String>,
 }
 

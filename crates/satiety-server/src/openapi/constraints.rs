@@ -1,0 +1,186 @@
+//! Constraints that types of other crates have and do not say themselves. The document shows them, and requests are held
+//! against the document, so both are made from this table.
+
+use serde_json::{Map, Value, json};
+
+/// A text that is not blank.
+const NOT_BLANK: &str = "\\S";
+/// A place below the root: relative, without `..`.
+const BELOW_ROOT: &str = "^(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+)(?:/+(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+))*/*$";
+/// A measure of retrieval.
+const MEASURE: &str = "^(?:mrr|ndcg|ndcg_linear|recall|p|map|success|bpref|judged|importance_recall|constitutional|constitutional_share|chain|ils|tier_p\\((?:temporary|normal|important|critical|constitutional)\\)|rbp\\(0\\.[0-9]{0,3}[1-9]\\))(?:@[1-9][0-9]{0,8})?$";
+
+/// By type and property, what its schema says beside the kind of value.
+fn table() -> Vec<(&'static str, &'static str, Value)> {
+    let share = || json!({"minimum": 0.0, "maximum": 1.0});
+    let text = || json!({"minLength": 1, "pattern": NOT_BLANK});
+    let percent = || json!({"minimum": 0.0, "maximum": 100.0});
+    let id = || json!({"minLength": 1, "maxLength": 256, "pattern": NOT_BLANK});
+    vec![
+        ("GateSettings", "epsilon", share()),
+        ("GateSettings", "grey_zone", share()),
+        ("GateSettings", "max_rounds", json!({"minimum": 1})),
+        ("LookAhead", "yield_below", share()),
+        ("SearchBody", "query", text()),
+        ("SearchBody", "token_usage", share()),
+        ("SaveBody", "title", text()),
+        ("SaveBody", "content", text()),
+        (
+            "IndexBody",
+            "folder",
+            json!({"minLength": 1, "pattern": BELOW_ROOT}),
+        ),
+        ("RunBody", "suite", json!({"minLength": 1, "pattern": BELOW_ROOT})),
+        ("ScoreBody", "profile", json!({"enum": ["default", "spec", null]})),
+        (
+            "BeginConversationRequest",
+            "profile",
+            json!({"enum": ["default", "spec", null]}),
+        ),
+        (
+            "BeginConversationRequest",
+            "conversation_id",
+            json!({"minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.:-]+$"}),
+        ),
+        ("BeginConversationRequest", "rounds", json!({"maxItems": 200})),
+        ("InlineRankings", "judgments", json!({"minItems": 1})),
+        ("InlineRankings", "runs", json!({"minItems": 1, "maxItems": 20})),
+        (
+            "InlineRankings",
+            "alpha",
+            json!({"exclusiveMinimum": 0.0, "exclusiveMaximum": 1.0}),
+        ),
+        ("InlineJudgments", "query_id", id()),
+        ("InlineJudgments", "judgments", json!({"minItems": 1})),
+        ("InlineGrade", "doc_id", id()),
+        ("InlineRun", "name", id()),
+        ("InlineRun", "queries", json!({"minItems": 1})),
+        ("InlineAnswers", "query_id", id()),
+        (
+            "Feature",
+            "feature_id",
+            json!({"minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9._-]+$"}),
+        ),
+        ("Feature", "rollout_percent", percent()),
+        ("Feature", "shadow_percent", percent()),
+        (
+            "Feature",
+            "min_samples",
+            json!({"minimum": 1, "maximum": 1_000_000}),
+        ),
+        (
+            "Feature",
+            "graduation_threshold",
+            json!({"minimum": 0.0, "maximum": 0.999}),
+        ),
+        ("Feature", "alpha", json!({"minimum": 1e-4, "maximum": 0.49})),
+        ("Feature", "beta", json!({"minimum": 1e-4, "maximum": 0.5})),
+        ("UpdateBody", "title", text()),
+        ("UpdateBody", "content", text()),
+        ("ResearchBody", "task", text()),
+        ("LinkBody", "from", id()),
+        ("LinkBody", "to", id()),
+        ("ProposeScopeRequest", "exploration", share()),
+        (
+            "InlineAnswers",
+            "results",
+            json!({"minItems": 1, "uniqueItems": true}),
+        ),
+        ("UpdateScopeRequest", "scope_id", id()),
+        ("ProposeScopeRequest", "scope_id", id()),
+    ]
+}
+
+/// Adds the constraints to schemas of requests.
+pub(super) fn constrain(schemas: &mut Map<String, Value>) {
+    for (name, property, constraints) in table() {
+        let Some(schema) = schemas
+            .get_mut(name)
+            .and_then(|schema| schema.pointer_mut(&format!("/properties/{property}")))
+            .and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
+        if let Value::Object(constraints) = constraints {
+            schema.extend(constraints);
+        }
+    }
+    if let Some(items) = schemas
+        .get_mut("InlineRankings")
+        .and_then(|schema| schema.pointer_mut("/properties/measures/items"))
+    {
+        items["pattern"] = json!(MEASURE);
+    }
+    for (name, alternatives) in either() {
+        if let Some(schema) = schemas.get_mut(name).and_then(Value::as_object_mut) {
+            schema.insert("anyOf".into(), alternatives);
+        }
+    }
+    for variant in schemas
+        .get_mut("StopThreshold")
+        .and_then(|schema| schema["oneOf"].as_array_mut())
+        .into_iter()
+        .flatten()
+    {
+        if let Some(score) = variant.pointer_mut("/properties/score") {
+            score["maximum"] = json!(10);
+        }
+        if let Some(share) = variant.pointer_mut("/properties/share") {
+            share["minimum"] = json!(0.0);
+            share["maximum"] = json!(1.0);
+        }
+    }
+    schemas.values_mut().for_each(bound_numbers);
+}
+
+/// Types of which one property or another must be there.
+fn either() -> Vec<(&'static str, Value)> {
+    let with = |name: &str, kind: &str, other: &str| json!({"required": [name], "properties": {name: {"type": kind}, other: {"type": "null"}}});
+    vec![
+        (
+            "ProposeScopeRequest",
+            json!([
+                with("budget_tokens", "integer", "free_tokens"),
+                with("free_tokens", "integer", "budget_tokens"),
+            ]),
+        ),
+        (
+            "ResearchBody",
+            json!([{"required": ["task"], "properties": {"task": {"type": "string"}}},
+                {"required": ["resume"], "properties": {"resume": {"type": "string", "minLength": 1}}}]),
+        ),
+        (
+            "ReplayBody",
+            json!([{"properties": {"fail_if_worse": {"type": "null"}}},
+                {"required": ["baseline"], "properties": {"baseline": {"type": "string", "minLength": 1}}}]),
+        ),
+    ]
+}
+
+/// Whole numbers have the range of the type that they are read as; `format` alone says it to nobody.
+pub(super) fn bound_numbers(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            let range: Option<(i64, u64)> = match object.get("format").and_then(Value::as_str) {
+                Some("uint8") => Some((0, u8::MAX.into())),
+                Some("uint16") => Some((0, u16::MAX.into())),
+                Some("uint32") => Some((0, u32::MAX.into())),
+                // What other languages read JSON numbers as keeps whole numbers up to here.
+                Some("uint64" | "uint") => Some((0, (1 << 53) - 1)),
+                Some("int32") => Some((i32::MIN.into(), i32::MAX.unsigned_abs().into())),
+                Some("int64") => Some((-((1 << 53) - 1), (1 << 53) - 1)),
+                _ => None,
+            };
+            if let Some((least, most)) = range {
+                object.entry("minimum").or_insert(json!(least));
+                object.entry("maximum").or_insert(json!(most));
+            }
+            object.values_mut().for_each(bound_numbers);
+        }
+        Value::Array(list) => list.iter_mut().for_each(bound_numbers),
+        _ => {}
+    }
+}
+
+/// The measure of a comparison, as a parameter.
+pub(crate) const MEASURE_PATTERN: &str = MEASURE;
