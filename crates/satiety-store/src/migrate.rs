@@ -83,6 +83,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "work",
         sql: include_str!("migrations/0013_work.sql"),
     },
+    Migration {
+        version: 14,
+        name: "harness_identity",
+        sql: include_str!("migrations/0014_harness_identity.sql"),
+    },
 ];
 
 /// The version this program writes.
