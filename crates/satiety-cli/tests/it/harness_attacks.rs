@@ -140,11 +140,19 @@ fn truncating_the_log_and_writing_it_anew() {
     lab.sql("DELETE FROM harness_ledger");
     for entry in &anew {
         lab.sql(&format!(
-            "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}')",
-            entry.seq, entry.prev, entry.at, entry.kind, entry.body, entry.hash
+            "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}', '{}')",
+            entry.seq,
+            entry.prev,
+            entry.at,
+            entry.kind,
+            entry.body,
+            entry.hash,
+            lab.harness_id()
         ));
     }
-    lab.expect(0, &["harness", "verify"]);
+    // Whole by itself; the anchor in the repository tells.
+    ledger::verify_chain(&anew).unwrap();
+    lab.expect(1, &["harness", "verify"]);
     let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
     assert!(out.contains("is not the entry that is known"), "{out}");
     // Cut off at its end, it is whole by itself too; here the window would tell, because it follows the log.
@@ -207,8 +215,14 @@ fn another_clock() {
         .unwrap();
     let entry = ledger::append(Some(&last), later, "note", json!({}));
     lab.sql(&format!(
-        "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}')",
-        entry.seq, entry.prev, entry.at, entry.kind, entry.body, entry.hash
+        "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}', '{}')",
+        entry.seq,
+        entry.prev,
+        entry.at,
+        entry.kind,
+        entry.body,
+        entry.hash,
+        lab.harness_id()
     ));
     assert!(lab.approve(1, &soon).contains("was good until"));
 }

@@ -10,6 +10,7 @@ mod error;
 mod evidence;
 mod expanding;
 mod folder;
+mod identity;
 mod keys;
 mod measuring;
 mod recording;

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use satiety::bench::content_hash;
 use satiety::harness::brief::{SuiteEvidence, brief, threshold_increases};
 use satiety::harness::cycles::{MeasuredMark, RollingMetrics, SCHEMA_VERSION};
-use satiety::harness::expansion::{Context, Event};
+use satiety::harness::expansion::{Context, Ending, Event};
 use satiety::harness::{
     Action, Aggregate, Consistency, ConsistencyThresholds, CycleSnapshot, Driver, Expansion, KeyRing, Level,
-    Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
+    Manifest, Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
 };
 use satiety::ids;
 use schemars::JsonSchema;
@@ -19,14 +19,15 @@ use serde_json::{Value, json};
 
 use super::HarnessError;
 use super::evidence::{failing_regressions, unproven_graduations};
-use super::folder::{Folder, shown, unapproved_retirements};
+use super::folder::{Applied, Folder, shown, unapproved_retirements};
+use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
 use super::state::{State, Writing, short};
 use crate::{Alert, Engine, EngineError};
 
 /// How often a cycle is tried again when others record at the same time.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 12;
 
 /// A cycle to be recorded.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +40,8 @@ pub struct RecordCycleRequest {
     pub cycle_id: Option<String>,
     /// Which score the window follows.
     pub driver: Driver,
+    /// Begins a branch of the history in a store that does not have it: by whom, and why.
+    pub new_history: Option<Ending>,
 }
 
 /// A cycle that was recorded.
@@ -135,8 +138,16 @@ impl Engine {
         keys: &KeyRing,
         given: Option<&Given>,
     ) -> Result<RecordedCycle, EngineError> {
-        let mut state = self.harness_state().await?;
-        let (writing, adopted) = adopt(&state, folder, keys).await?;
+        let mut state = match &request.new_history {
+            None => self.harness_history_of(folder).await?,
+            Some(_) => self.harness_state(&folder.root).await?,
+        };
+        let begun = match &request.new_history {
+            None => Writing::default(),
+            Some(ending) => begin_history(&state, folder, ending)?,
+        };
+        let adopts = state.version() != Some(folder.manifest.version().as_str());
+        let (writing, adopted) = adopt(&state, folder, keys, begun).await?;
         // A harness whose own tests fail is broken, and a broken system must not look less saturated.
         let failing = failing_regressions(state.store(), folder).await?;
         if !failing.is_empty() {
@@ -157,7 +168,7 @@ impl Engine {
         aggregate.driver = request.driver;
         let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
         let mut measurement = match given {
-            None => Some(measuring::take(state.store(), folder, since).await?),
+            None => Some(measuring::take(&state, folder, since).await?),
             Some(_) => None,
         };
         // Looking at the same runs again is no evidence of consistency, whatever it is called.
@@ -252,7 +263,11 @@ impl Engine {
                     writing = writing.expansion(event.clone(), expansion)?;
                 }
             }
+            state.identify(folder).await?;
             state.write(writing.aggregate(&aggregate)).await?;
+            if adopts || state.marks.anchor.is_none() {
+                state.write_anchor(folder)?;
+            }
         }
         let mut notes = Vec::new();
         let (suites, thresholds) = match &measurement {
@@ -283,15 +298,16 @@ pub(super) async fn adopt(
     state: &State,
     folder: &Folder,
     keys: &KeyRing,
+    begun: Writing,
 ) -> Result<(Writing, Option<RigorDiff>), EngineError> {
     let version = folder.manifest.version();
-    let mut writing = Writing::default();
+    let mut writing = begun;
     // Trust on first use: from now on a change of keys needs a signature of one that is known.
     if state.known_keys().is_none() && !keys.approvers.is_empty() {
         writing = writing.event("keys", json!({"keys": keys, "by": "first use"}));
     }
     let Some(known) = state.version() else {
-        let event = json!({"version": version, "why": "first seen"});
+        let event = json!({"version": version, "why": "first seen", "place": place_of(&folder.root)});
         return Ok((
             writing.event("adopted", event).version(&folder.manifest, None)?,
             None,
@@ -299,6 +315,11 @@ pub(super) async fn adopt(
     };
     if known == version {
         return Ok((writing, None));
+    }
+    let old = state.manifest(known).await?;
+    let (diff, objections) = objections(state, folder, keys, &old).await?;
+    if !objections.is_empty() {
+        return Err(HarnessError::Weaker { objections }.into());
     }
     if let Ok(expansion) = state.open_expansion(None).await
         && (expansion.phase.is_applying() || expansion.phase == satiety::harness::Phase::RollingBack)
@@ -310,26 +331,66 @@ pub(super) async fn adopt(
         }
         .into());
     }
-    let old = state.manifest(known).await?;
-    let diff = compare(&old, &folder.manifest).map_err(HarnessError::from)?;
-    let mut objections: Vec<String> = diff
-        .objections()
-        .map(|change| format!("{}: {}", change.place, change.reason))
-        .collect();
-    objections.extend(
-        unapproved_retirements(&old, &folder.manifest, &folder.applied()?, keys)
-            .into_iter()
-            .map(|case| format!("{case}: retired without the signature of an approver")),
-    );
-    objections.extend(unproven_graduations(state.store(), &old, folder).await?);
-    if !objections.is_empty() {
-        return Err(HarnessError::Weaker { objections }.into());
-    }
-    let event = json!({"version": version, "from": known, "why": "at least as rigorous", "changes": diff.changes.len()});
+    let event = json!({"version": version, "from": known, "why": "at least as rigorous", "changes": diff.changes.len(),
+        "place": place_of(&folder.root)});
     Ok((
         writing.event("adopted", event).version(&folder.manifest, None)?,
         Some(diff),
     ))
+}
+
+/// What the files ask less of than a version, in any phase: weakenings, retirements without a signature, graduations without
+/// runs. An expansion that is being applied brings its own signature.
+pub(super) async fn objections(
+    state: &State,
+    folder: &Folder,
+    keys: &KeyRing,
+    old: &Manifest,
+) -> Result<(RigorDiff, Vec<String>), EngineError> {
+    let diff = compare(old, &folder.manifest).map_err(HarnessError::from)?;
+    let mut objections: Vec<String> = diff
+        .objections()
+        .map(|change| format!("{}: {}", change.place, change.reason))
+        .collect();
+    let mut applied = folder.applied()?;
+    if let Ok(expansion) = state.open_expansion(None).await
+        && let (Some(proposal), Some(approval)) = (expansion.proposal, expansion.approval)
+        && state.knows_approval(&expansion.expansion_id, &approval)
+    {
+        applied.push(Applied { proposal, approval });
+    }
+    objections.extend(
+        unapproved_retirements(old, &folder.manifest, &applied, keys)
+            .into_iter()
+            .map(|case| format!("{case}: retired without the signature of an approver")),
+    );
+    objections.extend(unproven_graduations(state.store(), old, folder).await?);
+    Ok((diff, objections))
+}
+
+/// The first event of a branch: a store without the history begins with the very version that the repository's anchor names.
+fn begin_history(state: &State, folder: &Folder, ending: &Ending) -> Result<Writing, EngineError> {
+    let refuse = |why: &str| Err(HarnessError::NewHistory { why: why.to_owned() }.into());
+    let (Some(id), Some(anchor)) = (&state.marks.id, &state.marks.anchor) else {
+        return refuse("the repository has no anchor, so there is no history to branch from");
+    };
+    if !state.entries.is_empty() {
+        return refuse("this store has a history of this harness already");
+    }
+    if ending.by.trim().is_empty() || ending.why.trim().is_empty() {
+        return refuse("it needs a name and a reason");
+    }
+    let version = folder.manifest.version();
+    if state.marks.version.as_ref() != Some(&version) {
+        return refuse(&format!(
+            "the files are version {}, and the anchor names version {}; check that version out, begin with it, and record the change after it",
+            short(&version),
+            state.marks.version.as_deref().map_or("none", short)
+        ));
+    }
+    let body =
+        json!({"harness_id": id, "anchor": anchor, "version": version, "by": ending.by, "why": ending.why});
+    Ok(Writing::default().event(HISTORY_BEGUN, body))
 }
 
 /// Auditors' verdicts are stated, not measured: further ones may raise what was recorded for this version, never lower it.
