@@ -8,6 +8,7 @@ mod exit;
 mod failure;
 mod logging;
 mod printer;
+mod project;
 mod settings;
 mod table;
 
@@ -55,6 +56,7 @@ fn run() -> Exit {
 fn execute(cli: Cli) -> Result<Exit, Failure> {
     let settings = settings::load(&cli)?;
     settings.warn_about_strangers();
+    settings.check_trust(&cli.command)?;
     // Held to the end: it sends the last traces.
     let _traces = logging::start(&settings, cli.command.runs_long())?;
     let printer = printer::Printer::new(&settings, cli.global.quiet);

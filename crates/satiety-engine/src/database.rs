@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use satiety::memory::Author;
 pub use satiety_store::Status;
 pub use satiety_store::retention::{Outcome, Retained, Rule};
 pub use satiety_store::transfer::{BackupKind, Moved};
@@ -137,19 +138,24 @@ impl Engine {
     }
 
     /// Reads an export from a file into this store.
-    pub async fn db_import_file(&self, path: &Path) -> Result<Moved, EngineError> {
+    pub async fn db_import_file(&self, path: &Path, author: Author) -> Result<Moved, EngineError> {
         let file = fs_err::tokio::File::open(path)
             .await
             .map_err(|cause| EngineError::file("read", path, cause))?;
-        self.db_import(&mut BufReader::new(file)).await
+        self.db_import(&mut BufReader::new(file), author).await
     }
 
-    /// Reads an export into this store, which must be empty.
+    /// Reads an export into this store, which must be empty. Constitutional memories come along only for a person.
     pub async fn db_import(
         &self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
+        author: Author,
     ) -> Result<Moved, EngineError> {
-        Ok(self.store().await?.import(input).await?)
+        let store = self.store().await?;
+        Ok(match author {
+            Author::Person => store.import(input).await?,
+            Author::Agent => store.import_without_rules(input).await?,
+        })
     }
 
     /// Makes a backup while the store stays in use.

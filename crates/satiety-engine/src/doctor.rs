@@ -6,6 +6,7 @@ use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bench::sandbox::probes::{self, SandboxExamination};
 use crate::bench::sandbox::{Probe, probe};
 use crate::{Engine, EngineError};
 
@@ -101,20 +102,38 @@ fn address_of(url: &str) -> Option<String> {
     }
 }
 
-/// What fences targets in when `--sandbox` asks for it. None is a warning: everything else works without.
+/// What isolates the processes of targets. A degraded sandbox or none is a warning: everything but gates works without.
 fn sandbox_finding(probe: &Probe) -> Finding {
-    match (&probe.bubblewrap, &probe.landlock) {
-        (Ok(version), _) => Finding::good("sandbox", format!("{version} fences targets in")),
-        (Err(_), Ok(version)) => Finding::good("sandbox", format!("Landlock {version} fences targets in")),
-        (Err(bubblewrap), Err(landlock)) => Finding::warning(
+    let fix = "install bubblewrap (bwrap) or allow user namespaces, or set `bench.sandbox` to \"prefer\" to accept less; `satiety doctor --sandbox` probes what there is";
+    match (&probe.bubblewrap, &probe.namespaces, &probe.landlock) {
+        (Ok(version), _, _) => Finding::good("sandbox", format!("{version} isolates targets")),
+        (_, Ok(kinds), _) => Finding::good("sandbox", format!("{kinds} isolate targets")),
+        (Err(bubblewrap), Err(namespaces), Ok(version)) => Finding::warning(
             "sandbox",
-            format!("no means to fence targets in: bubblewrap: {bubblewrap}; Landlock: {landlock}"),
-            "install bubblewrap (bwrap) to use `satiety bench run --sandbox`; without the flag nothing needs it",
+            format!(
+                "only a degraded sandbox ({version}), which gates refuse: bubblewrap: {bubblewrap}; namespaces: {namespaces}"
+            ),
+            fix,
+        ),
+        (Err(bubblewrap), Err(namespaces), Err(landlock)) => Finding::warning(
+            "sandbox",
+            format!(
+                "nothing isolates targets, and gates refuse to run: bubblewrap: {bubblewrap}; namespaces: {namespaces}; Landlock: {landlock}"
+            ),
+            fix,
         ),
     }
 }
 
 impl Engine {
+    /// Attempts to break out of the sandbox of targets, with every isolation that this machine offers.
+    pub async fn examine_sandbox(&self) -> Result<SandboxExamination, EngineError> {
+        probes::examine().await.map_err(|reason| EngineError::Bench {
+            message: reason,
+            hint: "`satiety doctor` tells what this machine has".into(),
+        })
+    }
+
     /// Examines the store and the models. Changes nothing: a store that is not there yet is fine, and stays away.
     pub async fn doctor(&self) -> Examination {
         let mut findings = self.examine_store().await;
@@ -246,22 +265,33 @@ mod tests {
     use super::{Health, Probe, address_of, sandbox_finding};
 
     #[test]
-    fn either_means_of_fencing_is_enough() {
-        let probe = |bubblewrap: Result<&str, &str>, landlock: Result<&str, &str>| Probe {
+    fn namespaces_of_either_kind_are_enough_and_landlock_is_named_degraded() {
+        type State = Result<&'static str, &'static str>;
+        let probe = |bubblewrap: State, namespaces: State, landlock: State| Probe {
             bubblewrap: bubblewrap.map(Into::into).map_err(Into::into),
+            namespaces: namespaces.map(Into::into).map_err(Into::into),
             landlock: landlock.map(Into::into).map_err(Into::into),
         };
         for (probe, health, word) in [
             (
-                probe(Ok("bubblewrap 0.11"), Ok("6")),
+                probe(Ok("bubblewrap 0.11"), Ok("namespaces"), Ok("6")),
                 Health::Good,
                 "bubblewrap 0.11",
             ),
-            (probe(Err("gone"), Ok("6")), Health::Good, "Landlock 6"),
             (
-                probe(Err("gone"), Err("old")),
+                probe(Err("gone"), Ok("user namespaces"), Ok("6")),
+                Health::Good,
+                "user namespaces isolate",
+            ),
+            (
+                probe(Err("gone"), Err("refused"), Ok("Landlock 6")),
                 Health::Warning,
-                "bubblewrap: gone; Landlock: old",
+                "degraded sandbox (Landlock 6)",
+            ),
+            (
+                probe(Err("gone"), Err("refused"), Err("old")),
+                Health::Warning,
+                "bubblewrap: gone; namespaces: refused; Landlock: old",
             ),
         ] {
             let finding = sandbox_finding(&probe);

@@ -412,6 +412,15 @@ impl EngineError {
         }
     }
 
+    /// Whether a program was refused what a person may do.
+    pub fn needs_person(&self) -> bool {
+        matches!(
+            self,
+            Self::Memory(crate::memory::MemoryError::NeedsPerson(_))
+                | Self::Store(StoreError::ConstitutionalMemory { .. })
+        )
+    }
+
     /// Whose turn it is.
     pub fn fault(&self) -> Fault {
         match self {

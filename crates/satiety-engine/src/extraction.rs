@@ -12,6 +12,7 @@ use satiety::dialogue::input::{self, MessageLog, Turn};
 use satiety::dialogue::{Claim, Outputs, Round, Transcript};
 use satiety_models::chat::{self, Chat, ChatMessage, ChatRequest, JsonSchema, Provider, Spec, Usage};
 use satiety_models::http::{ApiKey, HttpSettings};
+use satiety_models::{AddressOrigin, KeyOwner};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -74,17 +75,25 @@ fn open(settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
     )
 }
 
-/// Opens a chat model by its name, with the key that belongs to its provider.
+/// Opens a chat model that the user named (settings or flags), with the key that belongs to its provider.
 pub(crate) fn open_chat(model: &str, settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
     let spec: Spec = model.parse()?;
     // A key goes to the provider it belongs to and to nobody else.
     let key = match spec.provider {
         Provider::Ollama => None,
-        Provider::OpenAi => settings.api_key.as_deref(),
-        Provider::Anthropic => settings.anthropic_key.as_deref(),
+        Provider::OpenAi => settings
+            .api_key
+            .as_deref()
+            .map(|key| ApiKey::new(key, KeyOwner::OpenAi)),
+        Provider::Anthropic => settings
+            .anthropic_key
+            .as_deref()
+            .map(|key| ApiKey::new(key, KeyOwner::Anthropic)),
     };
     let http = HttpSettings {
-        api_key: key.map(ApiKey::new),
+        api_key: key,
+        // Settings hold addresses only from flags, the environment, the user's own file and trusted files.
+        address_origin: AddressOrigin::Given,
         // Local models write a long answer for minutes.
         timeout: Duration::from_mins(5),
         ..HttpSettings::default()

@@ -28,6 +28,7 @@ pub mod watch;
 
 pub use error::{EngineError, Fault};
 pub use hooks::Alert;
+use satiety::bench::SandboxRequirement;
 pub use satiety_store::StoreUrl;
 pub use trouble::Trouble;
 
@@ -77,7 +78,9 @@ pub struct Engine {
     conversations: conversations::Held,
     eviction: eviction::Memory,
     memory: memory::Cache,
+    memory_settings: memory::MemorySettings,
     ab: ab::State,
+    sandbox: SandboxRequirement,
 }
 
 impl Engine {
@@ -91,7 +94,9 @@ impl Engine {
             conversations: conversations::Held::default(),
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
+            memory_settings: memory::MemorySettings::default(),
             ab: ab::State::default(),
+            sandbox: SandboxRequirement::default(),
         }
     }
 
@@ -99,6 +104,25 @@ impl Engine {
     #[must_use]
     pub fn with_ab(mut self, settings: ab::AbSettings) -> Self {
         self.ab.settings = settings;
+        self
+    }
+
+    /// The same engine with another requirement for the sandbox of targets that gates, harnesses, servers and workers run.
+    #[must_use]
+    pub fn with_sandbox(mut self, requirement: SandboxRequirement) -> Self {
+        self.sandbox = requirement;
+        self
+    }
+
+    /// Whether the processes of targets must be sandboxed where nobody asks for something else.
+    pub fn sandbox_requirement(&self) -> SandboxRequirement {
+        self.sandbox
+    }
+
+    /// The same engine with other rules for the memory.
+    #[must_use]
+    pub fn with_memory(mut self, settings: memory::MemorySettings) -> Self {
+        self.memory_settings = settings;
         self
     }
 

@@ -6,6 +6,7 @@ use satiety_models::Embedder;
 use satiety_models::catalogue::{self, Spec};
 pub use satiety_models::catalogue::{Check, Entry, Verification};
 use satiety_models::http::{ApiKey, HttpSettings};
+use satiety_models::{AddressOrigin, KeyOwner};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -172,7 +173,9 @@ pub(crate) async fn open(settings: &Settings) -> Result<Option<Box<dyn Embedder>
         .as_deref()
         .filter(|_| matches!(spec, Spec::OpenAi { .. }));
     let http = HttpSettings {
-        api_key: api_key.map(ApiKey::new),
+        api_key: api_key.map(|key| ApiKey::new(key, KeyOwner::OpenAi)),
+        // Settings hold addresses only from flags, the environment, the user's own file and trusted files.
+        address_origin: AddressOrigin::Given,
         ..HttpSettings::default()
     };
     Ok(Some(catalogue::open(&spec, &http).await?))

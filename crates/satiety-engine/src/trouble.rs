@@ -34,7 +34,7 @@ impl EngineError {
             | Self::Store(StoreError::NotThere { .. })
             | Self::Ab(AbError::NotThere(_))
             | Self::Golden(GoldenError::NoRun(_))
-            | Self::Memory(MemoryError::NotThere(_))
+            | Self::Memory(MemoryError::NotThere(_) | MemoryError::OtherProject { .. })
             | Self::Harness(HarnessError::NoExpansion | HarnessError::NoSuchExpansion(_)) => {
                 Trouble::NotThere
             }

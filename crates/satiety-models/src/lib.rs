@@ -13,11 +13,13 @@ pub mod catalogue;
 pub mod chat;
 mod embedder;
 pub mod http;
+mod keys;
 pub mod minilm;
 mod remembering;
 mod transport;
 
 pub use chat::Chat;
 pub use embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId, ParseIdError};
+pub use keys::{AddressOrigin, KeyOwner, KeyRefusal, same_origin_redirects};
 pub use remembering::Remembering;
 pub use transport::retry_after;

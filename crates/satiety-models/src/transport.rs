@@ -4,10 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable as _};
-use reqwest::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, RequestBuilder, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::keys::{AddressOrigin, KeyOwner, KeyRefusal, same_origin_redirects};
 
 /// Where Ollama listens.
 pub(crate) const OLLAMA: &str = "http://localhost:11434";
@@ -60,6 +62,14 @@ pub enum TransportError {
         /// How long the server asks to be left alone.
         retry_after: Option<Duration>,
     },
+    /// The server sent the request on to another server, which gets neither the key nor the text.
+    #[error("{url} redirects to another server ({target}), and requests are not sent on to other servers")]
+    Redirected {
+        /// The endpoint.
+        url: String,
+        /// Scheme, host and port of the other server, or `?`.
+        target: String,
+    },
     /// The server answered with something else than the protocol says.
     #[error("{url} sent an answer we cannot use: {reason}")]
     BadAnswer {
@@ -72,12 +82,18 @@ pub enum TransportError {
 
 /// A secret that is sent and never shown.
 #[derive(Clone)]
-pub struct ApiKey(String);
+pub struct ApiKey {
+    secret: String,
+    owner: KeyOwner,
+}
 
 impl ApiKey {
     /// Wraps a key; surrounding white space, as files and variables tend to have, is cut off.
-    pub fn new(key: &str) -> Self {
-        Self(key.trim().to_owned())
+    pub fn new(key: &str, owner: KeyOwner) -> Self {
+        Self {
+            secret: key.trim().to_owned(),
+            owner,
+        }
     }
 }
 
@@ -90,8 +106,10 @@ impl fmt::Debug for ApiKey {
 /// How to talk to a provider.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Sent in the header that the protocol has for it, if there is one.
+    /// Sent in the header that the protocol has for it, if there is one and [`KeyOwner::may_be_sent`] allows it.
     pub api_key: Option<ApiKey>,
+    /// Who decided on the address; a provider's key goes to foreign hosts only where the user did.
+    pub address_origin: AddressOrigin,
     /// The limit for one attempt, from connecting to the last byte.
     pub timeout: Duration,
     /// Attempts after the first, for broken connections, timeouts, 429 and 5xx.
@@ -108,6 +126,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             api_key: None,
+            address_origin: AddressOrigin::default(),
             timeout: Duration::from_mins(1),
             retries: 4,
             first_pause: Duration::from_millis(250),
@@ -130,19 +149,19 @@ impl Head {
     fn put(self, request: RequestBuilder, key: Option<&ApiKey>) -> RequestBuilder {
         match self {
             Self::Bearer => match key {
-                Some(key) => request.bearer_auth(&key.0),
+                Some(key) => request.bearer_auth(&key.secret),
                 None => request,
             },
             Self::Anthropic => {
                 let request = request.header("anthropic-version", "2023-06-01");
                 match key {
-                    Some(key) => match HeaderValue::from_str(&key.0) {
+                    Some(key) => match HeaderValue::from_str(&key.secret) {
                         Ok(mut value) => {
                             value.set_sensitive(true);
                             request.header("x-api-key", value)
                         }
                         // Fails when the request is built, as a bad bearer token does.
-                        Err(_) => request.header("x-api-key", key.0.as_str()),
+                        Err(_) => request.header("x-api-key", key.secret.as_str()),
                     },
                     None => request,
                 }
@@ -161,10 +180,12 @@ pub(crate) struct Transport {
     address: Url,
     head: Head,
     settings: HttpSettings,
+    /// Why the key of the settings is not sent.
+    withheld: Option<KeyRefusal>,
 }
 
 impl Transport {
-    pub(crate) fn new(url: &str, head: Head, settings: HttpSettings) -> Result<Self, TransportError> {
+    pub(crate) fn new(url: &str, head: Head, mut settings: HttpSettings) -> Result<Self, TransportError> {
         let bad = |reason: String| TransportError::BadAddress {
             address: url.to_owned(),
             reason,
@@ -177,11 +198,23 @@ impl Transport {
         // Both fail only for addresses without a host, refused above.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
+        let refusal = |key: &ApiKey| key.owner.may_be_sent(&address, settings.address_origin).err();
+        let withheld = settings.api_key.as_ref().and_then(refusal);
+        if let Some(KeyRefusal::PlainText { .. }) = &withheld {
+            // The key belongs to this address and is needed there: asking without it would only hide the mistake.
+            return Err(bad(withheld
+                .map(|refusal| refusal.to_string())
+                .unwrap_or_default()));
+        }
+        if withheld.is_some() {
+            settings.api_key = None;
+        }
         // Another part of the program may have been first; any provider will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .timeout(settings.timeout)
             .user_agent(concat!("satiety/", env!("CARGO_PKG_VERSION")))
+            .redirect(same_origin_redirects())
             .build()
             .map_err(|error| TransportError::Unreachable {
                 url: shown.to_string(),
@@ -193,6 +226,7 @@ impl Transport {
             address,
             head,
             settings,
+            withheld,
         })
     }
 
@@ -284,6 +318,12 @@ impl Transport {
         }
         let mut response = request.send().await.map_err(failed)?;
         let status = response.status();
+        if status.is_redirection() {
+            return Err(TransportError::Redirected {
+                target: redirect_target(&response),
+                url,
+            });
+        }
         let retry_after = retry_after(response.headers());
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
@@ -295,14 +335,28 @@ impl Transport {
         if status.is_success() {
             Ok(bytes)
         } else {
+            let mut message = beginning(&bytes);
+            if let (401 | 403, Some(refusal)) = (status.as_u16(), &self.withheld) {
+                message = format!("{message}; no key was sent: {refusal}");
+            }
             Err(TransportError::Status {
                 url,
                 status: status.as_u16(),
-                message: beginning(&bytes),
+                message,
                 retry_after,
             })
         }
     }
+}
+
+/// Where a redirect leads: scheme, host and port, without anything an attacker could hide in a path.
+fn redirect_target(response: &reqwest::Response) -> String {
+    let location = response
+        .headers()
+        .get(LOCATION)
+        .and_then(|value| value.to_str().ok());
+    let target = location.and_then(|location| response.url().join(location).ok());
+    target.map_or_else(|| "?".to_owned(), |target| target.origin().ascii_serialization())
 }
 
 fn is_worth_another_try(error: &TransportError, longest_pause: Duration) -> bool {

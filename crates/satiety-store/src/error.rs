@@ -156,6 +156,12 @@ pub enum StoreError {
         /// What is wrong there.
         reason: String,
     },
+    /// An import brings a constitutional memory, and nobody said that it may. Nothing of the import was kept.
+    #[error("line {line} of the import is a constitutional memory, which only a person may import")]
+    ConstitutionalMemory {
+        /// 1-based line.
+        line: u64,
+    },
     /// An import into a store that already holds something.
     #[error("{place} is not empty: table `{table}` has rows")]
     NotEmpty {
@@ -255,6 +261,9 @@ impl StoreError {
                 "this store was written by a different build; export it with that build and import it with this one".into()
             }
             Self::Import { .. } => "nothing was imported; correct the file and import it again".into(),
+            Self::ConstitutionalMemory { .. } => {
+                "nothing was imported; give the export as a file at a terminal and confirm it there".into()
+            }
             Self::NotEmpty { .. } => "import into a new store: `--db sqlite:NEW.db`".into(),
             Self::InvalidRule { .. } => {
                 "write SUBJECT=DAYSd:ACTION, for example `journal=90d:archive`, or SUBJECT=keep".into()
@@ -280,6 +289,7 @@ impl StoreError {
                 | Self::NotThere { .. }
                 | Self::NoStore { .. }
                 | Self::Import { .. }
+                | Self::ConstitutionalMemory { .. }
                 | Self::NotEmpty { .. }
                 | Self::InvalidRule { .. }
         )

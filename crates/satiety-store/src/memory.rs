@@ -47,6 +47,10 @@ pub struct MemoryRow {
     pub expires_at: Option<i64>,
     /// The number of its last change; given by the store.
     pub change: i64,
+    /// The id of the project that it belongs to; absent for one that every project sees.
+    pub project: Option<String>,
+    /// What people call that project.
+    pub project_label: Option<String>,
 }
 
 /// A piece of a memory, as it is searched.
@@ -104,6 +108,10 @@ pub struct HeadRow {
     pub change: i64,
     /// Bytes of what it says.
     pub bytes: i64,
+    /// The id of the project that it belongs to; absent for one that every project sees.
+    pub project: Option<String>,
+    /// What people call that project.
+    pub project_label: Option<String>,
 }
 
 /// Something that was found by words.
@@ -161,7 +169,7 @@ pub struct MemoryState {
 }
 
 const COLUMNS: &str = "memory_id, title, content, tier, triggers, learnt, folder, kind, origin, content_hash, confidence, \
-     validations, created_at, updated_at, expires_at, change";
+     validations, created_at, updated_at, expires_at, change, project, project_label";
 
 /// Adds to a counter and gives its new value, in the transaction of what it counts.
 macro_rules! count {
@@ -261,6 +269,8 @@ macro_rules! columns {
                 updated_at: row.try_get(13)?,
                 expires_at: row.try_get(14)?,
                 change: row.try_get(15)?,
+                project: row.try_get(16)?,
+                project_label: row.try_get(17)?,
             };
             read.push((memory, row.try_get(4)?, row.try_get(5)?));
         }
@@ -286,14 +296,16 @@ impl Store {
                 let change = count!(connection, "change", 1_i64);
                 sqlx::query(
                     "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
-                         content_hash, confidence, validations, created_at, updated_at, expires_at, change)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                         content_hash, confidence, validations, created_at, updated_at, expires_at, change, project,
+                         project_label)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
                      ON CONFLICT (memory_id) DO UPDATE SET title = excluded.title, content = excluded.content,
                          tier = excluded.tier, triggers = excluded.triggers, learnt = excluded.learnt,
                          folder = excluded.folder, kind = excluded.kind, origin = excluded.origin,
                          content_hash = excluded.content_hash, confidence = excluded.confidence,
                          validations = excluded.validations, updated_at = excluded.updated_at,
-                         expires_at = excluded.expires_at, change = excluded.change",
+                         expires_at = excluded.expires_at, change = excluded.change, project = excluded.project,
+                         project_label = excluded.project_label",
                 )
                 .bind(storable(&row.memory_id))
                 .bind(storable(&row.title))
@@ -311,6 +323,8 @@ impl Store {
                 .bind(row.updated_at)
                 .bind(row.expires_at)
                 .bind(change)
+                .bind(row.project.as_deref().map(storable))
+                .bind(row.project_label.as_deref().map(storable))
                 .execute(&mut *connection)
                 .await?;
                 let Some(chunks) = chunks else { continue };
@@ -456,12 +470,12 @@ impl Store {
             String,
             f64,
             Option<i64>,
-            (i64, i64),
+            (i64, i64, Option<String>, Option<String>),
         );
         let rows: Vec<Found> = reading!(&self.pool, |connection| {
             let found = sqlx::query(
                 "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
-                     CAST(octet_length(content) AS BIGINT)
+                     CAST(octet_length(content) AS BIGINT), project, project_label
                  FROM memories WHERE change > $1 ORDER BY change LIMIT $2",
             )
             .bind(change)
@@ -480,7 +494,12 @@ impl Store {
                     row.try_get(6)?,
                     row.try_get(7)?,
                     row.try_get(8)?,
-                    (row.try_get(9)?, row.try_get(10)?),
+                    (
+                        row.try_get(9)?,
+                        row.try_get(10)?,
+                        row.try_get(11)?,
+                        row.try_get(12)?,
+                    ),
                 ));
             }
             rows
@@ -496,7 +515,7 @@ impl Store {
                 kind,
                 confidence,
                 expires_at,
-                (change, bytes),
+                (change, bytes, project, project_label),
             ) = row;
             let what = || format!("memory {memory_id}");
             let mut phrases = self.read_list(&triggers, what)?;
@@ -512,6 +531,8 @@ impl Store {
                 expires_at,
                 change,
                 bytes,
+                project,
+                project_label,
             })
         };
         rows.into_iter().map(head).collect()

@@ -85,8 +85,13 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 14,
+        name: "memory_projects",
+        sql: include_str!("migrations/0014_memory_projects.sql"),
+    },
+    Migration {
+        version: 15,
         name: "harness_identity",
-        sql: include_str!("migrations/0014_harness_identity.sql"),
+        sql: include_str!("migrations/0015_harness_identity.sql"),
     },
 ];
 
@@ -319,7 +324,8 @@ mod tests {
                 "0376913880827dd2",
                 "f5a053931b78aa54",
                 "a7e445d4d532dde9",
-                "1d4d11d80a1df139"
+                "1d4d11d80a1df139",
+                "9cbb8fc48d32312c"
             ]
         );
     }

@@ -570,6 +570,8 @@ pub const TABLES: &[Table] = &[
             integer("updated_at"),
             optional(integer("expires_at")),
             integer("change"),
+            optional(text("project")),
+            optional(text("project_label")),
         ],
         key: &["memory_id"],
         // Memories go when they say so, not by age.

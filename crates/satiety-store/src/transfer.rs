@@ -119,6 +119,22 @@ impl Store {
 
     /// Reads an export into this store, which must hold nothing yet. All of it is kept, or nothing.
     pub async fn import(&self, input: &mut (impl AsyncBufRead + Unpin + Send)) -> Result<Moved, StoreError> {
+        self.import_lines(input, true).await
+    }
+
+    /// The same, but an export with constitutional memories is refused: [`StoreError::ConstitutionalMemory`].
+    pub async fn import_without_rules(
+        &self,
+        input: &mut (impl AsyncBufRead + Unpin + Send),
+    ) -> Result<Moved, StoreError> {
+        self.import_lines(input, false).await
+    }
+
+    async fn import_lines(
+        &self,
+        input: &mut (impl AsyncBufRead + Unpin + Send),
+        rules: bool,
+    ) -> Result<Moved, StoreError> {
         migrate::run(&self.pool, SCHEMA_VERSION).await?;
         self.refuse_unless_empty().await?;
         let place = self.place().to_owned();
@@ -127,6 +143,7 @@ impl Store {
             line: 0,
             hasher: blake3::Hasher::new(),
             put_back: None,
+            rules,
         };
         lines.header().await?;
         let mut moved = Moved::default();
@@ -309,6 +326,8 @@ struct Lines<'a, R> {
     hasher: blake3::Hasher,
     /// What was read one too far: a row of the next table, or the end.
     put_back: Option<Item>,
+    /// Whether constitutional memories are taken.
+    rules: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
@@ -394,6 +413,10 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             .find(|key| !table.columns.iter().any(|column| column.name == **key))
         {
             return Err(self.wrong(format!("table `{name}` has no column `{stranger}`")));
+        }
+        let tier = object.get("tier").and_then(Value::as_str).unwrap_or_default();
+        if !self.rules && name == "memories" && tier.trim().eq_ignore_ascii_case("constitutional") {
+            return Err(StoreError::ConstitutionalMemory { line: self.line });
         }
         let cells = table
             .columns

@@ -299,6 +299,8 @@ async fn latency() -> Result<()> {
                 draft,
                 expires_in_days: None,
                 origin: None,
+                scope: None,
+                author: satiety::memory::Author::Person,
             })
             .await?;
     }

@@ -133,9 +133,12 @@ pub(crate) struct BenchHowArgs {
     /// How long an answer may take, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// Fence processes in: no network, nothing written outside the working folder, limits
-    #[arg(long)]
+    /// Require a sandbox for the target's processes, and refuse to run without one
+    #[arg(long, conflicts_with = "no_sandbox")]
     pub(crate) sandbox: bool,
+    /// Run the target's processes without a sandbox; the result says so
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
     /// Answers that were paid for may be used again; a repeat never gets another repeat's
     #[arg(long)]
     pub(crate) cache: bool,

@@ -11,8 +11,12 @@ pub(crate) enum Harness {
     Status(HarnessStatusArgs),
     /// Record a cycle from the runs in the store, or from a file of metrics
     Record(HarnessRecordArgs),
-    /// Is one harness at least as rigorous as another? Needs no store
+    /// Check that a harness is at least as rigorous as its base; needs no store
     Check(HarnessCheckArgs),
+    /// Write `harness.lock`, which covers every byte that decides
+    Lock(HarnessLockArgs),
+    /// Sign a step to a harness that asks less, from the base to the tree as it is
+    Transition(HarnessTransitionArgs),
     /// Print the harness as one value, whose hash is its version
     Manifest(HarnessManifestArgs),
     /// Propose an expansion by rule, and by a model where one is named
@@ -107,16 +111,61 @@ pub(crate) struct HarnessRecordArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety harness check git:origin/main suites
-  satiety harness check old-suites new-suites --format markdown
-  satiety harness check released.json suites
+  satiety harness check git:v1.2.0:evals/suites suites --format markdown
+  satiety harness check released.lock suites
 
-A side is a folder of suites, a file that `satiety harness manifest` wrote, or git:REVISION[:FOLDER].
-Exit 0: at least as rigorous. Exit 1: each weakening is listed. docs/harness.md has the order.")]
+OLD is git:REVISION[:DIRECTORY] (read from git objects; DIRECTORY is relative to the top of the repository), a directory, a
+lock file, or a file that `satiety harness manifest` wrote. NEW is a directory, or git:REVISION[:DIRECTORY].
+Only keys of OLD count. Exit 0: at least as rigorous, or an approver signed exactly this step. Exit 1: refused, with each reason.")]
 pub(crate) struct HarnessCheckArgs {
-    /// What was there
+    /// The base
     pub(crate) old: String,
-    /// What should take its place
+    /// The change
     pub(crate) new: String,
+    /// Accept the first approver keys of a harness that had none
+    #[arg(long)]
+    pub(crate) accept_first_keys: bool,
+}
+
+/// Options of `harness lock`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety harness lock --harness suites
+  satiety harness lock --check
+
+Commit `harness.lock` with the suites. It covers cases, fixtures, thresholds, repeats, timeouts, tiers, judges, baselines, target
+descriptions, trusted keys and the sandbox requirement. Exit 1: the tree is weaker than the lock file, or with --check: not current.")]
+pub(crate) struct HarnessLockArgs {
+    #[command(flatten)]
+    pub(crate) folder: HarnessFolder,
+    /// Compare only: exit 1 when the lock file does not describe the tree
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// Options of `harness transition`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  satiety harness transition --base git:origin/main --key ~/.config/satiety/anna.key --reason \"case 12 contradicts the spec\"
+
+Make the change in the working tree first. Shows every weakening and each case before and after, asks for the first letters of the
+hash and for the passphrase on the terminal, and writes `.harness/transitions/ID.json`: commit it with the change. It is good
+for exactly this step, once, until it expires. `satiety harness check` accepts it when the key is one of the base's.")]
+pub(crate) struct HarnessTransitionArgs {
+    #[command(flatten)]
+    pub(crate) folder: HarnessFolder,
+    /// The base, as for `harness check`
+    #[arg(long, value_name = "OLD", default_value = "git:HEAD")]
+    pub(crate) base: String,
+    /// Your key, from `satiety harness keygen`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// Why the harness must change in this way
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Days until it expires, at most 30
+    #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub(crate) valid_for: u8,
 }
 
 /// Options of `harness manifest`.
@@ -284,6 +333,8 @@ pub(crate) struct RefusedSelection {
     pub(crate) repeats: Option<u32>,
     #[arg(long, value_name = "SECONDS", hide = true)]
     pub(crate) timeout: Option<f64>,
+    #[arg(long, hide = true)]
+    pub(crate) no_sandbox: bool,
     #[arg(long, hide = true)]
     pub(crate) cache: bool,
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]

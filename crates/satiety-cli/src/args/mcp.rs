@@ -21,6 +21,9 @@ pub(crate) struct McpArgs {
     /// The session of this connection, instead of a new one
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
+    /// The project whose memories tools keep and find: a directory or a name [default: the repository around here]
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
     /// Print the tools with the tokens that their descriptions cost, and serve nobody
     #[arg(long)]
     pub(crate) list: bool,

@@ -4,6 +4,24 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+/// What is typed after `satiety memory`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Memories belong to the project that they were kept in: the repository around the working directory, or \
+that directory. Searches see the project's memories and the global ones."
+)]
+pub(crate) struct MemoryArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: Memory,
+    /// The project: a directory such as ./shop, a name, or an id [default: the repository around here]
+    #[arg(long, global = true, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+    /// Look at the memories of all projects
+    #[arg(long, global = true, conflicts_with = "project")]
+    pub(crate) all_projects: bool,
+}
+
 /// Commands about an agent's memory.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Memory {
@@ -57,7 +75,7 @@ pub(crate) struct MemorySaveArgs {
     pub(crate) title: String,
     /// What it says, or `-` for standard input
     pub(crate) content: String,
-    /// temporary, normal, important, critical or constitutional (always among the first results)
+    /// temporary, normal, important, critical or constitutional (always among the first results; a person confirms it)
     #[arg(long, default_value = "normal")]
     pub(crate) tier: String,
     /// A phrase that brings it back; may be given more than once
@@ -72,6 +90,9 @@ pub(crate) struct MemorySaveArgs {
     /// Forget it after so many days; temporary ones go after 7
     #[arg(long, value_name = "DAYS")]
     pub(crate) expires: Option<i64>,
+    /// Keep it for all projects; a person confirms that at the terminal
+    #[arg(long)]
+    pub(crate) global: bool,
     /// The agent's session: memories that the text quotes are remembered as used
     #[arg(long)]
     pub(crate) session: Option<String>,
@@ -202,6 +223,9 @@ pub(crate) struct MemoryUpdateArgs {
     /// Take back a phrase that a validation taught it
     #[arg(long, value_name = "PHRASE")]
     pub(crate) unlearn: Option<String>,
+    /// Move it to another project: a directory, a name, an id, or `global` (a person confirms that)
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) move_to: Option<String>,
     /// The agent's session: memories that the new text quotes are remembered as used
     #[arg(long)]
     pub(crate) session: Option<String>,
@@ -249,7 +273,7 @@ pub(crate) struct MemoryLinkArgs {
 #[command(after_help = "Example:
   satiety memory index docs/notes
 
-Front matter may have title, tier, triggers, folder and kind. Only what changed is read again, and memories whose
+Front matter may have title, tier (up to important), triggers, folder and kind. Only what changed is read again, and memories whose
 files are gone are forgotten. Exits with 1 when a file could not be indexed.")]
 pub(crate) struct MemoryIndexArgs {
     /// The folder
@@ -257,6 +281,9 @@ pub(crate) struct MemoryIndexArgs {
     /// Keep memories whose files are gone
     #[arg(long)]
     pub(crate) keep_missing: bool,
+    /// Keep them for all projects; a person confirms that at the terminal
+    #[arg(long)]
+    pub(crate) global: bool,
 }
 
 /// Options of `memory get`.

@@ -10,6 +10,7 @@ mod research;
 mod retrieval;
 mod retrieval_golden;
 mod serve;
+mod trust;
 mod worker;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub(crate) use research::*;
 pub(crate) use retrieval::*;
 pub(crate) use retrieval_golden::*;
 pub(crate) use serve::*;
+pub(crate) use trust::*;
 pub(crate) use worker::*;
 
 const STYLES: Styles = Styles::styled()
@@ -128,8 +130,7 @@ pub(crate) enum Command {
     /// Decide for a search loop of your own, round by round: continue or stop
     Gate(GateArgs),
     /// An agent's memory: keep, search, learn
-    #[command(subcommand)]
-    Memory(Memory),
+    Memory(Box<MemoryArgs>),
     /// Try a change of the memory's search before trusting it: shadow runs, test, checklist
     #[command(subcommand)]
     Ab(Ab),
@@ -153,9 +154,17 @@ pub(crate) enum Command {
     /// Show the settings and where they come from
     #[command(subcommand)]
     Config(Config),
+    /// Trust the `satiety.toml` found here, so that its addresses, commands and paths count
+    Trust(TrustArgs),
     /// Check that everything the commands need is there, and say what to do where it is not
-    #[command(after_help = "Example:\n  satiety doctor\n\nExits with 4 when something does not work.")]
-    Doctor,
+    #[command(
+        after_help = "Examples:\n  satiety doctor\n  satiety doctor --sandbox\n\nExits with 4 when something does not work; with --sandbox, with 1 when an attempt to break out succeeds."
+    )]
+    Doctor {
+        /// Attempt to break out of the sandbox around targets, and print what each attempt came to
+        #[arg(long)]
+        sandbox: bool,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  satiety completions bash > ~/.local/share/bash-completion/completions/satiety"

@@ -69,6 +69,9 @@ pub(crate) struct ServeArgs {
     /// Jobs at a time: runs of suites, of the corpus, and research
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) jobs: usize,
+    /// The project of requests that name none: a directory or a name [default: the repository around here]
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
     /// The sentence model [env: `SATIETY_MODELS_EMBEDDER`]
     #[arg(long, value_name = "MODEL")]
     pub(crate) embedder: Option<String>,

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::settings::catalogue::{KEYS, default_file};
-use crate::settings::{Origin, Settings};
+use crate::settings::{IgnoredSetting, Origin, Settings};
 use crate::table::table;
 
 pub(super) fn run(command: &Config, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
@@ -24,6 +24,11 @@ pub(super) fn run(command: &Config, settings: &Settings, printer: &Printer) -> R
 struct Shown {
     file: Option<PathBuf>,
     settings: Vec<Setting>,
+    /// Settings of the file that do not count until it is trusted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<IgnoredSetting>,
+    #[serde(skip)]
+    warning: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +56,12 @@ fn shown(settings: &Settings) -> Shown {
     Shown {
         file: settings.file.clone(),
         settings: list.collect(),
+        ignored: settings
+            .ignored
+            .as_ref()
+            .map(|ignored| ignored.settings.clone())
+            .unwrap_or_default(),
+        warning: settings.ignored.as_ref().map(ToString::to_string),
     }
 }
 
@@ -63,6 +74,10 @@ impl Render for Shown {
                 setting.origin.to_string(),
             ]
         });
-        table(&["setting", "value", "origin"], &[], rows)
+        let mut text = table(&["setting", "value", "origin"], &[], rows);
+        if let Some(warning) = &self.warning {
+            text = format!("{text}\n\n{warning}");
+        }
+        text
     }
 }

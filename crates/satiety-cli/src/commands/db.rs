@@ -3,11 +3,13 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use satiety::memory::Author;
 use satiety_engine::Engine;
 use satiety_engine::database::{BackedUp, BackupKind, Migrated, Moved, Outcome, Retained, Rule, Status};
 use serde::Serialize;
 use tokio::io::BufReader;
 
+use super::confirm::by_person;
 use crate::args::Db;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -32,9 +34,17 @@ pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Resu
         }
         Db::Import { file } => {
             let moved = if is_dash(&file) {
-                engine.db_import(&mut BufReader::new(tokio::io::stdin())).await?
+                // What is read from a pipe cannot be read again after asking.
+                let mut input = BufReader::new(tokio::io::stdin());
+                engine.db_import(&mut input, Author::Agent).await?
             } else {
-                engine.db_import_file(&file).await?
+                match engine.db_import_file(&file, Author::Agent).await {
+                    Err(refusal) if refusal.needs_person() => {
+                        by_person(refusal, &[("import", &file.display().to_string())])?;
+                        engine.db_import_file(&file, Author::Person).await?
+                    }
+                    moved => moved?,
+                }
             };
             printer.answer(&Transfer {
                 verb: "imported",

@@ -1,13 +1,17 @@
 //! `satiety doctor`: is everything there that the commands need?
 
+use std::fmt::Write as _;
+
 use owo_colors::OwoColorize;
 use satiety_engine::Engine;
+use satiety_engine::bench::sandbox::probes::{ProbeResult, SandboxExamination};
 use satiety_engine::doctor::{Examination, Finding, Health};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::settings::Settings;
+use crate::table::table;
 
 pub(super) async fn run(engine: &Engine, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut examination = engine.doctor().await;
@@ -15,15 +19,63 @@ pub(super) async fn run(engine: &Engine, settings: &Settings, printer: &Printer)
         Some(path) => format!("{} is read", path.display()),
         None => "no satiety.toml here or above; built-in defaults apply".into(),
     };
-    examination
-        .findings
-        .insert(0, Finding::good("configuration", configuration));
+    let finding = match &settings.ignored {
+        None => Finding::good("configuration", configuration),
+        Some(ignored) => Finding::warning(
+            "configuration",
+            ignored.to_string(),
+            "look at the file with `satiety trust --show`, then run `satiety trust`",
+        ),
+    };
+    examination.findings.insert(0, finding);
     printer.answer(&examination)?;
     Ok(if examination.has_failed() {
         Exit::Environment
     } else {
         Exit::Done
     })
+}
+
+/// Attempts to break out of the sandbox; exits with 1 when one succeeds.
+pub(super) async fn run_sandbox(engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let examination = Box::pin(engine.examine_sandbox()).await?;
+    printer.answer(&examination)?;
+    Ok(if examination.leaks > 0 {
+        Exit::GateSaysNo
+    } else if examination.isolations.is_empty() {
+        Exit::Environment
+    } else {
+        Exit::Done
+    })
+}
+
+impl Render for SandboxExamination {
+    fn human(&self) -> String {
+        let mut text = String::new();
+        for found in &self.isolations {
+            let user = if found.as_root { "root" } else { "an ordinary user" };
+            let degraded = if found.isolation.is_full() {
+                ""
+            } else {
+                ", degraded"
+            };
+            let _ = writeln!(text, "{}{degraded}, started as {user}", found.isolation);
+            let rows = found.probes.iter().map(|probed| {
+                let result = match probed.result {
+                    ProbeResult::Blocked => "blocked".green().to_string(),
+                    ProbeResult::Leak => "LEAK".red().bold().to_string(),
+                };
+                vec![probed.probe.clone(), result, probed.mechanism.clone()]
+            });
+            let _ = writeln!(text, "{}\n", table(&["probe", "result", "mechanism"], &[], rows));
+        }
+        for (name, reason) in &self.unavailable {
+            let _ = writeln!(text, "{name} is not available: {reason}");
+        }
+        let attempts: usize = self.isolations.iter().map(|found| found.probes.len()).sum();
+        let _ = write!(text, "{} of {attempts} attempts succeeded", self.leaks);
+        text
+    }
 }
 
 impl Render for Examination {

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use owo_colors::OwoColorize;
-use satiety_engine::Engine;
 use satiety_server::mcp::{Context, Cost, Profile, Registry, RegistryError, serve_stdio};
 
 use super::block_on;
@@ -27,7 +26,7 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
     }
     let session = arguments.session.clone().unwrap_or_else(new_session);
     block_on(async {
-        let engine = Arc::new(Engine::new(settings.for_engine()).with_ab(settings.ab));
+        let engine = Arc::new(settings.engine(arguments.project.as_deref())?);
         let context = Context {
             dialogue_profile: settings.profile.clone(),
             harness_folder: settings.harness.folder.clone(),

@@ -4,6 +4,7 @@ mod ab;
 mod bench;
 mod completions;
 mod config;
+mod confirm;
 mod db;
 mod demo;
 mod doctor;
@@ -20,6 +21,7 @@ mod score;
 mod serve;
 mod sweep;
 mod token;
+mod trust;
 mod watch;
 mod worker;
 
@@ -64,7 +66,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Gate(arguments) => gate::run(&arguments, printer),
         Command::Memory(command) => with_engine(settings, async |engine| {
-            Box::pin(memory::run(command, engine, printer)).await
+            Box::pin(memory::run(*command, engine, printer)).await
         }),
         Command::Serve(arguments) => serve::run(*arguments, settings, printer),
         Command::Worker(arguments) => with_engine(settings, async |engine| {
@@ -85,9 +87,13 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Db(command) => with_engine(settings, async |engine| db::run(command, engine, printer).await),
         Command::Config(command) => config::run(&command, settings, printer),
-        Command::Doctor => with_engine(settings, async |engine| {
+        Command::Doctor { sandbox: true } => with_engine(settings, async |engine| {
+            doctor::run_sandbox(engine, printer).await
+        }),
+        Command::Doctor { sandbox: false } => with_engine(settings, async |engine| {
             doctor::run(engine, settings, printer).await
         }),
+        Command::Trust(arguments) => trust::run(&arguments, printer),
         Command::Completions { shell } => completions::run(shell, printer),
         Command::Reference { folder } => reference::run(&folder),
     }
@@ -99,7 +105,7 @@ fn with_engine(
     work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     block_on(async {
-        let engine = Engine::new(settings.for_engine()).with_ab(settings.ab);
+        let engine = settings.engine(None)?;
         let outcome = work(&engine).await;
         engine.close().await;
         outcome

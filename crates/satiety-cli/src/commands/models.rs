@@ -43,7 +43,17 @@ pub(super) async fn run(
                 .file
                 .clone()
                 .unwrap_or_else(|| PathBuf::from("satiety.toml"));
-            choose(&file, &spec)?;
+            let trusted = super::trust::is_trusted(&file);
+            let text = choose(&file, &spec)?;
+            // The user changed a file that counted, so it goes on counting; one that nobody trusts stays untrusted.
+            if trusted {
+                super::trust::record(&file, &text)?;
+            } else {
+                crate::failure::warn(&format!(
+                    "{} is not trusted, so this setting may not count yet; look at the file, then run `satiety trust`",
+                    crate::settings::trust::printable_path(&file)
+                ));
+            }
             printer.answer(&Chosen { embedder: spec, file })?;
         }
     }
@@ -89,8 +99,9 @@ pub(super) async fn calibrate(
     Ok(Exit::Done)
 }
 
-/// Sets `models.embedder` in a configuration file and leaves the rest of it as it is, comments included.
-fn choose(path: &Path, spec: &str) -> Result<(), Failure> {
+/// Sets `models.embedder` in a configuration file and leaves the rest of it as it is, comments included; gives what the
+/// file says now.
+fn choose(path: &Path, spec: &str) -> Result<String, Failure> {
     let text = if path.exists() {
         fs_err::read_to_string(path).map_err(|error| Failure::environment(error.to_string(), None))?
     } else {
@@ -100,7 +111,9 @@ fn choose(path: &Path, spec: &str) -> Result<(), Failure> {
         Failure::bad_input(format!("{}: {error}", path.display()), "correct the file first")
     })?;
     document["models"].or_insert(toml_edit::table())["embedder"] = toml_edit::value(spec);
-    fs_err::write(path, document.to_string()).map_err(|error| Failure::environment(error.to_string(), None))
+    let text = document.to_string();
+    fs_err::write(path, &text).map_err(|error| Failure::environment(error.to_string(), None))?;
+    Ok(text)
 }
 
 #[derive(Serialize)]

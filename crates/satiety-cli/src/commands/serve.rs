@@ -47,7 +47,7 @@ impl Render for Started {
 
 pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     super::block_on(async {
-        let engine = Arc::new(Engine::new(settings.for_engine()).with_ab(settings.ab));
+        let engine = Arc::new(settings.engine(arguments.project.as_deref())?);
         let shadows = super::in_the_shadow(&engine);
         let outcome = serve(arguments, engine.clone(), settings, printer).await;
         shadows.abort();

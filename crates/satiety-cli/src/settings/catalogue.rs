@@ -13,6 +13,18 @@ pub(crate) enum Takes {
     Boolean,
 }
 
+/// Whether a file that nobody gave may decide on a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It cannot send anything anywhere, run, read or write anything, or switch a protection off.
+    Safe,
+    /// These values are safe; any other needs trust.
+    SafeValues(&'static [&'static str]),
+    /// It names an address, a command, a file or a store, or weakens a protection: from a file that was found it counts
+    /// only after `satiety trust`. Choose this where in doubt.
+    Sensitive,
+}
+
 /// A setting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
@@ -24,6 +36,8 @@ pub(crate) struct Key {
     pub(crate) default: &'static str,
     /// The flag that overrides it.
     pub(crate) flag: Option<&'static str>,
+    /// Whether a `satiety.toml` that was found may decide on it without being trusted.
+    pub(crate) trust: Trust,
     /// What it is for, in a sentence or two.
     pub(crate) about: &'static str,
 }
@@ -35,6 +49,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "",
         flag: Some("--db"),
+        trust: Trust::Sensitive,
         about: "Where everything is remembered: `sqlite:PATH` or `postgres://user:password@host/database`. \
                 Without it, a SQLite file in your data folder.",
     },
@@ -43,6 +58,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "",
         flag: None,
+        trust: Trust::Sensitive,
         about: "Where `satiety db retain` puts what it archives. Without it, a folder beside the default store.",
     },
     Key {
@@ -50,6 +66,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "builtin",
         flag: Some("--embedder"),
+        trust: Trust::SafeValues(&["builtin", "none"]),
         about: "The sentence model that tells whether two texts mean the same: `builtin`, `dir:FOLDER`, \
                 `ollama:MODEL`, `openai:MODEL`, or `none` to compare words only.",
     },
@@ -58,6 +75,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: None,
+        trust: Trust::SafeValues(&["none"]),
         about: "The chat model that sorts messages for `--extract model`: `ollama:MODEL`, `openai:MODEL`, \
                 `anthropic:MODEL`, each with `@URL` for another address, or `none`.",
     },
@@ -66,6 +84,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "default",
         flag: Some("--profile"),
+        trust: Trust::SafeValues(&["default", "spec"]),
         about: "How conversations are judged: `default`, `spec` (the written specification to the letter), or the \
                 path of a TOML file of your own.",
     },
@@ -74,13 +93,24 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Boolean,
         default: "false",
         flag: Some("--record"),
+        trust: Trust::Safe,
         about: "Whether `satiety score` keeps conversations and verdicts in the store.",
+    },
+    Key {
+        name: "bench.sandbox",
+        takes: Takes::OneOf(&["auto", "require", "prefer", "off"]),
+        default: "auto",
+        flag: Some("--sandbox"),
+        about: "Whether the processes of targets are sandboxed. `require` refuses to run where the machine has no \
+                namespaces, `prefer` uses the strongest isolation there is and names it in the result, `off` runs without. \
+                With `auto`, gates, harness runs, servers and workers require it and other runs prefer it.",
     },
     Key {
         name: "bench.alert_command",
         takes: Takes::Text,
         default: "none",
         flag: None,
+        trust: Trust::Sensitive,
         about: "A shell command that is run when `bench run --gate` or `bench compare` finds a regression, with the \
                 gate's report as JSON on its standard input; or `none`. It may take ten seconds.",
     },
@@ -89,6 +119,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: None,
+        trust: Trust::Sensitive,
         about: "An address that the same report is posted to; or `none`. A hook that fails is a warning: the verdict \
                 stays what it was.",
     },
@@ -97,6 +128,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: ".",
         flag: Some("--harness"),
+        trust: Trust::Sensitive,
         about: "The folder with the suites of the eval harness and `harness.toml`.",
     },
     Key {
@@ -104,6 +136,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Boolean,
         default: "false",
         flag: None,
+        trust: Trust::Sensitive,
         about: "Whether `bench run --gate` records a cycle of the harness when it is done.",
     },
     Key {
@@ -111,6 +144,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::OneOf(&["measured", "signals"]),
         default: "measured",
         flag: None,
+        trust: Trust::Sensitive,
         about: "Which score the window of cycles follows: the measured probability that an improvement would go \
                 unseen, or the specification's five signals.",
     },
@@ -119,6 +153,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: None,
+        trust: Trust::Sensitive,
         about: "A shell command that is run when a cycle asks for a review or opens an expansion, with what happened \
                 as JSON on its standard input; or `none`.",
     },
@@ -127,6 +162,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: None,
+        trust: Trust::Sensitive,
         about: "An address that the same is posted to; or `none`.",
     },
     Key {
@@ -134,6 +170,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "local:.",
         flag: Some("--in"),
+        trust: Trust::Sensitive,
         about: "Where `satiety research` searches: a folder (`local:FOLDER`), `searxng:URL`, `brave`, `tavily`, \
                 `wikipedia`, `arxiv`, `mcp:FILE`, `command:PROGRAM` or `replay:FILE`.",
     },
@@ -142,6 +179,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: None,
+        trust: Trust::Sensitive,
         about: "Another address for the engines that have a fixed one (brave, tavily, wikipedia, arxiv), such as a \
                 proxy of yours; or `none`.",
     },
@@ -150,6 +188,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "127.0.0.1:8787",
         flag: Some("--listen"),
+        trust: Trust::Sensitive,
         about: "Where `satiety serve` listens. Any other address than loopback needs tokens and a certificate.",
     },
     Key {
@@ -157,6 +196,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: Some("--root"),
+        trust: Trust::Sensitive,
         about: "The folder below which requests to the server may name suites and notes, or `none`.",
     },
     Key {
@@ -164,6 +204,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: Some("--research-sources"),
+        trust: Trust::Sensitive,
         about: "What requests to the server may have searched, as `NAME=SOURCE` with commas between, or `none`; a source \
                 without a name goes by its kind. Requests say a name, and the first one is the usual one.",
     },
@@ -172,6 +213,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: Some("--tls-cert"),
+        trust: Trust::Sensitive,
         about: "The server's certificate with its chain, a PEM file, or `none`.",
     },
     Key {
@@ -179,6 +221,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: Some("--tls-key"),
+        trust: Trust::Sensitive,
         about: "The certificate's key, a PEM file, or `none`.",
     },
     Key {
@@ -186,6 +229,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "none",
         flag: None,
+        trust: Trust::Sensitive,
         about: "Where `serve`, `mcp` and `worker` send OpenTelemetry traces: a collector that speaks OTLP over HTTP, such as \
                 `http://127.0.0.1:4318`, or `none`. `OTEL_EXPORTER_OTLP_ENDPOINT` says the same.",
     },
@@ -194,6 +238,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "1",
         flag: None,
+        trust: Trust::Sensitive,
         about: "How often `satiety serve` carries out the retention rules (`satiety db retain --list`); 0 for never. Of \
                 all servers on a store one does it, and its `store.archive_folder` gets what is archived.",
     },
@@ -202,6 +247,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Boolean,
         default: "false",
         flag: None,
+        trust: Trust::Sensitive,
         about: "Whether a change of the memory's search that passes the whole checklist becomes the default by itself. \
                 Otherwise `satiety ab graduate` does it.",
     },
@@ -210,13 +256,24 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Text,
         default: "30",
         flag: None,
+        trust: Trust::Safe,
         about: "How long `satiety ab` waits for what the asker does with the results of a search before it counts.",
+    },
+    Key {
+        name: "memory.max_query_bytes",
+        takes: Takes::Text,
+        default: "16384",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "The largest question that the memory is asked, in bytes, from 1 to 1048576. Longer ones are refused; of a \
+                long one the first 512 characters are logged.",
     },
     Key {
         name: "output.format",
         takes: Takes::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",
         flag: Some("--format"),
+        trust: Trust::Safe,
         about: "How answers are printed; csv and html by the commands that have tables or pages.",
     },
     Key {
@@ -224,6 +281,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::OneOf(&["auto", "always", "never"]),
         default: "auto",
         flag: Some("--color"),
+        trust: Trust::Safe,
         about: "When to use colours; `NO_COLOR` is respected.",
     },
     Key {
@@ -231,6 +289,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::OneOf(&["error", "warn", "info", "debug", "trace"]),
         default: "warn",
         flag: Some("--verbose"),
+        trust: Trust::Safe,
         about: "How much to log to stderr.",
     },
     Key {
@@ -238,6 +297,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::OneOf(&["text", "json"]),
         default: "text",
         flag: None,
+        trust: Trust::Safe,
         about: "How logs are written: for people, or a JSON object a line.",
     },
 ];
@@ -250,6 +310,15 @@ impl Key {
 
     pub(crate) fn named(name: &str) -> Option<&'static Key> {
         KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// Whether a value from a file that was found, and that nobody trusts, may be used.
+    pub(crate) fn is_safe(&self, value: &str) -> bool {
+        match self.trust {
+            Trust::Safe => true,
+            Trust::SafeValues(values) => values.contains(&value),
+            Trust::Sensitive => false,
+        }
     }
 
     /// Says what is wrong with a value, if anything is.
@@ -277,8 +346,9 @@ pub(crate) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
 /// The commented default file, which is also the documentation of every setting.
 pub(crate) fn default_file() -> String {
     let mut text = String::from(
-        "# Satiety's settings. This file is found upwards from the working folder, as `satiety.toml`.\n\
-         # Stronger than it: environment variables (SATIETY_SECTION_NAME) and flags.\n",
+        "# Satiety's settings. This file is found upwards from the working directory, as `satiety.toml`.\n\
+         # Stronger than it: environment variables (SATIETY_SECTION_NAME) and flags.\n\
+         # Settings marked with (trust) count only after `satiety trust` has recorded this file.\n",
     );
     let mut section = "";
     for key in KEYS {
@@ -287,7 +357,11 @@ pub(crate) fn default_file() -> String {
             section = its_section;
             let _ = writeln!(text, "\n[{section}]");
         }
-        for line in wrap(key.about, 96) {
+        let mark = match key.trust {
+            Trust::Safe => "",
+            Trust::SafeValues(_) | Trust::Sensitive => " (trust)",
+        };
+        for line in wrap(&format!("{}{mark}", key.about), 96) {
             let _ = writeln!(text, "# {line}");
         }
         let choices = match key.takes {
@@ -329,6 +403,43 @@ mod tests {
         for key in KEYS.iter().filter(|key| !key.default.is_empty()) {
             assert_eq!(key.objection(key.default), None, "{}", key.name);
         }
+    }
+
+    /// The compiler makes every key state its trust; this test makes a change of it deliberate. A key belongs here only if
+    /// a hostile file can do nothing with it.
+    #[test]
+    fn what_a_found_file_may_decide_is_a_short_list() {
+        let safe: Vec<&str> = KEYS
+            .iter()
+            .filter(|key| key.trust == Trust::Safe)
+            .map(|key| key.name)
+            .collect();
+        assert_eq!(
+            safe,
+            [
+                "dialogue.record",
+                "ab.settle_minutes",
+                "output.format",
+                "output.color",
+                "log.level",
+                "log.format"
+            ]
+        );
+        let in_part: Vec<(&str, &[&str])> = KEYS
+            .iter()
+            .filter_map(|key| match key.trust {
+                Trust::SafeValues(values) => Some((key.name, values)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            in_part,
+            [
+                ("models.embedder", &["builtin", "none"][..]),
+                ("models.chat", &["none"]),
+                ("dialogue.profile", &["default", "spec"])
+            ]
+        );
     }
 
     #[test]

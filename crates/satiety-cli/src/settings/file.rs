@@ -13,13 +13,8 @@ use crate::failure::Failure;
 /// Lists that the harness reads by itself, from the file beside its suites.
 const KEYRING: [&str; 2] = ["harness.approvers", "harness.agent_keys"];
 
-/// The settings of a file.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Value>, Failure> {
-    let text = fs_err::read_to_string(path).map_err(|error| Failure::environment(error.to_string(), None))?;
-    parse(path, &text)
-}
-
-fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Value>, Failure> {
+/// The settings of a file's text.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Value>, Failure> {
     let document = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         Failure::bad_input(

@@ -3,7 +3,8 @@
 //! Nothing after this module looks at clap types for them, or at the environment.
 
 pub(crate) mod catalogue;
-mod file;
+pub(crate) mod file;
+pub(crate) mod trust;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +15,19 @@ use std::time::Duration;
 use anstream::ColorChoice;
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
+use satiety::bench::SandboxRequirement;
 use satiety::harness::Driver;
+use satiety::memory::Scope;
 use satiety_engine::ab::AbSettings;
-use satiety_engine::{Alert, StoreUrl};
+use satiety_engine::memory::MemorySettings;
+use satiety_engine::{Alert, Engine, StoreUrl};
 use serde::Serialize;
 
 use crate::args::{Cli, ColorWhen, Command, Global};
 use crate::failure::{Failure, warn};
+use crate::project::{current_project, scope_named};
 use catalogue::{KEYS, Key, nearest};
+use trust::{ConfigFile, Standing, anchored, printable_path};
 
 /// How answers are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,6 +95,7 @@ pub(crate) struct Settings {
     pub(crate) profile: String,
     pub(crate) record: bool,
     pub(crate) alert: Alert,
+    pub(crate) sandbox: SandboxSetting,
     pub(crate) harness: HarnessSettings,
     pub(crate) server: ServerSettings,
     pub(crate) research_source: String,
@@ -104,8 +111,47 @@ pub(crate) struct Settings {
     pub(crate) values: BTreeMap<&'static str, Value>,
     /// The configuration file that was used.
     pub(crate) file: Option<PathBuf>,
+    /// Settings of that file that do not count, because nobody trusts it.
+    pub(crate) ignored: Option<Ignored>,
+    /// The largest question that the memory is asked, in bytes.
+    pub(crate) max_query_bytes: usize,
     /// Environment variables that look like settings and are none.
     strangers: Vec<String>,
+}
+
+/// The setting `bench.sandbox`; none is `auto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SandboxSetting(Option<SandboxRequirement>);
+
+impl SandboxSetting {
+    /// For gates, harness runs, servers and workers: their verdicts are relied upon.
+    pub(crate) fn for_gates(self) -> SandboxRequirement {
+        self.0.unwrap_or(SandboxRequirement::Require)
+    }
+
+    /// For other runs, which also work where the machine has no sandbox.
+    pub(crate) fn for_plain_runs(self) -> SandboxRequirement {
+        self.0.unwrap_or(SandboxRequirement::Prefer)
+    }
+}
+
+/// What does not count of a configuration file that was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Ignored {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Why not.
+    pub(crate) standing: Standing,
+    /// Which of its settings, each with its line and value.
+    pub(crate) settings: Vec<IgnoredSetting>,
+}
+
+/// A setting of a file that does not count.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct IgnoredSetting {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) line: usize,
 }
 
 /// What `satiety harness` goes by.
@@ -148,11 +194,9 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let file = find_file(global, &environment)?;
     let mut values = defaults();
-    if let Some(path) = &file {
-        values.extend(file::read(path)?);
-    }
+    let own = own_file();
+    let (file, ignored) = read_files(global, &environment, own.as_deref(), &mut values)?;
     for (name, variable) in STANDARD_VARIABLES {
         if let (Some(key), Some(text)) = (Key::named(name), environment.get(*variable))
             && !text.trim().is_empty()
@@ -183,6 +227,16 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
         })
         .cloned()
         .collect();
+    // What a variable or a flag decides is not missing.
+    let ignored = ignored.and_then(|mut ignored| {
+        let decided = |name: &str| {
+            values
+                .get(name)
+                .is_some_and(|value| matches!(value.origin, Origin::Environment(_) | Origin::Flag(_)))
+        };
+        ignored.settings.retain(|setting| !decided(setting.name));
+        (!ignored.settings.is_empty()).then_some(ignored)
+    });
     let key = |name: &str| {
         environment
             .get(name)
@@ -193,7 +247,88 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
         openai: key("OPENAI_API_KEY"),
         anthropic: key("ANTHROPIC_API_KEY"),
     };
-    understand(values, file, strangers, keys)
+    let mut settings = understand(values, file, strangers, keys)?;
+    settings.ignored = ignored;
+    Ok(settings)
+}
+
+/// Reads the user's own file and the one that was given or found, and puts what counts of them over the defaults.
+fn read_files(
+    global: &Global,
+    environment: &BTreeMap<String, String>,
+    own: Option<&Path>,
+    values: &mut BTreeMap<&'static str, Value>,
+) -> Result<(Option<PathBuf>, Option<Ignored>), Failure> {
+    let mut ignored = None;
+    let mut used = None;
+    if let Some(own) = own {
+        let read = ConfigFile::read(own)?;
+        let standing = read.standing_of_own();
+        ignored = put_over(values, &read, &standing, true)?;
+        used = Some(read.path);
+    }
+    let (path, given) = match find_file(global, environment)? {
+        Some(found) => found,
+        None => return Ok((used, ignored)),
+    };
+    let read = ConfigFile::read(&path)?;
+    if Some(&read.path) == used.as_ref() && !given {
+        return Ok((used, ignored));
+    }
+    let standing = if given { Standing::Trusted } else { read.standing() };
+    ignored = put_over(values, &read, &standing, !given)?.or(ignored);
+    Ok((Some(path), ignored))
+}
+
+/// Puts what counts of a file over the values that are there; gives what does not.
+fn put_over(
+    values: &mut BTreeMap<&'static str, Value>,
+    file: &ConfigFile,
+    standing: &Standing,
+    found: bool,
+) -> Result<Option<Ignored>, Failure> {
+    let mut ignored = Vec::new();
+    let directory = file.path.parent().unwrap_or(Path::new("/"));
+    for (name, mut value) in file::parse(&file.path, &file.text)? {
+        let Some(key) = Key::named(name) else { continue };
+        let counts = match standing {
+            Standing::Trusted => true,
+            Standing::Untrusted { .. } => key.is_safe(&value.text),
+            Standing::Foreign(_) => false,
+        };
+        if counts {
+            if found {
+                value.text = anchored(name, &value.text, directory);
+            }
+            values.insert(name, value);
+            continue;
+        }
+        // A value that holds anyway is not missing.
+        if values.get(name).is_some_and(|old| old.text == value.text) {
+            continue;
+        }
+        let line = match value.origin {
+            Origin::File { line, .. } => line,
+            _ => 0,
+        };
+        ignored.push(IgnoredSetting {
+            name,
+            value: value.text,
+            line,
+        });
+    }
+    Ok((!ignored.is_empty()).then(|| Ignored {
+        path: file.path.clone(),
+        standing: standing.clone(),
+        settings: ignored,
+    }))
+}
+
+/// The user's own configuration file, weaker than one that is given or found.
+fn own_file() -> Option<PathBuf> {
+    let base = etcetera::choose_base_strategy().ok()?;
+    let path = base.config_dir().join("satiety").join("satiety.toml");
+    path.is_file().then_some(path)
 }
 
 /// Makes typed settings of checked texts.
@@ -239,6 +374,8 @@ fn understand(
         keys,
         profile: text("dialogue.profile").into(),
         record: text("dialogue.record") == "true",
+        // `auto` is no requirement of its own.
+        sandbox: SandboxSetting(text("bench.sandbox").parse().ok()),
         alert: Alert {
             command: unless_none("bench.alert_command"),
             webhook: unless_none("bench.alert_webhook"),
@@ -291,8 +428,10 @@ fn understand(
             LogFormat::Text
         },
         traces: unless_none("server.traces"),
+        max_query_bytes: max_query_bytes(&values)?,
         values,
         file,
+        ignored: None,
         strangers,
     })
 }
@@ -310,6 +449,64 @@ impl Settings {
         }
     }
 
+    /// An engine with these settings, for the project of the working directory or another one.
+    pub(crate) fn engine(&self, project: Option<&str>) -> Result<Engine, Failure> {
+        let project = match project.map(scope_named).transpose()? {
+            None => Some(current_project()),
+            Some(Scope::Project(project)) => Some(project),
+            Some(Scope::All | Scope::Global) => {
+                return Err(Failure::bad_input(
+                    "--project: `all` and `global` name no project to work in",
+                    "give a directory such as ./shop, or a name of your own",
+                ));
+            }
+        };
+        let memory = MemorySettings {
+            project,
+            max_query_bytes: self.max_query_bytes,
+        };
+        Ok(Engine::new(self.for_engine())
+            .with_ab(self.ab)
+            .with_sandbox(self.sandbox.for_gates())
+            .with_memory(memory))
+    }
+
+    /// Says which settings of an untrusted file do not count; refuses to go on where the command's answer would depend on
+    /// them.
+    pub(crate) fn check_trust(&self, command: &Command) -> Result<(), Failure> {
+        let Some(ignored) = &self.ignored else {
+            return Ok(());
+        };
+        if matches!(command, Command::Trust(_) | Command::Config(_) | Command::Doctor) {
+            return Ok(());
+        }
+        let refused: Vec<&IgnoredSetting> = ignored
+            .settings
+            .iter()
+            .filter(|setting| depends_on(command, setting.name))
+            .collect();
+        if refused.is_empty() {
+            warn(&ignored.to_string());
+            return Ok(());
+        }
+        let flags: Vec<String> = refused
+            .iter()
+            .filter_map(|setting| Key::named(setting.name))
+            .map(|key| {
+                let flag = key.flag.map_or_else(String::new, |flag| format!("{flag} or "));
+                format!("{flag}{}", key.variable())
+            })
+            .collect();
+        Err(Failure::bad_input(
+            ignored.to_string(),
+            format!(
+                "this command would work with something else than the file says; look at the file, then run `satiety trust`, \
+                 or give {}, or give the file with --config",
+                flags.join(", ")
+            ),
+        ))
+    }
+
     /// A mistyped variable would otherwise be ignored in silence.
     pub(crate) fn warn_about_strangers(&self) {
         for name in &self.strangers {
@@ -321,6 +518,88 @@ impl Settings {
             ));
         }
     }
+}
+
+/// Whether what a command does depends on a setting in a way that a warning does not make up for: another store, another
+/// model for what is kept, another harness, or a server that starts without what it was configured with.
+fn depends_on(command: &Command, name: &str) -> bool {
+    let store = name == "store.url";
+    match command {
+        Command::Demo
+        | Command::Gate(_)
+        | Command::Config(_)
+        | Command::Trust(_)
+        | Command::Doctor
+        | Command::Completions { .. }
+        | Command::Reference { .. } => false,
+        Command::Score(arguments) => {
+            store && arguments.record
+                || name == "models.chat" && matches!(arguments.extract, crate::args::ExtractWith::Model)
+        }
+        Command::Watch(_) | Command::Sweep(_) => false,
+        Command::Models(_) | Command::Calibrate(_) => name == "models.embedder",
+        Command::Research(_) => store || matches!(name, "research.source" | "research.base_url"),
+        Command::Harness(_) => {
+            store || name == "harness.driver" || name == "harness.folder" && !harness_is_named()
+        }
+        Command::Memory(_) | Command::Mcp(_) => {
+            store
+                || name == "models.embedder"
+                || name == "harness.folder" && matches!(command, Command::Mcp(_))
+        }
+        Command::Db(_) => matches!(name, "store.url" | "store.archive_folder"),
+        Command::Retrieval(_)
+        | Command::Bench(_)
+        | Command::Evict(_)
+        | Command::Token(_)
+        | Command::Ab(_) => store,
+        // They run unattended, where nobody reads a warning.
+        Command::Serve(_) | Command::Worker(_) => true,
+    }
+}
+
+/// Whether `--harness` was typed: then the file's setting does not matter.
+fn harness_is_named() -> bool {
+    std::env::args_os().skip(1).any(|argument| {
+        argument
+            .to_str()
+            .is_some_and(|argument| argument == "--harness" || argument.starts_with("--harness="))
+    })
+}
+
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = printable_path(&self.path);
+        match &self.standing {
+            Standing::Foreign(reason) => write!(f, "{path} is not trusted: {reason}")?,
+            Standing::Untrusted { changed: true } => write!(f, "{path} has changed since it was trusted")?,
+            _ => write!(f, "{path} is not trusted")?,
+        }
+        f.write_str("; ignored: ")?;
+        for (at, setting) in self.settings.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{} (line {})", setting.name, setting.line)?;
+        }
+        f.write_str(". `satiety trust --show` shows them, `satiety trust` trusts the file")
+    }
+}
+
+fn max_query_bytes(values: &BTreeMap<&'static str, Value>) -> Result<usize, Failure> {
+    let Some(value) = values.get("memory.max_query_bytes") else {
+        return Ok(0);
+    };
+    let bytes = value.text.trim().parse::<usize>().ok();
+    bytes
+        .filter(|bytes| (1..=1 << 20).contains(bytes))
+        .ok_or_else(|| {
+            Failure::bad_input(
+                format!(
+                    "{}: memory.max_query_bytes: `{}` is not a number of bytes from 1 to 1048576",
+                    value.origin, value.text
+                ),
+                "give a number such as 16384",
+            )
+        })
 }
 
 /// A unit of time: its name, its seconds, and what to say about a value that is none.
@@ -461,8 +740,12 @@ fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
     typed
 }
 
-/// The configuration file: the named one, or the nearest `satiety.toml` upwards from the working folder.
-fn find_file(global: &Global, environment: &BTreeMap<String, String>) -> Result<Option<PathBuf>, Failure> {
+/// The configuration file and whether it was given: the named one, or the nearest `satiety.toml` upwards from the working
+/// directory.
+fn find_file(
+    global: &Global,
+    environment: &BTreeMap<String, String>,
+) -> Result<Option<(PathBuf, bool)>, Failure> {
     let named = global
         .config
         .clone()
@@ -475,11 +758,15 @@ fn find_file(global: &Global, environment: &BTreeMap<String, String>) -> Result<
                 "make one with `satiety config show --default > satiety.toml`",
             ));
         }
-        return Ok(Some(path));
+        return Ok(Some((path, true)));
     }
+    Ok(nearest_file().map(|path| (path, false)))
+}
+
+/// The nearest `satiety.toml` upwards from the working directory.
+pub(crate) fn nearest_file() -> Option<PathBuf> {
     let here = std::env::current_dir().unwrap_or_else(|_| Path::new(".").to_path_buf());
-    Ok(here
-        .ancestors()
-        .map(|folder| folder.join("satiety.toml"))
-        .find(|path| path.is_file()))
+    here.ancestors()
+        .map(|directory| directory.join("satiety.toml"))
+        .find(|path| path.is_file())
 }

@@ -43,7 +43,12 @@ fn baseline(folder: &str) -> Value {
 fn can_fence() -> bool {
     #[cfg(target_os = "linux")]
     {
-        satiety_engine::bench::sandbox::probe().chosen().is_ok()
+        {
+            let program = std::path::Path::new(env!("CARGO_BIN_EXE_satiety"));
+            satiety_engine::bench::sandbox::helper::use_program(program);
+            let required = satiety::bench::SandboxRequirement::Require;
+            satiety_engine::bench::sandbox::probe().chosen(required).is_ok()
+        }
     }
     #[cfg(not(target_os = "linux"))]
     {

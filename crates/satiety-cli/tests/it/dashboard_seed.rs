@@ -116,6 +116,7 @@ fn settings(place: &Place, store: Option<&str>) {
         key.public_key
     );
     place.write("satiety.toml", &text);
+    place.run(&["trust"]);
 }
 
 /// Fills a store, on SQLite or at this address.

@@ -176,8 +176,12 @@ fn a_broken_case_is_retired_with_a_signature_and_a_replacement_only() {
     let lab = Lab::new(4);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.json(0, &["harness", "record"]);
-    let saved = lab.expect(0, &["harness", "manifest"]).0;
-    lab.place.write("before.json", &saved);
+    lab.expect(0, &["harness", "lock"]);
+    fs_err::copy(
+        lab.place.path("suites/harness.lock"),
+        lab.place.path("before.lock"),
+    )
+    .unwrap();
     let content = json!({"expansion_proposals": {"retirements": [{"suite": "echoes", "case_id": "c01",
         "reason": "its answer depends on the day", "audited_by": "anna",
         "replacement": {"case_id": "c01b", "input": {"goal": "c01b"}, "expected": {"mode": "exact", "value": "c01b"}}}]}});
@@ -187,11 +191,11 @@ fn a_broken_case_is_retired_with_a_signature_and_a_replacement_only() {
     lab.json(0, &["harness", "apply"]);
     assert!(!lab.place.path("suites/echoes/cases/c01.json").exists());
     // A build without the store sees the signature in the repository.
-    let (out, _) = lab.expect(0, &["harness", "check", "before.json", "suites"]);
+    let (out, _) = lab.expect(0, &["harness", "check", "before.lock", "suites"]);
     assert!(out.contains("retired as broken"), "{out}");
     fs_err::remove_dir_all(lab.place.path("suites/.harness/approvals")).unwrap();
-    let (out, _) = lab.expect(1, &["harness", "check", "before.json", "suites"]);
-    assert!(out.contains("echoes/c01 was retired, and no approval"), "{out}");
+    let (out, _) = lab.expect(1, &["harness", "check", "before.lock", "suites"]);
+    assert!(out.contains("needs a signature: suites.echoes.c01"), "{out}");
 }
 
 #[test]
@@ -343,7 +347,7 @@ fn a_check_needs_no_store_and_reads_commits() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     };
     git(&["init", "-q"]);
-    git(&["add", "suites"]);
+    git(&["add", "suites", "satiety.toml"]);
     git(&["commit", "-qm", "suites"]);
     let store = lab.place.path("s.db");
     lab.expect(0, &["harness", "check", "git:HEAD", "suites"]);

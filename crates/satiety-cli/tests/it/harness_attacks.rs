@@ -53,7 +53,12 @@ fn retiring_a_case_by_hand() {
     lab.place.write("suites/harness.toml", &format!("{rules}\n[retired.{hash}]\nsuite = \"echoes\"\ncase_id = \"c00\"\ninput_hash = \"{input}\"\nreason = \"broken\"\naudited_by = \"an agent\"\nreplacement = \"r\"\n"));
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     let (_, err) = lab.expect(1, &["harness", "record"]);
-    assert!(err.contains("echoes/c00: retired without the signature"), "{err}");
+    assert!(
+        err.contains(
+            "suites.echoes.c00: retired as broken (broken) by an agent, replaced by r; this needs a signature"
+        ),
+        "{err}"
+    );
 }
 
 #[test]
@@ -337,10 +342,12 @@ fn many_record_at_once_and_the_chain_stays_whole() {
 #[test]
 fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
     let lab = Lab::new(5);
+    lab.agent("cat\n");
     lab.cycles(1);
     lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
-    let before = lab.expect(0, &["harness", "manifest"]).0;
-    lab.place.write("before.json", &before);
+    lab.expect(0, &["harness", "lock"]);
+    let before = fs_err::read_to_string(lab.place.path("suites/harness.lock")).unwrap();
+    lab.place.write("before.lock", &before);
     let content = json!({"expansion_proposals": {
         "threshold_increases": [{"benchmark": "echoes/pass_rate", "current": 0.5, "proposed": 0.6, "rationale": "r"}],
         "new_benchmarks": [{"id": "extra", "name": "Extra", "purpose": "p", "expected_difficulty": "h",
@@ -372,7 +379,7 @@ fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
         let ended = child.try_wait().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        let (out, _) = lab.expect_one_of(&[0, 1], &["harness", "check", "before.json", "suites"]);
+        let (out, _) = lab.expect_one_of(&[0, 1], &["harness", "check", "before.lock", "suites"]);
         // Between the record of a retirement and the signature in the repository there is nothing that weakens.
         assert!(!out.contains("weaker  "), "after {attempt}: {out}");
         if let Some(status) = ended {
@@ -389,6 +396,6 @@ fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
     assert_eq!(status["version"], proposed["diff"]["to"]);
     assert_eq!(status["expansion"], json!(null));
     lab.expect(0, &["harness", "verify"]);
-    lab.expect(0, &["harness", "check", "before.json", "suites"]);
+    lab.expect(0, &["harness", "check", "before.lock", "suites"]);
     println!("{kills} kills");
 }

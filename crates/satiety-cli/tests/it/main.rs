@@ -19,12 +19,14 @@ mod eviction;
 mod frame;
 mod harness;
 mod harness_attacks;
+mod harness_lock;
 mod harness_measures;
 mod harness_phases;
 mod harness_support;
 mod mcp;
 mod mcp_http;
 mod memory;
+mod memory_rules;
 mod memory_sharing;
 mod research;
 mod retrieval;
@@ -33,10 +35,12 @@ mod retrieval_golden;
 mod retrieval_peer;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod sandbox_attacks;
 mod serve;
 mod serve_faults;
 mod store;
 mod support;
 mod traces;
+mod trust;
 #[cfg(target_os = "linux")]
 mod workers;

@@ -95,7 +95,15 @@ fn a_session_learns_and_gets_nothing_twice() {
         "A stale lock file is removed at the next start.",
         &[],
     );
-    let rule = save(&place, "Rule", "Never force push.", &["--tier", "constitutional"]);
+    let rule = [
+        "memory",
+        "save",
+        "Rule",
+        "Never force push.",
+        "--tier",
+        "constitutional",
+    ];
+    assert_eq!(place.at_terminal("", &rule, "confirm").0, Some(0));
     let ask = ["context", "stale lock file", "--session", "s1"];
     let first = json(&place, &ask);
     assert_eq!(first["results"][0]["id"], id.as_str());
@@ -104,7 +112,6 @@ fn a_session_learns_and_gets_nothing_twice() {
     assert_eq!(titles(&second), ["Rule"]);
     assert_eq!(second["already_shown"].as_array().unwrap().len(), 2);
     assert_eq!(second["telemetry"]["re_search_of"], first["query_id"]);
-    let _ = rule;
 
     let validated = json(&place, &["validate", &id, "--useful", "--session", "s1"]);
     assert_eq!(

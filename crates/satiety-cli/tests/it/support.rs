@@ -1,5 +1,6 @@
 //! Runs the real binary in a folder of its own and shows everything a user would see.
 
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,40 @@ impl Place {
         let shown = self.show(&mut command);
         fs_err::remove_file(&program).unwrap();
         shown
+    }
+
+    /// Runs a command as a person does: at a terminal, where this is typed. Gives the exit code and what was shown.
+    pub(crate) fn at_terminal(
+        &self,
+        directory: &str,
+        arguments: &[&str],
+        typed: &str,
+    ) -> (Option<i32>, String) {
+        let mut line = env!("CARGO_BIN_EXE_satiety").to_owned();
+        for argument in arguments {
+            line = format!("{line} '{argument}'");
+        }
+        let mut child = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .current_dir(self.path(directory))
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // Typed when it is asked for, as a person would.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        input.write_all(format!("{typed}\n").as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(input);
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
     }
 
     pub(crate) fn show(&self, command: &mut Command) -> String {

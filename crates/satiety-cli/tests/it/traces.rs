@@ -84,6 +84,7 @@ fn a_collector_gets_the_request_as_part_of_the_callers_trace() {
     let (collector, deliveries) = collector();
     let place = Place::new();
     place.write("satiety.toml", &format!("[server]\ntraces = \"{collector}\"\n"));
+    place.run(&["trust"]);
     let server = start(&place, &["--embedder", "builtin"]);
     let answer = post(
         &server.address,
@@ -167,6 +168,7 @@ fn a_collector_that_is_away_or_no_address_is_told_and_harms_nobody() {
     // A port that nobody listens on any more.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     place.write("satiety.toml", &format!("[server]\ntraces = \"http://{free}\"\n"));
+    place.run(&["trust"]);
     let server = start(&place, &[]);
     let answer = post(
         &server.address,

@@ -102,6 +102,8 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let request = SearchRequest {
             query: question.into(),
+            // The corpus is about everything that is remembered.
+            scope: Some(satiety::memory::Scope::All),
             ..SearchRequest::default()
         };
         for turn in 0..2 {

@@ -15,10 +15,11 @@ use serde_json::json;
 use super::cache::target_hash;
 use super::judging::Judges;
 use super::limits::Gate;
-use super::plan::{Selection, fence, jobs, target};
+use super::plan::{Selection, confine, isolation, jobs, target};
 use super::response_cache::StoredResponses;
 use super::runner::{self, Listed, Progress, Runner, Stop, Variant};
-use super::running::RunBenchRequest;
+use super::running::{RunBenchRequest, sandbox_record};
+use super::sandbox::SandboxContext;
 use super::suites::load;
 use crate::{Engine, EngineError};
 
@@ -76,15 +77,26 @@ impl Engine {
             };
             selection.apply(&mut loaded.suite)?;
             let mut variants = Vec::new();
+            let mut sandboxes = BTreeMap::new();
             for (name, text) in names.iter().zip(&request.targets) {
                 let mut described = target(Some(text), &loaded)?;
-                if request.options.sandbox {
-                    fence(&mut described)?;
-                }
+                let policy = confine(&mut described, request.options.sandbox);
+                let isolation = isolation(&mut described, &policy)?;
+                sandboxes.insert(name.clone(), sandbox_record(&policy, Some(isolation)));
+                let context = SandboxContext {
+                    requirement: policy.requirement,
+                    protected: self.protected(&loaded, &request.options),
+                    skill: None,
+                };
+                let target_hash = target_hash(&described.spec, &described.base);
                 variants.push(Variant {
                     name: name.clone(),
-                    target: self.open_target(&described, &loaded.folder, &request.options)?,
-                    target_hash: target_hash(&described.spec, &described.base),
+                    target: self.open_target(&described, &loaded.folder, &request.options, context)?,
+                    target_hash: if isolation.is_full() {
+                        target_hash
+                    } else {
+                        format!("{target_hash}-{isolation}")
+                    },
                     skill_dir: None,
                 });
             }
@@ -100,6 +112,7 @@ impl Engine {
                     "variants": names,
                     "targets": variants.iter().map(|variant| &variant.target_hash).collect::<Vec<_>>(),
                     "repeats": request.runs,
+                    "sandbox": sandboxes,
                     "seed": request.options.seed,
                 }),
                 summary: None,

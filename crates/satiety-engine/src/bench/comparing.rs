@@ -181,9 +181,8 @@ pub(super) async fn baseline_of(
     engine: &Engine,
     loaded: &LoadedSuite,
 ) -> Result<Option<BenchmarkRun>, EngineError> {
-    let path = baseline_file(loaded);
-    if path.is_file() {
-        return from_file(&path).map(Some);
+    if let Some(run) = stored_baseline(loaded)? {
+        return Ok(Some(run));
     }
     let store = engine.store().await?;
     let Some(row) = store
@@ -195,6 +194,15 @@ pub(super) async fn baseline_of(
         return Ok(None);
     };
     engine.find_run(&row.run_id, Detail::Figures).await.map(Some)
+}
+
+/// The accepted run in the suite's directory, where there is one.
+pub(crate) fn stored_baseline(loaded: &LoadedSuite) -> Result<Option<BenchmarkRun>, EngineError> {
+    let path = baseline_file(loaded);
+    if path.is_file() {
+        return from_file(&path).map(Some);
+    }
+    Ok(None)
 }
 
 /// Compares a run with a baseline. Times of another machine say nothing about the target, so they are left out.

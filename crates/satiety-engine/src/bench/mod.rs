@@ -26,15 +26,15 @@ pub mod target;
 mod working;
 
 pub use ablation::{Ablated, AblationRequest};
-pub(crate) use comparing::judge;
 pub use comparing::{AcceptRequest, Accepted, CompareRunsRequest, ComparedRuns, Override};
+pub(crate) use comparing::{judge, stored_baseline};
 pub use decided::{GateDecision, KeptAblation};
 pub use finishing::{Afterwards, CycleAfter};
 pub use import::{ImportRequest, Imported, ImportedRun, ImportedSuite};
 pub use labelling::{Label, Labelled, Labelling, ToLabel, read_labels};
 pub use organic::{FailureCase, FromFailureRequest, ScrubFilesRequest, Scrubbed};
-pub(crate) use plan::describes_target;
 pub use plan::named_target;
+pub(crate) use plan::{described_target, describes_target};
 pub use runner::{Progress, Stop};
 pub use running::{BenchPlan, BenchRan, RunBenchRequest, SequentialOutcome};
 pub use satiety_store::bench::WorkDepth;

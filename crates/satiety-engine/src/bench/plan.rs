@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use satiety::bench::contract::TargetSpec;
 use satiety::bench::contract::spec::{ChatSpec, EchoSpec, HttpSpec, SandboxSpec, WorkerSpec};
 use satiety::bench::reader::parse;
-use satiety::bench::{BenchmarkSuite, Named};
+use satiety::bench::{BenchmarkSuite, Named, SandboxIsolation, SandboxPolicy, SandboxRequirement};
 use serde_json::json;
 
 use super::runner::Job;
+use super::sandbox;
 use super::suites::LoadedSuite;
+use super::target::OpenError;
 use crate::EngineError;
 
 /// A target and the folder that its description's paths start from.
@@ -28,23 +30,45 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Describ
     if let Some(text) = named {
         return named_target_in(text);
     }
-    let folders = [
-        Some(suite.folder.as_path()),
-        suite.file.parent(),
-        suite.folder.parent(),
-    ];
-    let found = folders
-        .into_iter()
-        .flatten()
-        .flat_map(|folder| TARGET_FILES.map(|name| folder.join(name)))
-        .find(|path| path.is_file());
-    match found {
+    match target_file(suite) {
         Some(path) => read(&path),
         None => Err(EngineError::Bench {
             message: format!("{} does not say what to run", suite.file.display()),
             hint: "name a target with --target, or put target.toml beside the suite; `--target echo` answers with the goal".into(),
         }),
     }
+}
+
+/// The file that describes a suite's target: in its directory or one above.
+fn target_file(suite: &LoadedSuite) -> Option<PathBuf> {
+    let folders = [
+        Some(suite.folder.as_path()),
+        suite.file.parent(),
+        suite.folder.parent(),
+    ];
+    folders
+        .into_iter()
+        .flatten()
+        .flat_map(|folder| TARGET_FILES.map(|name| folder.join(name)))
+        .find(|path| path.is_file())
+}
+
+/// The target that a suite's directory describes, where it does and the file lies below `top`.
+pub(crate) fn described_target(
+    suite: &LoadedSuite,
+    top: Option<&Path>,
+) -> Result<Option<TargetSpec>, EngineError> {
+    let Some(path) = target_file(suite) else {
+        return Ok(None);
+    };
+    let is_below = |top: &Path| match (path.canonicalize(), top.canonicalize()) {
+        (Ok(path), Ok(top)) => path.starts_with(top),
+        _ => false,
+    };
+    if top.is_some_and(|top| !is_below(top)) {
+        return Ok(None);
+    }
+    read(&path).map(|described| Some(described.spec))
 }
 
 /// Whether the suite's folder says what to run.
@@ -130,18 +154,41 @@ fn read(path: &Path) -> Result<Described, EngineError> {
     Ok(Described { spec, base, name })
 }
 
-/// Puts fences around the processes of a target; one that starts none cannot be fenced.
-pub(super) fn fence(described: &mut Described) -> Result<(), EngineError> {
-    let kind = described.spec.kind();
-    match described.spec.sandbox_mut() {
-        Some(sandbox) => {
-            sandbox.get_or_insert_with(SandboxSpec::default);
-            Ok(())
+/// Writes into a description what a requirement says about its sandbox, and returns what the target is allowed. Without a
+/// requirement the description's own table counts.
+pub(super) fn confine(described: &mut Described, asked: Option<SandboxRequirement>) -> SandboxPolicy {
+    let own = described
+        .spec
+        .sandbox_mut()
+        .is_some_and(|sandbox| sandbox.is_some());
+    let requirement = asked.unwrap_or(if own {
+        SandboxRequirement::Require
+    } else {
+        SandboxRequirement::Off
+    });
+    let policy = SandboxPolicy::of(&described.spec, requirement);
+    if let Some(sandbox) = described.spec.sandbox_mut() {
+        match requirement {
+            SandboxRequirement::Off => *sandbox = None,
+            SandboxRequirement::Prefer | SandboxRequirement::Require => {
+                sandbox.get_or_insert_with(SandboxSpec::default);
+            }
         }
-        None => Err(EngineError::Bench {
-            message: format!("a target of type {kind} starts no process that could be fenced in"),
-            hint: "--sandbox is for exec and worker".into(),
-        }),
+    }
+    policy
+}
+
+/// What isolates the processes of a target on this machine. Where it cannot do what is required, that is an error: nothing has
+/// run yet.
+pub(super) fn isolation(
+    described: &mut Described,
+    policy: &SandboxPolicy,
+) -> Result<SandboxIsolation, EngineError> {
+    match described.spec.sandbox_mut() {
+        None => Ok(SandboxIsolation::NotApplicable),
+        Some(None) => Ok(SandboxIsolation::None),
+        Some(Some(spec)) => sandbox::isolation(spec, policy.requirement)
+            .map_err(|reason| EngineError::from(OpenError::sandbox(reason))),
     }
 }
 

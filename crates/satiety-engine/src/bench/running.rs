@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use satiety::bench::{
     BenchmarkResult, BenchmarkRun, BenchmarkSuite, BenchmarkSummary, Design, GatePolicy, PowerStatement,
-    Sequential, SequentialSettings, Status, WITH_SKILL, WITHOUT_SKILL, leading, noise_of, statement,
-    suite_hash_of, summarize,
+    SandboxIsolation, SandboxPolicy, SandboxRequirement, Sequential, SequentialSettings, Status, WITH_SKILL,
+    WITHOUT_SKILL, leading, noise_of, statement, suite_hash_of, summarize,
 };
 use satiety::{bench, ids};
+use satiety_models::KeyOwner;
 use satiety_models::http::ApiKey;
 use satiety_store::bench::{BenchRunRow, ResultKey};
-use satiety_store::{Store, now_micros};
+use satiety_store::{Store, StoreUrl, now_micros};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -22,9 +23,11 @@ use super::comparing::{MACHINE, Override, baseline_of, this_machine};
 use super::finishing::{Gating, by_variant, finish, judged, new_gate_id};
 use super::judging::Judges;
 use super::limits::{Gate, Limits};
-use super::plan::{Described, Selection, fence, jobs, target};
+use super::plan::{Described, Selection, confine, isolation, jobs, target};
 use super::response_cache::StoredResponses;
 use super::runner::{self, Job, Listed, Progress, Runner, Stop, Variant};
+use super::sandbox::layout::Protected;
+use super::sandbox::{SandboxContext, helper};
 use super::stored::{each_result, trim};
 use super::suites::{LoadedSuite, load};
 use super::target::{Environment, Surroundings, Target};
@@ -55,8 +58,8 @@ pub struct RunBenchRequest {
     pub timeout_ms: Option<u64>,
     /// What chance starts from.
     pub seed: u64,
-    /// Whether processes are fenced in.
-    pub sandbox: bool,
+    /// Whether the target's processes must be sandboxed; absent for what its description says.
+    pub sandbox: Option<SandboxRequirement>,
     /// Whether answers may come from the cache.
     pub cache: bool,
     /// Whether a skill is also run without itself.
@@ -108,13 +111,6 @@ impl BenchPlan {
             });
         }
         Ok(())
-    }
-
-    /// Fences the target's processes in, where it starts any.
-    pub fn fenced(mut self) -> Result<Self, EngineError> {
-        let mut described = target(self.request.target.as_deref(), &self.loaded)?;
-        self.request.sandbox = described.spec.sandbox_mut().is_some();
-        Ok(self)
     }
 }
 
@@ -168,8 +164,11 @@ pub struct SequentialOutcome {
 
 impl Engine {
     /// Reads the suite and its baseline and says what a run could show, before anything is asked.
-    pub async fn bench_plan(&self, request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
+    pub async fn bench_plan(&self, mut request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
         let mut loaded = load(&request.suite)?;
+        if request.gate.is_some() {
+            crate::harness::hold_to_lock(&mut request, &loaded)?;
+        }
         selection(&request).apply(&mut loaded.suite)?;
         let baseline = baseline_of(self, &loaded).await?;
         let power = power(&loaded, request.repeats, baseline.as_ref())?;
@@ -277,7 +276,8 @@ impl Engine {
         loaded: LoadedSuite,
         store: &Store,
     ) -> Result<Prepared, EngineError> {
-        let outline = outline(request, &loaded)?;
+        let mut outline = outline(request, &loaded)?;
+        outline.isolate()?;
         let jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
         let snapshot = snapshot(request, &loaded, &outline);
         let row = run_row(store, request, &loaded.suite, &outline, &snapshot).await?;
@@ -317,12 +317,17 @@ impl Engine {
         store: &Store,
     ) -> Result<Runner, EngineError> {
         let mut variants = Vec::new();
-        for (name, skill_dir) in outline.variants {
+        for (name, skill_dir) in &outline.variants {
+            let context = SandboxContext {
+                requirement: outline.policy.requirement,
+                protected: self.protected(&loaded, request),
+                skill: skill_dir.as_ref().map(PathBuf::from),
+            };
             variants.push(Variant {
-                name,
-                target: self.open_target(&outline.described, &loaded.folder, request)?,
-                target_hash: outline.target_hash.clone(),
-                skill_dir,
+                name: name.clone(),
+                target: self.open_target(&outline.described, &loaded.folder, request, context)?,
+                target_hash: outline.answer_hash(),
+                skill_dir: skill_dir.clone(),
             });
         }
         Ok(Runner {
@@ -348,26 +353,87 @@ impl Engine {
         described: &Described,
         suite: &Path,
         request: &RunBenchRequest,
+        sandbox: SandboxContext,
     ) -> Result<Target, EngineError> {
         let environment: Environment = request.environment.clone().into_iter().collect();
-        let key = |key: &Option<String>| key.as_deref().map(ApiKey::new);
+        let key = |key: &Option<String>, owner| key.as_deref().map(|key| ApiKey::new(key, owner));
         let surroundings = Surroundings {
             base: absolute(&described.base)?.into(),
             suite: absolute(suite)?.into(),
             scratch: std::env::temp_dir(),
             keep_workdirs: request.keep_workdirs,
             environment,
-            api_key: key(&self.settings().api_key),
-            anthropic_key: key(&self.settings().anthropic_key),
-            helper: std::env::current_exe().ok(),
+            api_key: key(&self.settings().api_key, KeyOwner::OpenAi),
+            anthropic_key: key(&self.settings().anthropic_key, KeyOwner::Anthropic),
+            helper: helper::own_path(),
+            sandbox,
         };
         Ok(Target::open(&described.spec, &surroundings)?)
     }
+
+    /// What no target of this suite may see.
+    pub(super) fn protected(&self, loaded: &LoadedSuite, request: &RunBenchRequest) -> Protected {
+        let mut trees = vec![
+            loaded.file.clone(),
+            loaded.folder.join("cases"),
+            loaded.folder.join("baseline.json"),
+            self.settings().archive_folder.clone(),
+        ];
+        if let Some(skill) = &loaded.skill {
+            trees.extend(["benchmarks", "evals", "evals.json"].map(|name| skill.join(name)));
+        }
+        if let StoreUrl::Sqlite(store) = &self.settings().store {
+            trees.extend(["", "-wal", "-shm", "-journal"].map(|end| {
+                let mut path = store.clone().into_os_string();
+                path.push(end);
+                PathBuf::from(path)
+            }));
+        }
+        let mut wholes = vec![loaded.folder.clone(), std::env::temp_dir()];
+        // The history of the repository has every answer, too.
+        let folder = std::path::absolute(&loaded.folder).unwrap_or_else(|_| loaded.folder.clone());
+        if let Some(repository) = folder.ancestors().find(|above| above.join(".git").exists()) {
+            trees.push(repository.join(".git"));
+            wholes.push(repository.to_owned());
+        }
+        if let Some(home) = request.environment.get("HOME").map(PathBuf::from) {
+            trees.extend(PRIVATE.map(|name| home.join(name)));
+            wholes.push(home);
+        }
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let mut protected = Protected {
+            trees: trees.into_iter().map(absolute).collect(),
+            wholes: wholes.into_iter().map(absolute).collect(),
+        };
+        // The root contains everything, so that it is refused anyway.
+        protected.wholes.retain(|path| path.parent().is_some());
+        protected
+    }
 }
+
+/// What people keep in their home directory that no target needs.
+const PRIVATE: [&str; 12] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/satiety",
+    ".docker",
+    ".git-credentials",
+    ".kube",
+    ".netrc",
+    ".pgpass",
+];
 
 /// What a run asks, before anything is opened for it.
 pub(super) struct Outline {
     pub(super) described: Described,
+    /// What the target is allowed.
+    pub(super) policy: SandboxPolicy,
+    /// What isolates its processes on this machine, once that was found out.
+    pub(super) isolation: Option<SandboxIsolation>,
     pub(super) target_hash: String,
     /// Names of variants, each with the folder of its skill.
     pub(super) variants: Vec<(String, Option<String>)>,
@@ -378,9 +444,7 @@ pub(super) struct Outline {
 /// Finds out what a run asks.
 pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
     let mut described = target(request.target.as_deref(), loaded)?;
-    if request.sandbox {
-        fence(&mut described)?;
-    }
+    let policy = confine(&mut described, request.sandbox);
     let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
     let variants = match (skill, request.without_skill) {
         (Some(skill), true) => vec![
@@ -400,9 +464,27 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
         target_hash: target_hash(&described.spec, &described.base),
         suite_hash: suite_hash_of(&loaded.suite, &hashes),
         described,
+        policy,
+        isolation: None,
         variants,
         hashes,
     })
+}
+
+impl Outline {
+    /// Finds out what isolates the target's processes here; an error where that is less than what is required.
+    pub(super) fn isolate(&mut self) -> Result<(), EngineError> {
+        self.isolation = Some(isolation(&mut self.described, &self.policy)?);
+        Ok(())
+    }
+
+    /// What cached answers are found by: those that came from behind a weaker isolation are others.
+    pub(super) fn answer_hash(&self) -> String {
+        match self.isolation {
+            Some(isolation) if !isolation.is_full() => format!("{}-{isolation}", self.target_hash),
+            _ => self.target_hash.clone(),
+        }
+    }
 }
 
 /// A new run, or the one to take up.
@@ -470,6 +552,20 @@ fn absolute(path: &Path) -> Result<String, EngineError> {
     Ok(absolute.display().to_string())
 }
 
+/// The key of a run's configuration that says how its target was confined.
+pub(super) const SANDBOX: &str = "sandbox";
+
+/// How a target was confined, as it is stored with a run. Without an isolation, each worker has its own.
+pub(super) fn sandbox_record(policy: &SandboxPolicy, isolation: Option<SandboxIsolation>) -> Value {
+    json!({
+        "requirement": policy.requirement,
+        "isolation": isolation,
+        "network": policy.network,
+        "read": policy.read,
+        "environment": policy.environment,
+    })
+}
+
 /// What must be the same for two sittings to be one run, and for a run to be repeated.
 pub(super) fn snapshot(
     request: &RunBenchRequest,
@@ -493,6 +589,7 @@ pub(super) fn snapshot(
         "cases": request.cases,
         "tags": request.tags,
         "limits": request.limits,
+        SANDBOX: sandbox_record(&outline.policy, outline.isolation),
         MACHINE: this_machine(),
     });
     match value {
@@ -541,7 +638,12 @@ async fn resumable(
         "variants",
         "cases",
         "tags",
+        SANDBOX,
     ] {
+        // Runs of earlier versions say nothing about a sandbox.
+        if key == SANDBOX && row.config_snapshot.get(key).is_none() {
+            continue;
+        }
         if row.config_snapshot.get(key) != snapshot.get(key) {
             return Err(EngineError::Bench {
                 message: format!("run {} cannot be taken up: its `{key}` was another", row.run_id),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use satiety::bench::contract::TargetSpec;
-use satiety::bench::{BenchmarkRun, GatePolicy, PowerStatement, Status};
+use satiety::bench::{BenchmarkRun, GatePolicy, PowerStatement, SandboxRequirement, Status};
 use satiety_store::StoreError;
 use satiety_store::bench::{ResultKey, WorkDepth};
 use schemars::JsonSchema;
@@ -53,7 +53,7 @@ pub(super) struct SpreadPlan {
     pub(super) limits: Limits,
     pub(super) timeout_ms: Option<u64>,
     pub(super) seed: u64,
-    pub(super) sandbox: bool,
+    pub(super) sandbox: SandboxRequirement,
     pub(super) cache: bool,
     pub(super) without_skill: bool,
     pub(super) gate: Option<GatePolicy>,
@@ -350,7 +350,7 @@ fn portable(
         limits: request.limits.clone(),
         timeout_ms: request.timeout_ms,
         seed: request.seed,
-        sandbox: request.sandbox,
+        sandbox: outline.policy.requirement,
         cache: request.cache,
         without_skill: request.without_skill,
         gate: request.gate.clone(),
@@ -403,7 +403,7 @@ impl SpreadPlan {
             limits: self.limits.clone(),
             timeout_ms: self.timeout_ms,
             seed: self.seed,
-            sandbox: self.sandbox,
+            sandbox: Some(self.sandbox),
             cache: self.cache,
             without_skill: self.without_skill,
             ..RunBenchRequest::default()
@@ -451,7 +451,7 @@ mod tests {
             limits: Limits::default(),
             timeout_ms: None,
             seed: 1,
-            sandbox: false,
+            sandbox: SandboxRequirement::Require,
             cache: false,
             without_skill: false,
             gate: None,

@@ -15,6 +15,8 @@ use crate::{Engine, EngineError};
 const SUITE_FILES: [&str; 4] = ["suite.json", "suite.yaml", "suite.yml", "suite.toml"];
 /// How deep folders are searched for suites.
 const DEPTH: usize = 6;
+/// The most files in a directory that a case names.
+const MOST_FILES: usize = 100_000;
 
 /// A suite, and where it lies.
 #[derive(Debug, Clone)]
@@ -174,14 +176,63 @@ pub(crate) fn file_hashes(
         }
         let path = folder.join(name);
         let hash = if path.is_dir() {
-            "folder".to_owned()
+            tree_hash(&path)?
         } else {
-            let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
-            blake3::hash(&bytes).to_hex().to_string()
+            file_hash(&path)?
         };
         hashes.insert(name.clone(), hash);
     }
     Ok(hashes)
+}
+
+fn file_hash(path: &Path) -> Result<String, EngineError> {
+    let failed = |cause| EngineError::file("read", path, cause);
+    let mut hasher = blake3::Hasher::new();
+    let file = fs_err::File::open(path).map_err(failed)?;
+    hasher.update_reader(file).map_err(failed)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// The hash of a directory: every file below it with its relative name, whether it may be executed, and its content.
+/// Symbolic links and special files are refused. Directories without files do not count, since git knows none.
+fn tree_hash(root: &Path) -> Result<String, EngineError> {
+    let mut entries: BTreeMap<String, (bool, String)> = BTreeMap::new();
+    let mut todo = vec![root.to_path_buf()];
+    while let Some(directory) = todo.pop() {
+        let failed = |cause| EngineError::file("read", &directory, cause);
+        for entry in fs_err::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+            if kind.is_dir() {
+                todo.push(path);
+            } else if kind.is_file() {
+                let executable = is_executable(&path)?;
+                let name = shown(path.strip_prefix(root).unwrap_or(&path));
+                entries.insert(name, (executable, file_hash(&path)?));
+            } else {
+                return Err(crate::harness::HarnessError::Link { path: shown(&path) }.into());
+            }
+            if entries.len() + todo.len() > MOST_FILES {
+                return Err(EngineError::Bench {
+                    message: format!("{} has more than {MOST_FILES} files", root.display()),
+                    hint: "give the case a smaller directory, or an archive".into(),
+                });
+            }
+        }
+    }
+    Ok(satiety::harness::manifest::tree_hash(&entries))
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> Result<bool, EngineError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let metadata = fs_err::metadata(path).map_err(|cause| EngineError::file("read", path, cause))?;
+    Ok(metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(_path: &Path) -> Result<bool, EngineError> {
+    Ok(false)
 }
 
 /// The suite's own file: itself, in the folder, or where skills keep theirs.

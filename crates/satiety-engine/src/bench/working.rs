@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use satiety::bench::SandboxRequirement;
 use satiety_store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -273,11 +274,20 @@ impl Engine {
     ) -> Result<Runner, String> {
         let text = |problem: EngineError| problem.to_string();
         let mut asked = plan.request(&request.root, &request.judges)?;
+        let own = self.sandbox_requirement();
+        if plan.sandbox == SandboxRequirement::Off && own != SandboxRequirement::Off {
+            return Err(format!(
+                "it is to be run without a sandbox, and this worker's `bench.sandbox` is `{own}`"
+            ));
+        }
+        // The store is not believed: it can ask for more than this worker does, and not for less.
+        asked.sandbox = Some(plan.sandbox.max(own));
         asked.limits.concurrency = request.concurrency.max(1);
         asked.environment = request.environment.clone();
         let mut loaded = load(&asked.suite).map_err(text)?;
         selection(&asked).apply(&mut loaded.suite).map_err(text)?;
-        let outline = outline(&asked, &loaded).map_err(text)?;
+        let mut outline = outline(&asked, &loaded).map_err(text)?;
+        outline.isolate().map_err(text)?;
         stays_inside(&request.root, &loaded, &outline).map_err(|problem| problem.to_string())?;
         for (what, here, there) in [
             ("suite", &outline.suite_hash, &plan.suite_hash),

@@ -9,7 +9,9 @@ use satiety::harness::approval::verify;
 use satiety::harness::archive::{archive_hash, check_archive};
 use satiety::harness::expansion::{CaseOutcome, Context, Ending, Event};
 use satiety::harness::ledger::Anchor;
-use satiety::harness::{Action, Expansion, KeyRing, Manifest, Observation, Phase, Proposal, Step};
+use satiety::harness::{
+    Action, AppliedProposal, Expansion, KeyRing, Manifest, Observation, Phase, Proposal, Step,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,9 +19,10 @@ use serde_json::{Value, json};
 use super::HarnessError;
 use super::approving::{in_force, release, trusted};
 use super::disk;
-use super::folder::{Applied, Folder};
-use super::recording::objections;
+use super::folder::Folder;
+use super::recording::drift;
 use super::state::{State, Writing};
+use super::tree::{HarnessTree, LOCK_FILE};
 use crate::bench::{Progress, RunBenchRequest, Stop};
 use crate::{Alert, Engine, EngineError};
 
@@ -72,7 +75,7 @@ impl Engine {
         let keys = trusted(&state, &folder)?;
         approved(&state, &expansion, &keys)?;
         while !expansion.is_over() && !stop.is_asked() {
-            as_rigorous(&state, &expansion, &keys, &request.folder).await?;
+            as_rigorous(&state, &expansion, &request.folder).await?;
             let step = self
                 .step(&mut state, &mut expansion, &keys, &request, stop, &mut progress)
                 .await?;
@@ -213,14 +216,25 @@ impl Engine {
                 // The signature first: at no moment is there a retirement without one.
                 let folder = Folder::read(root)?;
                 if let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) {
-                    keep_approval(&folder, proposal, approval)?;
+                    let from = state.manifest(&approval.statement.from_version).await?;
+                    keep_approval(&folder, proposal, approval, from)?;
                 }
                 disk::write_retirements(&folder, &content)?;
                 let folder = Folder::read(root)?;
+                let tree = HarnessTree::of(folder.clone(), None)?;
+                if tree.lock_file.is_some() {
+                    disk::replace(&root.join(LOCK_FILE), tree.lock.render().as_bytes())?;
+                }
                 let version = folder.manifest.version();
                 let told = format!("committed version {}", super::state::short(&version));
                 let observation = Observation::Committed(version);
-                let writing = Writing::default().version(&folder.manifest, None)?;
+                let writing = Writing::default()
+                    .event(
+                        "locked",
+                        json!({"version": folder.manifest.version(), "lock": tree.lock.hash()}),
+                    )
+                    .version(&folder.manifest, None)?
+                    .lock(&tree.lock)?;
                 observe_with(state, expansion, keys, observation, writing, Value::Null).await?;
                 return Ok(told);
             }
@@ -268,6 +282,16 @@ fn refuse_selection(
     refuse(options.without_skill, "--without-skill");
     refuse(options.gate.is_some(), "--gate");
     refuse(options.accept_regression.is_some(), "--accept-regression");
+    let sandbox = options.sandbox.unwrap_or_default();
+    if sandbox < folder.rules.sandbox {
+        refuse(
+            true,
+            &format!(
+                "a sandbox that is `{sandbox}` (--no-sandbox or `bench.sandbox`), where harness.toml says `{}`",
+                folder.rules.sandbox
+            ),
+        );
+    }
     let adds_suites = expansion
         .proposal
         .as_ref()
@@ -398,12 +422,7 @@ async fn archived_files(
 
 /// The files may ask more than the version in force while an expansion is applied, and never less; and the expansion must
 /// start from that version. Bringing the archive back is the remedy, so that is not held up.
-async fn as_rigorous(
-    state: &State,
-    expansion: &Expansion,
-    keys: &KeyRing,
-    root: &Path,
-) -> Result<(), EngineError> {
+async fn as_rigorous(state: &State, expansion: &Expansion, root: &Path) -> Result<(), EngineError> {
     if expansion.phase == Phase::Logging {
         return Ok(());
     }
@@ -414,8 +433,7 @@ async fn as_rigorous(
     let folder = Folder::read(root)?;
     let names = folder.contents()?;
     disk::check_places(root, names.keys().map(String::as_str), "change")?;
-    let old = state.manifest(&expansion.from_version).await?;
-    let (_, objections) = objections(state, &folder, keys, &old).await?;
+    let (_, objections) = drift(state, &folder, &expansion.from_version).await?;
     if objections.is_empty() {
         Ok(())
     } else {
@@ -457,10 +475,13 @@ fn keep_approval(
     folder: &Folder,
     proposal: &Proposal,
     approval: &satiety::harness::Approval,
+    from: satiety::harness::Manifest,
 ) -> Result<(), EngineError> {
-    let applied = Applied {
+    let applied = AppliedProposal {
         proposal: proposal.clone(),
         approval: approval.clone(),
+        from: Some(from),
+        to: Some(folder.manifest.clone()),
     };
     let mut text = serde_json::to_string_pretty(&applied)?;
     text.push('\n');

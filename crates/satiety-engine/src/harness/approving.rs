@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::HarnessError;
+use super::check::CaseSides;
 use super::folder::{Folder, shown};
 use super::keys::{KeyFile, ring_of};
 use super::state::{State, Writing, short};
@@ -40,6 +41,8 @@ pub struct Pending {
     pub harder: Vec<Change>,
     /// Changes that ask as much in another way: retirements, for instance.
     pub neutral: Vec<Change>,
+    /// Each case that changes, before and after, whole.
+    pub cases: Vec<CaseSides>,
 }
 
 /// A proposal that was approved or rejected.
@@ -95,6 +98,7 @@ impl Engine {
             approvers: keys.approvers.into_iter().map(|key| key.name).collect(),
             harder: of(Rigor::Harder),
             neutral: of(Rigor::Neutral),
+            cases: proposed_cases(&folder, &proposal),
             proposal,
         })
     }
@@ -208,7 +212,7 @@ impl Engine {
             && difference(&known, &ring).is_some()
         {
             let bytes = signed_ring(&ring);
-            let signature = key.sign(&bytes, passphrase)?;
+            let signature = key.sign_bytes(&bytes, passphrase)?;
             check_signature(&known, &key.name, &bytes, &signature)
                 .map_err(|why| HarnessError::Key(why.to_string()))?;
             let body = json!({"keys": ring, "by": key.name, "signature": signature});
@@ -228,6 +232,41 @@ pub(super) fn in_force(state: &State, expansion: &Expansion) -> Result<(), Harne
         }),
         _ => Ok(()),
     }
+}
+
+/// The cases that a proposal adds, and those that it takes out.
+fn proposed_cases(folder: &Folder, proposal: &Proposal) -> Vec<CaseSides> {
+    let content = &proposal.content;
+    let as_value = |case: &satiety::bench::BenchmarkCase| serde_json::to_value(case).unwrap_or_default();
+    let known = |suite: &str, id: &str| {
+        let cases = &folder.suite(suite)?.suite.cases;
+        cases.iter().find(|case| case.case_id == id).map(as_value)
+    };
+    let side = |suite: &str, case_id: &str, new: Option<&satiety::bench::BenchmarkCase>| CaseSides {
+        suite: suite.to_owned(),
+        case_id: case_id.to_owned(),
+        old: known(suite, case_id),
+        new: new.map(as_value),
+    };
+    let benchmarks = content.new_benchmarks.iter().flat_map(|benchmark| {
+        let cases = benchmark.cases.iter();
+        cases.map(|case| side(&benchmark.id, &case.case_id, Some(case)))
+    });
+    let edges = content.new_edge_cases.iter().filter_map(|edge| {
+        let (suite, case) = (edge.suite.as_deref()?, edge.case.as_ref()?);
+        Some(side(suite, &case.case_id, Some(case)))
+    });
+    let retirements = content.retirements.iter().flat_map(|retired| {
+        [
+            side(&retired.suite, &retired.case_id, None),
+            side(
+                &retired.suite,
+                &retired.replacement.case_id,
+                Some(&retired.replacement),
+            ),
+        ]
+    });
+    benchmarks.chain(edges).chain(retirements).collect()
 }
 
 fn signed_ring(ring: &KeyRing) -> Vec<u8> {
@@ -252,6 +291,11 @@ pub(super) fn trusted(state: &State, folder: &Folder) -> Result<KeyRing, EngineE
         return Err(HarnessError::NoApprovers { place: shown(&place) }.into());
     }
     Ok(ring)
+}
+
+/// Whether two sets of keys count the same people.
+pub(super) fn same_keys(known: &KeyRing, found: &KeyRing) -> bool {
+    difference(known, found).is_none()
 }
 
 fn difference(known: &KeyRing, found: &KeyRing) -> Option<String> {

@@ -59,7 +59,7 @@ pub(super) fn check_places<'a>(
             path.push(part);
             let is_link = fs_err::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_symlink());
             if is_link {
-                return Err(HarnessError::Link {
+                return Err(HarnessError::LinkedFile {
                     what,
                     path: shown(&path),
                 }

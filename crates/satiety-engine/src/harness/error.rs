@@ -1,7 +1,7 @@
 //! What can go wrong with a harness, and what to do about it.
 
 use satiety::harness::{
-    AmendError, BrokenAt, CycleError, ExpansionError, ManifestError, ProposalError, SignalError,
+    AmendError, BrokenAt, CycleError, ExpansionError, LockError, ManifestError, ProposalError, SignalError,
 };
 use thiserror::Error;
 
@@ -39,11 +39,64 @@ pub enum HarnessError {
         /// Git's words.
         reason: String,
     },
+    /// A directory that is not in the repository.
+    #[error("{path} is not below the top of the repository, {top}")]
+    OutsideRepository {
+        /// As the user named it.
+        path: String,
+        /// The top of the repository.
+        top: String,
+    },
+    /// A symbolic link, a submodule or a special file where only files and directories count.
+    #[error("cannot read {path}: symbolic links, submodules and special files are not allowed in a harness")]
+    Link {
+        /// Where it was found.
+        path: String,
+    },
+    /// A lock file that is not what this program wrote.
+    #[error("cannot use {file}: {error}")]
+    BadLock {
+        /// The lock file.
+        file: String,
+        /// What is wrong with it.
+        error: LockError,
+    },
+    /// Both sides are the same directory.
+    #[error("cannot compare {path} with itself")]
+    SameTree {
+        /// As the user named it.
+        path: String,
+    },
+    /// A step that nobody needs to sign.
+    #[error("nothing to sign: the change asks at least as much as the base")]
+    NothingToSign,
     /// The files are weaker than the harness that was recorded.
     #[error("the suites on disk are weaker than the recorded harness:\n  {}", objections.join("\n  "))]
     Weaker {
         /// Each weakening.
         objections: Vec<String>,
+    },
+    /// The files are weaker than their lock file.
+    #[error("the suites are weaker than {file}:\n  {}", objections.join("\n  "))]
+    WeakerThanLock {
+        /// The lock file.
+        file: String,
+        /// Each weakening.
+        objections: Vec<String>,
+    },
+    /// Options of a gated run that ask less than the lock file.
+    #[error("a gate in a locked harness takes no softer options ({file}):\n  {}", flags.join("\n  "))]
+    LockedOptions {
+        /// The lock file.
+        file: String,
+        /// The options, with what the harness says.
+        flags: Vec<String>,
+    },
+    /// The files are not those of the recorded version.
+    #[error("the files are not those of the recorded version; they are {words}")]
+    OtherFiles {
+        /// How they differ.
+        words: String,
     },
     /// The log is not whole.
     #[error(transparent)]
@@ -97,7 +150,7 @@ pub enum HarnessError {
     },
     /// Files that lead elsewhere.
     #[error("cannot {what} the harness: {path} is a symbolic link or leads through one")]
-    Link {
+    LinkedFile {
         /// What was to be done.
         what: &'static str,
         /// Which file.
@@ -227,18 +280,22 @@ impl HarnessError {
         match self {
             // What the ratchet or the gate refuses is an answer, and scripts tell it from a mistake.
             Self::Weaker { .. }
+            | Self::WeakerThanLock { .. }
+            | Self::OtherFiles { .. }
             | Self::RegressionTier { .. }
             | Self::Identity { .. }
             | Self::HistoryMissing { .. }
             | Self::AnchorMissing { .. }
             | Self::NewHistory { .. }
             | Self::Stale { .. }
-            | Self::Link { .. }
+            | Self::LinkedFile { .. }
             | Self::Changed { .. }
             | Self::Archive(_)
             | Self::Broken(_)
             | Self::Tampered { .. }
             | Self::KeysChanged { .. }
+            | Self::Link { .. }
+            | Self::BadLock { .. }
             | Self::Proposal(ProposalError::Weaker(_) | ProposalError::Forged)
             | Self::Expansion(
                 ExpansionError::Approval(_)
@@ -255,12 +312,19 @@ impl HarnessError {
             match self {
                 Self::NoSuites { .. } => "`satiety bench init FOLDER` writes one; name the folder with --harness, or set `harness.folder`",
                 Self::Weaker { .. } => "bring the files back (git), or retire a broken case with a replacement: `satiety harness propose`, signed by a person",
+                Self::WeakerThanLock { .. } => "bring the files back (git), or an approver signs the step: `satiety harness transition`",
+                Self::LockedOptions { .. } => "leave them out, or run without --gate",
+                Self::OutsideRepository { .. } => "name a directory of the repository, or run the command inside of it",
+                Self::Link { .. } => "put the files themselves there, or move them out of the harness",
+                Self::BadLock { .. } => "restore it from version control, or write it again: `satiety harness lock`",
+                Self::SameTree { .. } => "name the base as git:REVISION, such as git:origin/main",
+                Self::NothingToSign => "`satiety harness check` accepts the change as it is",
                 Self::Tampered { .. } => "restore the store from a backup, and find out who could write to it",
                 Self::Identity { .. } => "restore both files from version control",
                 Self::HistoryMissing { .. } => "use the store that has the history, or begin a branch of it in this one: `satiety harness record --new-history --why TEXT`",
                 Self::AnchorMissing { .. } => "restore it from version control; it is written with every version and belongs there",
                 Self::Stale { .. } => "reject it and propose again; what was signed is another harness",
-                Self::Link { .. } => "put a real file or directory in its place",
+                Self::LinkedFile { .. } => "put a real file or directory in its place",
                 Self::Changed { .. } => "`satiety harness status` tells what differs, `satiety harness rollback` brings the archive back",
                 Self::Archive(_) => "restore the store from a backup, and find out who could write to it",
                 Self::Conflict => "run it again",

@@ -1,5 +1,7 @@
 //! What the store's runs prove about cases of the regression tier: that a case may enter it, and that it still passes.
 
+use std::collections::BTreeSet;
+
 use satiety::bench::by_case;
 use satiety::harness::Manifest;
 use satiety::harness::manifest::{CaseRecord, graduations};
@@ -13,14 +15,22 @@ use crate::EngineError;
 /// Complete runs that are looked at for a graduation: every version that a store is likely to remember.
 const MOST_RUNS: u32 = 50;
 
-/// Cases that left the measure for the regression tier between `old` and the files, without the runs that a graduation
-/// needs. Empty where there is none, or where every run that is known passed it, and enough did.
-pub(super) async fn unproven_graduations(
+/// Cases that left the measure for the regression tier.
+#[derive(Debug, Default)]
+pub(super) struct Graduations {
+    /// Places in a comparison of harnesses where every run that is known passed the case, and enough did.
+    pub(super) proven: BTreeSet<String>,
+    /// Why the others may not graduate without a signature.
+    pub(super) objections: Vec<String>,
+}
+
+/// Weighs the cases that left the measure between `old` and the files by the runs in the store.
+pub(super) async fn weigh_graduations(
     store: &Store,
     old: &Manifest,
     folder: &Folder,
-) -> Result<Vec<String>, EngineError> {
-    let mut objections = Vec::new();
+) -> Result<Graduations, EngineError> {
+    let mut weighed = Graduations::default();
     for graduation in graduations(old, &folder.manifest) {
         let mut record = CaseRecord::default();
         // Runs of the suite that it was in, and of the one that it is in now.
@@ -43,9 +53,15 @@ pub(super) async fn unproven_graduations(
                 }
             }
         }
-        objections.extend(graduation.objection(record));
+        match graduation.objection(record) {
+            Some(objection) => weighed.objections.push(objection),
+            None => {
+                let place = format!("suites.{}.{}.tier", graduation.suite, graduation.case_id);
+                weighed.proven.insert(place);
+            }
+        }
     }
-    Ok(objections)
+    Ok(weighed)
 }
 
 /// Cases of the regression tier that the newest complete run of their suite failed, as `suite/case`.

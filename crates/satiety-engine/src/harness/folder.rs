@@ -1,15 +1,11 @@
-//! A harness on disk: every suite below a folder, and `harness.toml` beside them. Also as it was in a commit of the
-//! repository, so that a build can hold a change against what it starts from without a store.
+//! A harness on disk: every suite below a directory, and `harness.toml` beside them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use satiety::bench::{BenchmarkSuite, Named};
-use satiety::harness::proposal::{Proposal, RetireCase};
-use satiety::harness::{Approval, FileHashes, KeyRing, Manifest, Rules};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use satiety::harness::manifest::is_tree_hash;
+use satiety::harness::{FileHashes, Manifest, Rules};
 
 use super::HarnessError;
 use crate::EngineError;
@@ -27,14 +23,6 @@ pub(super) struct Folder {
     pub(super) suites: Vec<LoadedSuite>,
     pub(super) rules: Rules,
     pub(super) manifest: Manifest,
-}
-
-/// A proposal that was applied, with the signature that allowed it.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Applied {
-    pub(super) proposal: Proposal,
-    pub(super) approval: Approval,
 }
 
 impl Folder {
@@ -100,62 +88,19 @@ impl Folder {
         Ok(contents)
     }
 
-    /// Proposals that were applied here, as far as their files can be read.
-    pub(super) fn applied(&self) -> Result<Vec<Applied>, EngineError> {
-        let folder = self.own().join("approvals");
-        let mut applied = Vec::new();
-        for path in suites::case_files(&folder)? {
-            let text =
-                fs_err::read_to_string(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
-            applied.push(
-                serde_json::from_str(&text).map_err(|error| HarnessError::BadFile {
-                    file: shown(&path),
-                    reason: error.to_string(),
-                })?,
-            );
+    /// The harness as the first version hashed it: a directory that a case names counts by its name alone.
+    pub(super) fn legacy_manifest(&self) -> Manifest {
+        let mut hashes = self.hashes();
+        for files in hashes.values_mut() {
+            for hash in files.values_mut().filter(|hash| is_tree_hash(hash)) {
+                "folder".clone_into(hash);
+            }
         }
-        Ok(applied)
+        self.rules
+            .manifest(&self.suites(), &hashes)
+            // The same suites and rules have made a manifest before.
+            .unwrap_or_else(|_| self.manifest.clone())
     }
-}
-
-/// Retirements of `new` that `old` does not have and that no applied proposal with a good signature allows.
-pub(super) fn unapproved_retirements(
-    old: &Manifest,
-    new: &Manifest,
-    applied: &[Applied],
-    keys: &KeyRing,
-) -> Vec<String> {
-    let allowed: Vec<&RetireCase> = applied
-        .iter()
-        .filter(|applied| {
-            let statement = &applied.approval.statement;
-            // Whether it had run out when it was used is the business of whoever applied it.
-            satiety::harness::approval::verify(
-                &applied.approval,
-                &applied.proposal,
-                keys,
-                &std::collections::BTreeSet::new(),
-                statement.approved_at,
-            )
-            .is_ok()
-        })
-        .flat_map(|applied| &applied.proposal.content.retirements)
-        .collect();
-    new.retired
-        .iter()
-        .filter(|(hash, _)| !old.retired.contains_key(*hash))
-        .filter(|(_, entry)| {
-            !allowed.iter().any(|retired| {
-                (
-                    &retired.suite,
-                    &retired.case_id,
-                    &retired.reason,
-                    &retired.replacement.case_id,
-                ) == (&entry.suite, &entry.case_id, &entry.reason, &entry.replacement)
-            })
-        })
-        .map(|(_, entry)| format!("{}/{}", entry.suite, entry.case_id))
-        .collect()
 }
 
 fn values(loaded: &[LoadedSuite]) -> Vec<BenchmarkSuite> {
@@ -186,78 +131,6 @@ fn read_rules(path: &Path) -> Result<Rules, EngineError> {
         }
         .into()
     })
-}
-
-/// Either side of a comparison: a folder, a manifest in a file, or `git:REVISION[:FOLDER]`.
-pub(super) fn manifest_of(
-    named: &str,
-    beside: Option<&str>,
-) -> Result<(Manifest, Vec<Applied>), EngineError> {
-    if let Some(revision) = named.strip_prefix("git:") {
-        let (revision, folder) = match revision.split_once(':') {
-            Some((revision, folder)) => (revision, Some(folder)),
-            // The other side's folder, as it was then.
-            None => (revision, beside.filter(|beside| !beside.starts_with("git:"))),
-        };
-        let checked_out = checkout(revision, folder.unwrap_or("."))?;
-        let folder = Folder::read(&checked_out.path().join(folder.unwrap_or(".")))?;
-        return Ok((folder.manifest.clone(), folder.applied()?));
-    }
-    let path = Path::new(named);
-    if path.is_file() {
-        let text = suites::read(path)?;
-        let manifest: Manifest = serde_json::from_str(&text).map_err(|error| HarnessError::BadFile {
-            file: named.to_owned(),
-            reason: format!("{error}; a manifest is what `satiety harness manifest` prints"),
-        })?;
-        manifest.check().map_err(HarnessError::from)?;
-        return Ok((manifest, Vec::new()));
-    }
-    let folder = Folder::read(path)?;
-    Ok((folder.manifest.clone(), folder.applied()?))
-}
-
-/// The files of a commit in a folder of their own; the repository itself is not touched.
-fn checkout(revision: &str, folder: &str) -> Result<tempfile::TempDir, EngineError> {
-    let failed = |reason: String| {
-        EngineError::from(HarnessError::Git {
-            revision: revision.to_owned(),
-            reason,
-        })
-    };
-    if revision.is_empty() || revision.starts_with('-') {
-        return Err(failed("that is no revision".into()));
-    }
-    let made =
-        tempfile::tempdir().map_err(|cause| EngineError::file("make", Path::new("a folder"), cause))?;
-    let mut git = Command::new("git")
-        .args(["archive", "--format=tar", revision, "--", folder])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| failed(format!("git could not be started: {error}")))?;
-    let Some(archive) = git.stdout.take() else {
-        return Err(failed("git has no output".into()));
-    };
-    let unpacked = Command::new("tar")
-        .arg("-x")
-        .arg("-C")
-        .arg(made.path())
-        .stdin(archive)
-        .output()
-        .map_err(|error| failed(format!("tar could not be started: {error}")))?;
-    let said = git
-        .wait_with_output()
-        .map_err(|error| failed(error.to_string()))?;
-    if !said.status.success() {
-        return Err(failed(String::from_utf8_lossy(&said.stderr).trim().to_owned()));
-    }
-    if !unpacked.status.success() {
-        return Err(failed(
-            String::from_utf8_lossy(&unpacked.stderr).trim().to_owned(),
-        ));
-    }
-    Ok(made)
 }
 
 pub(super) fn shown(path: &Path) -> String {

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use satiety::harness::{Anchor, Entry, ledger};
+use satiety::harness::{Anchor, Entry, compare, ledger};
 use satiety::ids;
 use serde::{Deserialize, Serialize};
 
@@ -159,6 +159,36 @@ impl State {
             None => Err(HarnessError::AnchorMissing {
                 harness_id: self.harness_id.clone(),
             }),
+        }
+    }
+
+    /// A branch is not held against the anchor's entry, so its version is held against the anchor's version: whoever writes
+    /// a log anew and calls it a branch gets no weaker harness by it.
+    pub(super) async fn check_branch(&self, folder: &Folder) -> Result<(), EngineError> {
+        let Some(in_force) = self.version().filter(|_| self.is_branch()) else {
+            return Ok(());
+        };
+        let missing = || HarnessError::AnchorMissing {
+            harness_id: self.harness_id.clone(),
+        };
+        let anchored = self.marks.version.as_deref().ok_or_else(missing)?;
+        if in_force == anchored {
+            return Ok(());
+        }
+        let old = if folder.manifest.version() == anchored {
+            folder.manifest.clone()
+        } else {
+            self.manifest(anchored).await?
+        };
+        let diff = compare(&old, &self.manifest(in_force).await?).map_err(HarnessError::from)?;
+        let objections: Vec<String> = diff
+            .objections()
+            .map(|change| format!("{}: {}", change.place, change.reason))
+            .collect();
+        if objections.is_empty() {
+            Ok(())
+        } else {
+            Err(HarnessError::Weaker { objections }.into())
         }
     }
 

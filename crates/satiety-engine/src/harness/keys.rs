@@ -27,6 +27,14 @@ const PASSES: u32 = 3;
 
 /// Whose signature counts for the harness in a folder: the nearest `satiety.toml` at or above it.
 pub(super) fn ring_of(folder: &Path) -> Result<(Option<PathBuf>, KeyRing), EngineError> {
+    ring_within(folder, None)
+}
+
+/// The same, where the search ends at a directory: what lies above the top of a repository is not part of it.
+pub(super) fn ring_within(
+    folder: &Path,
+    top: Option<&Path>,
+) -> Result<(Option<PathBuf>, KeyRing), EngineError> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct File {
@@ -39,8 +47,16 @@ pub(super) fn ring_of(folder: &Path) -> Result<(Option<PathBuf>, KeyRing), Engin
         agent_keys: Vec<String>,
     }
     let start = std::path::absolute(folder).map_err(|cause| EngineError::file("find", folder, cause))?;
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let top = top.map(real);
+    let mut above = false;
     let Some(path) = start
         .ancestors()
+        .take_while(|folder| {
+            let inside = !above;
+            above = top.as_ref().is_some_and(|top| real(folder) == *top);
+            inside
+        })
         .map(|folder| folder.join(SETTINGS))
         .find(|path| path.is_file())
     else {
@@ -179,8 +195,8 @@ impl KeyFile {
         })
     }
 
-    /// Signs a set of keys.
-    pub(super) fn sign(&self, bytes: &[u8], passphrase: &str) -> Result<String, EngineError> {
+    /// Signs bytes that begin with what they are about: a set of keys, a transition.
+    pub fn sign_bytes(&self, bytes: &[u8], passphrase: &str) -> Result<String, EngineError> {
         Ok(to_hex(&self.open(passphrase)?.sign(bytes).to_bytes()))
     }
 

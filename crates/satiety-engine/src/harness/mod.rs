@@ -5,27 +5,36 @@ mod applying;
 mod approving;
 mod by_model;
 mod carrying_out;
+mod check;
 mod disk;
 mod error;
 mod evidence;
 mod expanding;
 mod folder;
+mod git;
 mod identity;
 mod keys;
+mod locked_gate;
 mod measuring;
 mod recording;
 mod state;
 mod status;
+mod tree;
 mod trying;
 mod verifying;
 
 pub use applying::{AppliedExpansion, ApplyRequest};
 pub use approving::{Decided, Keys, Pending};
+pub use check::{
+    CaseSides, CheckHarnessRequest, CheckedHarness, Coverage, LockHarnessRequest, LockState, LockedHarness,
+    PendingTransition, SignedTransition,
+};
 pub use error::HarnessError;
 pub use expanding::{ExpandRequest, ProposeRequest, Proposed};
 pub use keys::KeyFile;
+pub(crate) use locked_gate::hold_to_lock;
 pub use measuring::{SuiteState, ThresholdState};
 pub use recording::{RecordCycleRequest, RecordedCycle};
 pub use satiety_store::harness::AuditRow;
 pub use status::{AuditRequest, HarnessStatus, History, OpenExpansion};
-pub use verifying::{CheckedHarness, Verified};
+pub use verifying::Verified;

@@ -10,7 +10,7 @@ use satiety::harness::cycles::{MeasuredMark, RollingMetrics, SCHEMA_VERSION};
 use satiety::harness::expansion::{Context, Ending, Event};
 use satiety::harness::{
     Action, Aggregate, Consistency, ConsistencyThresholds, CycleSnapshot, Driver, Expansion, KeyRing, Level,
-    Manifest, Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
+    Lock, Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
 };
 use satiety::ids;
 use schemars::JsonSchema;
@@ -18,12 +18,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::evidence::{failing_regressions, unproven_graduations};
-use super::folder::{Applied, Folder, shown, unapproved_retirements};
+use super::approving::same_keys;
+use super::check::{adoption, objections};
+use super::evidence::{failing_regressions, weigh_graduations};
+use super::folder::{Folder, shown};
 use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
 use super::state::{State, Writing, short};
+use super::tree::HarnessTree;
 use crate::{Alert, Engine, EngineError};
 
 /// How often a cycle is tried again when others record at the same time.
@@ -306,22 +309,30 @@ pub(super) async fn adopt(
     if state.known_keys().is_none() && !keys.approvers.is_empty() {
         writing = writing.event("keys", json!({"keys": keys, "by": "first use"}));
     }
+    let tree = HarnessTree::of(folder.clone(), None)?;
     let Some(known) = state.version() else {
-        let event = json!({"version": version, "why": "first seen", "place": place_of(&folder.root)});
+        let event = json!({
+            "version": version,
+            "why": "first seen",
+            "lock": tree.lock.hash(),
+            "place": place_of(&folder.root),
+        });
         return Ok((
-            writing.event("adopted", event).version(&folder.manifest, None)?,
+            writing
+                .event("adopted", event)
+                .version(&folder.manifest, None)?
+                .lock(&tree.lock)?,
             None,
         ));
     };
-    if known == version {
+    let recorded = state.lock(known, &tree.lock).await?;
+    if known == version && recorded == tree.lock {
         return Ok((writing, None));
     }
-    let old = state.manifest(known).await?;
-    let (diff, objections) = objections(state, folder, keys, &old).await?;
-    if !objections.is_empty() {
-        return Err(HarnessError::Weaker { objections }.into());
-    }
-    if let Ok(expansion) = state.open_expansion(None).await
+    // Weaker files are told of first, in whatever phase an expansion is.
+    let diff = may_follow(state, &recorded, &tree).await?;
+    if known != version
+        && let Ok(expansion) = state.open_expansion(None).await
         && (expansion.phase.is_applying() || expansion.phase == satiety::harness::Phase::RollingBack)
     {
         return Err(HarnessError::Phase {
@@ -331,41 +342,48 @@ pub(super) async fn adopt(
         }
         .into());
     }
-    let event = json!({"version": version, "from": known, "why": "at least as rigorous", "changes": diff.changes.len(),
-        "place": place_of(&folder.root)});
+    if known == version {
+        let event = json!({"version": version, "lock": tree.lock.hash(), "changes": diff.changes.len()});
+        return Ok((writing.event("locked", event).lock(&tree.lock)?, None));
+    }
+    let event = json!({
+        "version": version,
+        "from": known,
+        "why": "at least as rigorous",
+        "changes": diff.changes.len(),
+        "lock": tree.lock.hash(),
+        "place": place_of(&folder.root),
+    });
     Ok((
-        writing.event("adopted", event).version(&folder.manifest, None)?,
+        writing
+            .event("adopted", event)
+            .version(&folder.manifest, None)?
+            .lock(&tree.lock)?,
         Some(diff),
     ))
 }
 
-/// What the files ask less of than a version, in any phase: weakenings, retirements without a signature, graduations without
-/// runs. An expansion that is being applied brings its own signature.
-pub(super) async fn objections(
+/// How the files differ from a recorded version, and what they ask less of, in whatever phase an expansion is.
+pub(super) async fn drift(
     state: &State,
     folder: &Folder,
-    keys: &KeyRing,
-    old: &Manifest,
+    version: &str,
 ) -> Result<(RigorDiff, Vec<String>), EngineError> {
-    let diff = compare(old, &folder.manifest).map_err(HarnessError::from)?;
-    let mut objections: Vec<String> = diff
-        .objections()
-        .map(|change| format!("{}: {}", change.place, change.reason))
-        .collect();
-    let mut applied = folder.applied()?;
-    if let Ok(expansion) = state.open_expansion(None).await
-        && let (Some(proposal), Some(approval)) = (expansion.proposal, expansion.approval)
-        && state.knows_approval(&expansion.expansion_id, &approval)
-    {
-        applied.push(Applied { proposal, approval });
+    let tree = HarnessTree::of(folder.clone(), None)?;
+    let recorded = state.lock(version, &tree.lock).await?;
+    match may_follow(state, &recorded, &tree).await {
+        Ok(diff) => Ok((diff, Vec::new())),
+        Err(EngineError::Harness(HarnessError::Weaker { objections })) => {
+            let now = if recorded.manifest.format == 1 {
+                folder.legacy_manifest()
+            } else {
+                folder.manifest.clone()
+            };
+            let diff = compare(&recorded.manifest, &now).map_err(HarnessError::from)?;
+            Ok((diff, objections))
+        }
+        Err(other) => Err(other),
     }
-    objections.extend(
-        unapproved_retirements(old, &folder.manifest, &applied, keys)
-            .into_iter()
-            .map(|case| format!("{case}: retired without the signature of an approver")),
-    );
-    objections.extend(unproven_graduations(state.store(), old, folder).await?);
-    Ok((diff, objections))
 }
 
 /// The first event of a branch: a store without the history begins with the very version that the repository's anchor names.
@@ -391,6 +409,41 @@ fn begin_history(state: &State, folder: &Folder, ending: &Ending) -> Result<Writ
     let body =
         json!({"harness_id": id, "anchor": anchor, "version": version, "by": ending.by, "why": ending.why});
     Ok(Writing::default().event(HISTORY_BEGUN, body))
+}
+
+/// Compares a tree with the recorded lock; what lies between them, where the tree may take its place.
+pub(super) async fn may_follow(
+    state: &State,
+    recorded: &Lock,
+    tree: &HarnessTree,
+) -> Result<RigorDiff, EngineError> {
+    let known = state.known_keys();
+    // A change of keys that a known key has signed is in the log.
+    let signed = known
+        .as_ref()
+        .is_some_and(|known| same_keys(known, &tree.lock.keys));
+    let graduations = weigh_graduations(state.store(), &recorded.manifest, &tree.folder).await?;
+    let mut justified = graduations.proven;
+    if signed {
+        let approvers = recorded.keys.approvers.iter().chain(&tree.lock.keys.approvers);
+        justified.extend(approvers.map(|key| format!("keys.approvers.{}", key.name)));
+    }
+    let goal = if recorded.manifest.format == 1 {
+        Lock {
+            manifest: tree.folder.legacy_manifest(),
+            ..tree.lock.clone()
+        }
+    } else {
+        tree.lock.clone()
+    };
+    let keys = known.unwrap_or_else(|| recorded.keys.clone());
+    let step = adoption(recorded, &goal, &tree.steps, &keys, &justified, state.now())?;
+    if step.allowed {
+        return Ok(step.diff);
+    }
+    let mut objections = objections(&step.diff, &justified);
+    objections.extend(graduations.objections);
+    Err(HarnessError::Weaker { objections }.into())
 }
 
 /// Auditors' verdicts are stated, not measured: further ones may raise what was recorded for this version, never lower it.

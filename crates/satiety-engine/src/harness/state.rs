@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use satiety::bench::content_hash;
 use satiety::harness::cycles::{AGGREGATE_KEY, Record, retention_days};
 use satiety::harness::expansion::Event;
-use satiety::harness::{Aggregate, Approval, CycleSnapshot, Entry, Expansion, KeyRing, Manifest, ledger};
+use satiety::harness::{
+    Aggregate, Approval, CycleSnapshot, Entry, Expansion, KeyRing, Lock, Manifest, ledger,
+};
 use satiety_store::harness::{HarnessChange, LedgerRow, RecordChange, VersionRow, harness_record_key};
 use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
@@ -68,6 +70,7 @@ impl Engine {
     pub(super) async fn harness_history_of(&self, folder: &Folder) -> Result<State, EngineError> {
         let state = self.harness_state(&folder.root).await?;
         state.check_history()?;
+        state.check_branch(folder).await?;
         state.check_identity(folder).await?;
         Ok(state)
     }
@@ -154,6 +157,36 @@ impl State {
             return Err(tampered("was edited").into());
         }
         Ok(manifest)
+    }
+
+    /// The lock of the recorded version: what the log last recorded, or, before a lock was ever recorded, the version's
+    /// manifest with everything else as the tree has it.
+    pub(super) async fn lock(&self, version: &str, tree: &Lock) -> Result<Lock, EngineError> {
+        let manifest = self.manifest(version).await?;
+        let told = self
+            .entries
+            .iter()
+            .rev()
+            .find_map(|entry| entry.body["lock"].as_str());
+        let Some(hash) = told else {
+            return Ok(Lock {
+                manifest,
+                ..tree.clone()
+            });
+        };
+        let tampered = |what: &str| HarnessError::Tampered {
+            what: format!("the lock {} {what}", short(hash)),
+        };
+        let row = self
+            .store
+            .harness_version(&self.harness_id, hash)
+            .await?
+            .ok_or_else(|| tampered("is gone"))?;
+        let lock: Lock = serde_json::from_value(row.manifest).map_err(|_| tampered("cannot be read"))?;
+        if lock.hash() != hash {
+            return Err(tampered("was edited").into());
+        }
+        Ok(Lock { manifest, ..lock })
     }
 
     /// The rolling window, as it was when the log last spoke of it.
@@ -341,6 +374,18 @@ impl Writing {
             version: manifest.version(),
             manifest: serde_json::to_value(manifest)?,
             files,
+        });
+        Ok(self)
+    }
+}
+
+impl Writing {
+    /// A lock, under its hash.
+    pub(super) fn lock(mut self, lock: &Lock) -> Result<Self, EngineError> {
+        self.versions.push(VersionRow {
+            version: lock.hash(),
+            manifest: serde_json::to_value(lock)?,
+            files: None,
         });
         Ok(self)
     }

@@ -17,9 +17,8 @@ use serde_json::Value;
 
 use super::HarnessError;
 use super::folder::{Folder, shown};
-use super::keys::ring_of;
 use super::measuring::{self, SuiteState, ThresholdState, unknown_figures};
-use super::recording::objections;
+use super::recording::drift;
 use crate::{Engine, EngineError};
 
 /// Where a harness stands.
@@ -119,16 +118,13 @@ impl Engine {
         };
         let version = folder.manifest.version();
         let known = state.version().map(str::to_owned);
-        let drift = match &known {
-            Some(known) if *known != version => {
-                let old = state.manifest(known).await?;
-                let (_, keys) = ring_of(&folder.root)?;
-                Some(objections(&state, &folder, &keys, &old).await?)
+        let (drift, objections) = match &known {
+            Some(known) => {
+                let (diff, objections) = drift(&state, &folder, known).await?;
+                (Some(diff).filter(|_| *known != version), objections)
             }
-            _ => None,
+            None => (None, Vec::new()),
         };
-        let (drift, objections) = drift.unzip();
-        let objections: Vec<String> = objections.unwrap_or_default();
         // Cycles of another version say nothing about this one.
         let aggregate = state
             .aggregate()

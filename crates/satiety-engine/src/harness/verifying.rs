@@ -1,18 +1,18 @@
-//! Is everything as it was written, and is one harness at least as rigorous as another?
+//! Is everything as it was written?
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use satiety::harness::{Anchor, Entry, KeyRing, Manifest, Phase, RigorDiff, compare, ledger};
+use satiety::harness::{Anchor, Entry, Manifest, Phase, ledger};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HarnessError;
 use super::applying::archive;
-use super::folder::{Folder, manifest_of, unapproved_retirements};
-use super::keys::ring_of;
-use super::recording::objections;
+use super::folder::Folder;
+use super::recording::may_follow;
 use super::state::State;
+use super::tree::HarnessTree;
 use crate::{Engine, EngineError};
 
 /// Whether the record is whole.
@@ -28,17 +28,6 @@ pub struct Verified {
     /// The last hash, to be kept elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Anchor>,
-}
-
-/// Whether a harness is at least as rigorous as another.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct CheckedHarness {
-    /// What lies between them.
-    #[serde(flatten)]
-    pub diff: RigorDiff,
-    /// Cases that were retired without a signature.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unsigned_retirements: Vec<String>,
 }
 
 impl Engine {
@@ -63,6 +52,7 @@ impl Engine {
                     Err(problem) => Err(problem.into()),
                 };
                 keep(&mut problems, known)?;
+                keep(&mut problems, state.check_branch(&folder).await)?;
                 verify_values(&state, &folder, &mut problems).await?;
             }
         }
@@ -71,22 +61,6 @@ impl Engine {
             problems,
             anchor: anchor.or_else(|| state.marks.anchor.clone()),
             last: state.entries.last().map(Entry::anchor),
-        })
-    }
-
-    /// Whether `new` is at least as rigorous as `old`: folders, manifests in files, or `git:REVISION`. Needs no store.
-    pub fn harness_check(&self, old: &str, new: &str) -> Result<CheckedHarness, EngineError> {
-        let (before, _) = manifest_of(old, Some(new))?;
-        let (after, applied) = manifest_of(new, Some(old))?;
-        let diff = compare(&before, &after).map_err(HarnessError::from)?;
-        let keys = if Path::new(new).is_dir() {
-            ring_of(Path::new(new))?.1
-        } else {
-            KeyRing::default()
-        };
-        Ok(CheckedHarness {
-            unsigned_retirements: unapproved_retirements(&before, &after, &applied, &keys),
-            diff,
         })
     }
 
@@ -133,29 +107,26 @@ async fn verify_values(
         return Ok(());
     };
     keep(problems, state.manifest(version).await.map(|_| ()))?;
-    if folder.manifest.version() == version {
-        return Ok(());
-    }
-    let Ok(old) = state.manifest(version).await else {
-        // Told above.
-        return Ok(());
-    };
-    let (_, keys) = ring_of(&folder.root)?;
-    let (_, objections) = objections(state, folder, &keys, &old).await?;
+    keep(problems, verify_files(state, folder, version).await)
+}
+
+/// The files must be those of the recorded version. Half applied, they may ask more than the archive and never less.
+async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(), EngineError> {
+    let tree = HarnessTree::of(folder.clone(), None)?;
+    let recorded = state.lock(version, &tree.lock).await?;
     let applying = matches!(state.open_expansion(None).await, Ok(open) if open.phase.is_applying() || open.phase == Phase::RollingBack);
-    // Half applied, the files may ask more than the archive and never less.
-    if objections.is_empty() && applying {
+    if recorded == tree.lock {
         return Ok(());
     }
-    let words = if objections.is_empty() {
-        "at least as rigorous; `satiety harness record` takes them over".to_owned()
-    } else {
-        format!("weaker: {}", objections.join("; "))
+    let words = match may_follow(state, &recorded, &tree).await {
+        Ok(_) if applying => return Ok(()),
+        Ok(_) => "at least as rigorous; `satiety harness record` takes them over".to_owned(),
+        Err(EngineError::Harness(HarnessError::Weaker { objections })) => {
+            format!("weaker: {}", objections.join("; "))
+        }
+        Err(other) => return Err(other),
     };
-    problems.push(format!(
-        "the files are not those of the recorded version; they are {words}"
-    ));
-    Ok(())
+    Err(HarnessError::OtherFiles { words }.into())
 }
 
 /// A cycle's record must be what was hashed, as long as it is kept.

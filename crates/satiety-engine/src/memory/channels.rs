@@ -125,12 +125,14 @@ impl Found {
 }
 
 impl Engine {
-    /// Causal neighbours of the best of what was found, each with a share of the score of what led to it.
+    /// Causal neighbours of the best of what was found, each with a share of the score of what led to it. A way leads only
+    /// through memories that may be passed.
     pub(super) async fn memory_neighbours(
         &self,
         seeds: &[Fused],
         hops: usize,
         links: LinkSettings,
+        may_pass: impl Fn(&str) -> bool,
     ) -> Result<Vec<Hit>, EngineError> {
         let mut reached: BTreeMap<String, f64> = BTreeMap::new();
         let top = seeds
@@ -151,6 +153,9 @@ impl Engine {
             for link in self.store().await?.memory_links(&ids).await? {
                 for (from, to) in [(&link.from_id, &link.to_id), (&link.to_id, &link.from_id)] {
                     let Some(score) = border.get(from) else { continue };
+                    if !may_pass(to) {
+                        continue;
+                    }
                     let share = score * links.share;
                     if reached.get(to).is_none_or(|known| *known < share) {
                         reached.insert(to.clone(), share);

@@ -1,6 +1,6 @@
 //! What can be wrong with a request to the memory.
 
-use satiety::memory::{DraftError, MarkdownError, PipelineError};
+use satiety::memory::{DraftError, MarkdownError, NeedsPerson, PipelineError, ProjectError};
 
 use crate::Fault;
 
@@ -22,6 +22,33 @@ pub enum MemoryError {
     /// No memory has that id.
     #[error("there is no memory `{0}`")]
     NotThere(String),
+    /// A memory of a project that the request is not about.
+    #[error("`{id}` belongs to the project `{project}`")]
+    OtherProject {
+        /// Which memory.
+        id: String,
+        /// What its project is called.
+        project: String,
+    },
+    /// Something that only a person may do.
+    #[error(transparent)]
+    NeedsPerson(#[from] NeedsPerson),
+    /// A name that no project can have.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    /// Something should be kept in all projects at once.
+    #[error("a memory is kept in one project, or for all of them as `global`")]
+    NotOneProject,
+    /// A text that is too long.
+    #[error("{what} has {bytes} bytes, and at most {most} are allowed")]
+    TooLong {
+        /// Which text.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
     /// A memory linked to itself.
     #[error("`{0}` cannot be linked to itself")]
     SelfLink(String),
@@ -66,6 +93,20 @@ impl MemoryError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NotThere(_) => "`satiety memory list` shows the ids".into(),
+            Self::OtherProject { .. } => {
+                "ask in that project, or for all of them: `--all-projects`, or `project: all` in a request".into()
+            }
+            Self::NeedsPerson(_) => {
+                "a person does this with `satiety memory` at a terminal and confirms it there, or over HTTP with a token of \
+                 scope `admin`; the tiers up to `critical` are open to everybody"
+                    .into()
+            }
+            Self::Project(_) | Self::NotOneProject => {
+                "name a project by its directory's name, its id or a name of your own".into()
+            }
+            Self::TooLong { .. } => {
+                "say it shorter; for questions, the setting `memory.max_query_bytes` is the limit".into()
+            }
             Self::EmptyQuery => {
                 "say what you are looking for, such as `satiety memory search \"why sqlite\"`".into()
             }
@@ -85,8 +126,11 @@ impl MemoryError {
         })
     }
 
-    /// Always the request's.
+    /// The request's, or a refusal where a person must decide.
     pub fn fault(&self) -> Fault {
-        Fault::Request
+        match self {
+            Self::NeedsPerson(_) => Fault::Refused,
+            _ => Fault::Request,
+        }
     }
 }

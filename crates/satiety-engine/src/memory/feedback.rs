@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use satiety::memory::{Confidence, FeedbackKind, LinkKind, learn_from_selection, scroll_past, validate};
+use satiety::memory::{
+    Confidence, FeedbackKind, LinkKind, Scope, learn_from_selection, scroll_past, validate,
+};
 use satiety_store::memory::LinkRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
@@ -21,6 +23,8 @@ pub struct ValidateRequest {
     pub useful: bool,
     /// In which session: its latest query that found the memory is what is judged.
     pub session: Option<String>,
+    /// Where it is looked for; the engine's project where absent.
+    pub scope: Option<Scope>,
 }
 
 /// A memory after a validation.
@@ -53,6 +57,8 @@ pub struct LinkRequest {
     pub to: String,
     /// Take it away instead.
     pub remove: bool,
+    /// Where both are looked for; the engine's project where absent.
+    pub scope: Option<Scope>,
 }
 
 /// What became of a link.
@@ -72,8 +78,9 @@ impl Engine {
     /// Says whether a memory was useful. What stood above it in the session's results was passed over, and a useful
     /// memory learns the query's words as a trigger phrase, up to five.
     pub async fn memory_validate(&self, request: &ValidateRequest) -> Result<Validated, EngineError> {
+        super::scope::check_names(request.session.as_deref(), None, None)?;
         let store = self.store().await?;
-        let mut row = self.memory_row(&request.id).await?;
+        let mut row = self.memory_row_in(&request.id, request.scope.as_ref()).await?;
         let before = Confidence {
             value: row.confidence,
             validations: row.validations,
@@ -129,8 +136,13 @@ impl Engine {
     }
 
     /// Takes back a phrase that selections taught a memory; says whether it was there.
-    pub async fn memory_unlearn(&self, id: &str, phrase: &str) -> Result<bool, EngineError> {
-        let mut row = self.memory_row(id).await?;
+    pub async fn memory_unlearn(
+        &self,
+        id: &str,
+        phrase: &str,
+        scope: Option<&Scope>,
+    ) -> Result<bool, EngineError> {
+        let mut row = self.memory_row_in(id, scope).await?;
         let gone = satiety::memory::unlearn(&mut row.learnt, phrase);
         if gone {
             self.store().await?.put_memory(&row, None).await?;
@@ -149,11 +161,23 @@ impl Engine {
             kind: request.kind.name().into(),
         };
         let store = self.store().await?;
+        let scope = request.scope.as_ref();
         if request.remove {
+            // A link to a memory that is gone is gone, too.
+            for id in [&request.from, &request.to] {
+                match self.memory_row_in(id, scope).await {
+                    Ok(_) | Err(EngineError::Memory(MemoryError::NotThere(_))) => {}
+                    Err(error) => return Err(error),
+                }
+            }
             store.unlink_memories(&link).await?;
-        } else if !store.link_memories(&link).await? {
-            self.memory_row(&request.from).await?;
-            self.memory_row(&request.to).await?;
+        } else {
+            self.memory_row_in(&request.from, scope).await?;
+            self.memory_row_in(&request.to, scope).await?;
+            if !store.link_memories(&link).await? {
+                self.memory_row(&request.from).await?;
+                self.memory_row(&request.to).await?;
+            }
         }
         Ok(Linked {
             from: request.from,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use satiety::memory::{LexicalIndex, TriggerIndex, VectorIndex, decode_vector, in_folder};
+use satiety::memory::{LexicalIndex, Project, Scope, TriggerIndex, VectorIndex, decode_vector, in_folder};
 use satiety::retrieval::Tier;
 use satiety_store::Store;
 use satiety_store::memory::{HeadRow, MemoryState, PieceRow};
@@ -36,6 +36,7 @@ pub(super) struct Known {
     /// Bytes of what it says.
     pub(super) bytes: usize,
     folder: u32,
+    project: u32,
     /// Its pieces stand in a row.
     first: u32,
     pieces: u32,
@@ -69,6 +70,9 @@ pub(crate) struct Index {
     pub(super) triggers: TriggerIndex,
     folders: Vec<String>,
     folder_numbers: HashMap<String, u32>,
+    /// Projects by number; none for memories that every project sees.
+    projects: Vec<Option<Project>>,
+    project_numbers: HashMap<Option<Project>, u32>,
     constitutional: BTreeSet<u32>,
     expiring: BTreeSet<u32>,
 }
@@ -234,6 +238,11 @@ impl Index {
 
     fn know(&mut self, row: HeadRow) {
         let folder = self.folder_number(row.folder);
+        let project = row.project.map(|id| Project {
+            label: row.project_label.unwrap_or_else(|| id.clone()),
+            id,
+        });
+        let project = self.project_number(project);
         let at = self.positions.get(&row.memory_id).copied();
         let at = at.unwrap_or_else(|| u32::try_from(self.known.len()).unwrap_or(u32::MAX));
         self.triggers.put(at, row.phrases.iter().map(String::as_str));
@@ -245,6 +254,7 @@ impl Index {
             expires_at: row.expires_at,
             bytes: usize::try_from(row.bytes).unwrap_or(0),
             folder,
+            project,
             first: 0,
             pieces: 0,
             here: true,
@@ -358,6 +368,16 @@ impl Index {
         number
     }
 
+    fn project_number(&mut self, project: Option<Project>) -> u32 {
+        if let Some(number) = self.project_numbers.get(&project) {
+            return *number;
+        }
+        let number = u32::try_from(self.projects.len()).unwrap_or(u32::MAX);
+        self.projects.push(project.clone());
+        self.project_numbers.insert(project, number);
+        number
+    }
+
     /// How many memories there are.
     pub(super) fn len(&self) -> usize {
         self.positions.len()
@@ -401,11 +421,19 @@ impl Index {
         self.folders.get(known.folder as usize).map_or("", String::as_str)
     }
 
-    /// What is wanted by one who asks in this folder now.
-    pub(super) fn filter(&self, folder: &str, now: i64) -> Filter<'_> {
+    /// The project that a memory belongs to.
+    pub(super) fn project(&self, known: &Known) -> Option<&Project> {
+        self.projects.get(known.project as usize)?.as_ref()
+    }
+
+    /// What is wanted by one who asks in this folder and scope now.
+    pub(super) fn filter(&self, folder: &str, scope: &Scope, now: i64) -> Filter<'_> {
         let everywhere = folder.trim_matches('/').is_empty();
+        let sees =
+            |project: &Option<Project>| scope.sees(project.as_ref().map(|project| project.id.as_str()));
         Filter {
             index: self,
+            projects: (*scope != Scope::All).then(|| self.projects.iter().map(sees).collect()),
             folders: (!everywhere).then(|| self.folders.iter().map(|own| in_folder(own, folder)).collect()),
             expired: self
                 .expiring
@@ -429,7 +457,9 @@ impl Index {
         self.constitutional.iter().copied().filter(move |at| {
             self.get(*at).is_some_and(|known| {
                 let own = self.folder(known);
-                !filter.expired.contains(at) && (in_folder(own, folder) || in_folder(folder, own))
+                filter.in_project(*at)
+                    && !filter.expired.contains(at)
+                    && (in_folder(own, folder) || in_folder(folder, own))
             })
         })
     }
@@ -438,6 +468,8 @@ impl Index {
 /// Which memories are wanted.
 pub(super) struct Filter<'a> {
     index: &'a Index,
+    /// By number of project; absent when all are.
+    projects: Option<Vec<bool>>,
     /// By number of folder; absent when all are.
     folders: Option<Vec<bool>>,
     expired: HashSet<u32>,
@@ -456,7 +488,18 @@ impl Filter<'_> {
                 .copied()
                 .unwrap_or(false)
         });
-        in_folder && (self.expired.is_empty() || !self.expired.contains(&memory))
+        in_folder && self.in_project(memory) && (self.expired.is_empty() || !self.expired.contains(&memory))
+    }
+
+    /// Whether it belongs to a project that is asked about, or to all of them.
+    pub(super) fn in_project(&self, memory: u32) -> bool {
+        self.projects.as_ref().is_none_or(|projects| {
+            let known = self.index.known.get(memory as usize);
+            known
+                .and_then(|known| projects.get(known.project as usize))
+                .copied()
+                .unwrap_or(false)
+        })
     }
 }
 

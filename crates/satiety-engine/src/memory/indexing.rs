@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use satiety::memory::{content_hash, read_markdown};
+use satiety::memory::{Author, NeedsPerson, Project, Scope, content_hash, indexed_tier, read_markdown};
+use satiety::retrieval::Tier;
 use satiety_store::memory::MemoryRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
@@ -25,6 +26,10 @@ pub struct IndexRequest {
     pub folder: PathBuf,
     /// Keep memories whose files are gone.
     pub keep_missing: bool,
+    /// The project that they are kept in, or `global`; the engine's where absent.
+    pub scope: Option<Scope>,
+    /// Who asks for it.
+    pub author: Author,
 }
 
 /// What became of the files.
@@ -40,6 +45,8 @@ pub struct Indexed {
     pub removed: usize,
     /// Files that are no memories, and why; the others are indexed all the same.
     pub refused: Vec<RefusedFile>,
+    /// Files that ask for a tier above `important`, which they do not get.
+    pub lowered: Vec<String>,
 }
 
 /// A file that is no memory.
@@ -59,6 +66,7 @@ impl Engine {
         }
         let root = fs_err::canonicalize(&request.folder)
             .map_err(|cause| EngineError::file("read", &request.folder, cause))?;
+        let project = self.memory_project(request.scope.as_ref(), request.author)?;
         let files = markdown_files(&root)?;
         let store = self.store().await?;
         let (embedder, _) = self.memory_embedder().await;
@@ -72,13 +80,27 @@ impl Engine {
             let shown = path.strip_prefix(&root).unwrap_or(&path).to_path_buf();
             let origin = format!("{}::{}", root.display(), shown.display());
             origins.insert(origin.clone());
-            match read(&path, &shown, &origin) {
+            match read(&path, &shown, &origin, project.clone()) {
                 Err(reason) => indexed.refused.push(RefusedFile {
                     file: shown.display().to_string(),
                     reason,
                 }),
-                Ok(new) => {
+                Ok((mut new, asked)) => {
                     let old = store.memory_of_origin(&origin).await?;
+                    let lowered = super::index::tier(&new.tier) < asked;
+                    if let Some(rule) = old.as_ref().filter(|old| is_rule(old)) {
+                        // It was made one before files could not ask for it, or by a person; a file does not change that.
+                        if rule.content_hash != new.content_hash {
+                            indexed.refused.push(RefusedFile {
+                                file: shown.display().to_string(),
+                                reason: NeedsPerson::Rule.to_string(),
+                            });
+                            continue;
+                        }
+                        new.tier.clone_from(&rule.tier);
+                    } else if lowered {
+                        indexed.lowered.push(shown.display().to_string());
+                    }
                     let Some(row) = self.changed(new, old.as_ref(), &embedder).await? else {
                         indexed.unchanged += 1;
                         continue;
@@ -137,20 +159,39 @@ impl Engine {
             confidence: old.confidence,
             validations: old.validations,
             created_at: old.created_at,
+            project: old.project.clone(),
+            project_label: old.project_label.clone(),
             ..new
         }))
     }
 
     /// Memories of this folder whose files are not there any more.
     async fn missing(&self, prefix: &str, there: &BTreeSet<String>) -> Result<Vec<String>, EngineError> {
-        let rows = self.store().await?.memory_origins(prefix).await?;
+        let store = self.store().await?;
+        let rows = store.memory_origins(prefix).await?;
         let gone = rows.into_iter().filter(|(_, origin)| !there.contains(origin));
-        Ok(gone.map(|(id, _)| id).collect())
+        let gone: Vec<String> = gone.map(|(id, _)| id).collect();
+        // A rule does not go because a file does.
+        let rows = store.memories_by_id(&gone).await?;
+        Ok(rows
+            .into_iter()
+            .filter(|row| !is_rule(row))
+            .map(|row| row.memory_id)
+            .collect())
     }
 }
 
-/// Reads a file as a memory, or says why it is none.
-fn read(path: &Path, shown: &Path, origin: &str) -> Result<MemoryRow, String> {
+fn is_rule(row: &MemoryRow) -> bool {
+    super::index::tier(&row.tier) == Tier::Constitutional
+}
+
+/// Reads a file as a memory with the tier that it asks for, or says why it is none.
+fn read(
+    path: &Path,
+    shown: &Path,
+    origin: &str,
+    project: Option<Project>,
+) -> Result<(MemoryRow, Tier), String> {
     let size = fs_err::metadata(path)
         .map_err(|cause| cause.kind().to_string())?
         .len();
@@ -164,15 +205,19 @@ fn read(path: &Path, shown: &Path, origin: &str) -> Result<MemoryRow, String> {
         .parent()
         .and_then(|folder| folder.to_str())
         .unwrap_or_default();
-    let draft = read_markdown(&text, name, folder).map_err(|problem| problem.to_string())?;
+    let mut draft = read_markdown(&text, name, folder).map_err(|problem| problem.to_string())?;
+    let asked = draft.tier;
+    draft.tier = indexed_tier(asked);
     let request = SaveRequest {
         draft,
         expires_in_days: None,
         origin: Some(origin.to_owned()),
+        scope: None,
+        author: Author::Agent,
     };
-    let row = new_row(request, now_micros()).map_err(|problem| problem.to_string())?;
+    let row = new_row(request, project, now_micros()).map_err(|problem| problem.to_string())?;
     debug_assert_eq!(row.content_hash, content_hash(&row.title, &row.content));
-    Ok(row)
+    Ok((row, asked))
 }
 
 /// Markdown files below a folder, in order; links to elsewhere and hidden folders are left alone.

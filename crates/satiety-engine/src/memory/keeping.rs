@@ -1,6 +1,9 @@
 //! Keeping memories: save, update, delete, list, and how the memory is.
 
-use satiety::memory::{ChunkSettings, Draft, chunk, content_hash, encode_vector, in_folder, tier_named};
+use satiety::memory::{
+    Author, ChunkSettings, Draft, Project, Scope, chunk, content_hash, encode_vector, in_folder, may_write,
+    tier_named,
+};
 use satiety::retrieval::Tier;
 use satiety_store::memory::{ChunkRow, MemoryRow};
 use satiety_store::{LogState, now_micros};
@@ -9,6 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::MemoryError;
+use super::scope::project_of;
 use crate::{Engine, EngineError};
 
 /// How long a temporary memory stays when nobody says.
@@ -26,6 +30,10 @@ pub struct SaveRequest {
     pub expires_in_days: Option<i64>,
     /// The file that it comes from.
     pub origin: Option<String>,
+    /// The project that it is kept in, or `global`; the engine's where absent.
+    pub scope: Option<Scope>,
+    /// Who keeps it.
+    pub author: Author,
 }
 
 /// What changes about a memory; what is absent stays.
@@ -45,6 +53,12 @@ pub struct UpdateRequest {
     pub folder: Option<String>,
     /// Its new kind.
     pub kind: Option<String>,
+    /// Where it is looked for; the engine's project where absent.
+    pub scope: Option<Scope>,
+    /// Its new project, or `global`.
+    pub move_to: Option<Scope>,
+    /// Who changes it.
+    pub author: Author,
 }
 
 /// Which memories to list.
@@ -58,6 +72,8 @@ pub struct ListRequest {
     pub after: i64,
     /// At most so many.
     pub limit: usize,
+    /// Which project's; the engine's where absent.
+    pub scope: Option<Scope>,
 }
 
 /// A memory as it is shown.
@@ -93,6 +109,8 @@ pub struct Memory {
     /// When it goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// The project that it belongs to; null for one that every project sees.
+    pub project: Option<Project>,
 }
 
 /// A memory that was kept.
@@ -130,6 +148,8 @@ pub struct Listed {
     pub kind: String,
     /// How much it has proved itself.
     pub confidence: f64,
+    /// The project that it belongs to; null for one that every project sees.
+    pub project: Option<Project>,
 }
 
 /// What was deleted.
@@ -174,10 +194,12 @@ impl Engine {
     /// Keeps a memory.
     #[tracing::instrument(name = "save memory", skip_all)]
     pub async fn memory_save(&self, request: SaveRequest) -> Result<Saved, EngineError> {
+        may_write(request.author, None, Some(request.draft.tier)).map_err(MemoryError::from)?;
+        let project = self.memory_project(request.scope.as_ref(), request.author)?;
         let now = now_micros();
         let expired = self.store().await?.expired_memories(now).await?;
         self.store().await?.remove_memories(&expired).await?;
-        let row = new_row(request, now)?;
+        let row = new_row(request, project, now)?;
         let (chunks, embedder) = self.memory_chunks(&row).await?;
         self.store().await?.put_memory(&row, Some(&chunks)).await?;
         Ok(Saved {
@@ -189,7 +211,11 @@ impl Engine {
 
     /// Changes a memory; chunks and embeds again only when what is searched changed.
     pub async fn memory_update(&self, request: UpdateRequest) -> Result<Saved, EngineError> {
-        let old = self.memory_row(&request.id).await?;
+        let old = self.memory_row_in(&request.id, request.scope.as_ref()).await?;
+        let project = match &request.move_to {
+            None => project_of(&old),
+            Some(place) => self.memory_project(Some(place), request.author)?,
+        };
         let draft = Draft {
             title: request.title.unwrap_or_else(|| old.title.clone()),
             content: request.content.unwrap_or_else(|| old.content.clone()),
@@ -202,6 +228,9 @@ impl Engine {
             kind: request.kind.unwrap_or_else(|| old.kind.clone()),
         };
         let draft = draft.checked().map_err(MemoryError::from)?;
+        let before = super::index::tier(&old.tier);
+        may_write(request.author, Some(before), Some(draft.tier)).map_err(MemoryError::from)?;
+        let (project, project_label) = project.map(|project| (project.id, project.label)).unzip();
         let row = MemoryRow {
             content_hash: content_hash(&draft.title, &draft.content),
             title: draft.title,
@@ -211,6 +240,8 @@ impl Engine {
             folder: draft.folder,
             kind: draft.kind,
             updated_at: now_micros(),
+            project,
+            project_label,
             ..old.clone()
         };
         let searched = row.content_hash != old.content_hash || row.triggers != old.triggers;
@@ -229,9 +260,15 @@ impl Engine {
     }
 
     /// Forgets memories; one that is not there is an error, and then none is forgotten.
-    pub async fn memory_delete(&self, ids: &[String]) -> Result<Deleted, EngineError> {
+    pub async fn memory_delete(
+        &self,
+        ids: &[String],
+        scope: Option<&Scope>,
+        author: Author,
+    ) -> Result<Deleted, EngineError> {
         for id in ids {
-            self.memory_row(id).await?;
+            let row = self.memory_row_in(id, scope).await?;
+            may_write(author, Some(super::index::tier(&row.tier)), None).map_err(MemoryError::from)?;
         }
         self.store().await?.remove_memories(ids).await?;
         Ok(Deleted {
@@ -240,8 +277,8 @@ impl Engine {
     }
 
     /// One memory, whole.
-    pub async fn memory_get(&self, id: &str) -> Result<Memory, EngineError> {
-        Ok(shown(self.memory_row(id).await?))
+    pub async fn memory_get(&self, id: &str, scope: Option<&Scope>) -> Result<Memory, EngineError> {
+        Ok(shown(self.memory_row_in(id, scope).await?))
     }
 
     /// Memories, a page at a time.
@@ -253,6 +290,7 @@ impl Engine {
             .transpose()
             .map_err(MemoryError::from)?;
         let folder = request.folder.as_deref().unwrap_or_default();
+        let scope = self.memory_scope(request.scope.as_ref());
         let now = now_micros();
         let mut after = request.after;
         let mut memories = Vec::new();
@@ -264,8 +302,9 @@ impl Engine {
             for row in rows {
                 let tier = super::index::tier(&row.tier);
                 let expired = row.expires_at.is_some_and(|at| at <= now);
-                let wanted =
-                    wanted_tier.is_none_or(|wanted| wanted == tier) && in_folder(&row.folder, folder);
+                let wanted = wanted_tier.is_none_or(|wanted| wanted == tier)
+                    && in_folder(&row.folder, folder)
+                    && scope.sees(row.project.as_deref());
                 if wanted && !expired {
                     if memories.len() >= request.limit {
                         return Ok(Memories {
@@ -274,6 +313,7 @@ impl Engine {
                         });
                     }
                     memories.push(Listed {
+                        project: project_of(&row),
                         id: row.memory_id,
                         title: row.title,
                         tier,
@@ -383,7 +423,11 @@ fn pieces_of(row: &MemoryRow) -> Vec<ChunkRow> {
 }
 
 /// A new row from what was asked.
-pub(super) fn new_row(request: SaveRequest, now: i64) -> Result<MemoryRow, MemoryError> {
+pub(super) fn new_row(
+    request: SaveRequest,
+    project: Option<Project>,
+    now: i64,
+) -> Result<MemoryRow, MemoryError> {
     let draft = request.draft.checked()?;
     let days = request
         .expires_in_days
@@ -395,7 +439,10 @@ pub(super) fn new_row(request: SaveRequest, now: i64) -> Result<MemoryRow, Memor
             value: days.to_string(),
         });
     }
+    let (project, project_label) = project.map(|project| (project.id, project.label)).unzip();
     Ok(MemoryRow {
+        project,
+        project_label,
         memory_id: satiety::ids::prefixed("mem", Uuid::now_v7()),
         content_hash: content_hash(&draft.title, &draft.content),
         title: draft.title,
@@ -420,6 +467,7 @@ fn shown(row: MemoryRow) -> Memory {
         jiff::Timestamp::from_microsecond(micros).map_or_else(|_| micros.to_string(), |at| at.to_string())
     };
     Memory {
+        project: project_of(&row),
         tier: super::index::tier(&row.tier),
         created_at: time(row.created_at),
         updated_at: time(row.updated_at),

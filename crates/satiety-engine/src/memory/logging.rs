@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use satiety::memory::{Pipeline, is_research, session_attention};
+use satiety::memory::{Pipeline, Scope, excerpt_of_query, is_research, session_attention};
 use satiety_store::LoggedQuery;
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::FeedbackRow;
@@ -52,7 +52,7 @@ impl Engine {
         let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, turns(event))));
         let again = queries
             .first()
-            .filter(|(_, query, _)| is_research(&request.query, query));
+            .filter(|(_, query, _)| is_research(&excerpt_of_query(&request.query), query));
         Ok(Session {
             attention: session_attention(used, pipeline.session.decay),
             shown: queries
@@ -75,9 +75,20 @@ impl Engine {
                 contributions.entry(channel.name()).or_default().push(&result.id);
             }
         }
+        let logged = excerpt_of_query(&request.query).into_owned();
+        let project = match self.memory_scope(request.scope.as_ref()) {
+            Scope::Project(project) => Some(project.id),
+            Scope::Global => Some("global".to_owned()),
+            Scope::All => None,
+        };
+        let mut detail = json!({"degraded": answer.degraded, "folder": request.folder, "project": project});
+        if logged != request.query {
+            detail["query_bytes"] = request.query.len().into();
+            detail["query_blake3"] = blake3::hash(request.query.as_bytes()).to_hex()[..32].into();
+        }
         let row = EvalQueryRow {
             query_id: answer.query_id.clone(),
-            query: request.query.clone(),
+            query: logged,
             intent: answer.intent.intent.map(|intent| intent.name().to_owned()),
             mode: Some(answer.mode.selected_mode.name().into()),
             session_id: request.session.clone(),
@@ -90,7 +101,7 @@ impl Engine {
             trace_id: Some(answer.telemetry.trace_id.clone()),
             is_eval_corpus: false,
             eval_category: None,
-            detail: json!({"degraded": answer.degraded, "folder": request.folder}),
+            detail,
         };
         let at = now_micros();
         let mut events = Vec::new();

@@ -9,6 +9,7 @@ mod indexing;
 mod keeping;
 mod logging;
 mod reading;
+mod scope;
 mod searching;
 mod sessions;
 mod tasks;
@@ -21,6 +22,7 @@ pub use keeping::{
     Deleted, ListRequest, Listed, Memories, Memory, MemoryHealth, SaveRequest, Saved, UpdateRequest,
 };
 pub use reading::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
+pub use scope::MemorySettings;
 pub use searching::{
     Held, MatchedTriggers, MemoryResult, MemorySearch, SearchRequest, SearchTelemetry, TriggerMatch,
 };

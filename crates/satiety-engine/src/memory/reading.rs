@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use satiety::memory::{FeedbackKind, LinkKind, found_by, learn_from_selection, references};
+use satiety::memory::{FeedbackKind, LinkKind, Scope, found_by, learn_from_selection, references};
 use satiety_store::memory::FeedbackRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::keeping::Memory;
+use super::scope::{check_names, check_text};
 use super::searching::MatchedTriggers;
 use crate::{Engine, EngineError};
 
@@ -28,6 +29,8 @@ pub struct ReadRequest {
     pub id: String,
     /// In which session: when a search of it found the memory, the read is remembered.
     pub session: Option<String>,
+    /// Where it is looked for; the engine's project where absent.
+    pub scope: Option<Scope>,
 }
 
 /// A memory, whole.
@@ -66,6 +69,8 @@ pub struct MatchRequest {
     pub limit: usize,
     /// In which session: memories that the text quotes are remembered as used.
     pub session: Option<String>,
+    /// Which project's memories; the engine's where absent.
+    pub scope: Option<Scope>,
 }
 
 /// A session's queries with what they found, newest first.
@@ -74,8 +79,10 @@ type Queries = Vec<(String, String, Vec<String>)>;
 impl Engine {
     /// One memory, whole. When a search of the session found it, that it was read is remembered with query and rank.
     pub async fn memory_read(&self, request: &ReadRequest) -> Result<ReadMemory, EngineError> {
-        let memory = self.memory_get(&request.id).await?;
-        let links = self.links_of(&request.id).await?;
+        check_names(request.session.as_deref(), None, None)?;
+        let memory = self.memory_get(&request.id, request.scope.as_ref()).await?;
+        let scope = self.memory_scope(request.scope.as_ref());
+        let links = self.links_of(&request.id, &scope).await?;
         let (mut query_id, mut rank_in_results) = (None, None);
         if let Some(session) = &request.session {
             let queries = self.store().await?.queries_of_session(session, LOOK_BACK).await?;
@@ -102,10 +109,14 @@ impl Engine {
 
     /// Memories whose trigger phrases are said in a text; those that it quotes are remembered as used.
     pub async fn memory_match(&self, request: &MatchRequest) -> Result<MatchedTriggers, EngineError> {
+        check_text(&request.text)?;
+        check_names(request.session.as_deref(), None, None)?;
         if let Some(session) = &request.session {
             self.memory_notice(session, &request.text, None).await?;
         }
-        self.memory_match_triggers(&request.text, request.limit).await
+        let scope = self.memory_scope(request.scope.as_ref());
+        self.memory_match_triggers(&request.text, request.limit, &scope)
+            .await
     }
 
     /// Which of the session's latest results a text says again, word for word: they were used. Each is remembered once a
@@ -116,6 +127,7 @@ impl Engine {
         text: &str,
         except: Option<&str>,
     ) -> Result<Vec<String>, EngineError> {
+        check_names(Some(session), None, None)?;
         let store = self.store().await?;
         let queries = store.queries_of_session(session, LOOK_BACK).await?;
         let mut seen = BTreeSet::new();
@@ -196,7 +208,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn links_of(&self, id: &str) -> Result<Vec<MemoryLink>, EngineError> {
+    async fn links_of(&self, id: &str, scope: &Scope) -> Result<Vec<MemoryLink>, EngineError> {
         let store = self.store().await?;
         let links = store.memory_links(&[id.to_owned()]).await?;
         let others: Vec<String> = links
@@ -213,6 +225,9 @@ impl Engine {
                 &link.from_id
             };
             let row = rows.iter().find(|row| row.memory_id == *other)?;
+            if !scope.sees(row.project.as_deref()) {
+                return None;
+            }
             Some(MemoryLink {
                 kind: link.kind.parse().ok()?,
                 title: row.title.clone(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use satiety::memory::{
-    Candidate, Channel, Classified, Found, Fused, Hit, Mode, ModeChoice, Pipeline, Stage, StageTrace,
-    Weights, choose_mode, classify, estimate_tokens, fuse, quality_proxy, rank, wants_depth,
+    Candidate, Channel, Classified, Found, Fused, Hit, Mode, ModeChoice, Pipeline, Project, Scope, Stage,
+    StageTrace, Weights, choose_mode, classify, estimate_tokens, fuse, quality_proxy, rank, wants_depth,
 };
 use satiety::retrieval::Tier;
 use satiety::text::{Tokenization, jaccard};
@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::MemoryError;
 use super::channels::{Asked, Looking, look};
 use super::index::{Known, Piece};
+use super::scope::check_names;
 use crate::{Engine, EngineError};
 
 /// What to search for.
@@ -44,6 +45,8 @@ pub struct SearchRequest {
     pub pipeline: Arc<Pipeline>,
     /// The tool that was asked, for the log.
     pub tool: &'static str,
+    /// Which project's memories; the engine's where absent.
+    pub scope: Option<Scope>,
 }
 
 impl Default for SearchRequest {
@@ -60,6 +63,7 @@ impl Default for SearchRequest {
             skip_shown: false,
             pipeline: Arc::default(),
             tool: "memory_search",
+            scope: None,
         }
     }
 }
@@ -110,6 +114,8 @@ pub struct MemoryResult {
     pub folder: String,
     /// What kind of thing it is.
     pub kind: String,
+    /// The project that it belongs to; null for one that every project sees.
+    pub project: Option<Project>,
     /// How well it fits.
     pub score: f64,
     /// Whether it is here only because it is constitutional.
@@ -176,6 +182,8 @@ pub struct TriggerMatch {
     pub tier: Tier,
     /// How much of the text its phrase is, from 0.5 to 1.
     pub score: f64,
+    /// The project that it belongs to; null for one that every project sees.
+    pub project: Option<Project>,
 }
 
 /// Stages as they happen.
@@ -241,6 +249,7 @@ impl Engine {
         request: &SearchRequest,
     ) -> Result<MemorySearch, EngineError> {
         check(request)?;
+        self.check_question(&request.query)?;
         pipeline.check().map_err(MemoryError::from)?;
         let mut watch = Watch::start();
         let intent = classify(&request.query);
@@ -271,7 +280,8 @@ impl Engine {
         let index = self.memory.current(store, wanted).await?;
         let session = self.memory_session(request, pipeline).await?;
         let folder = request.folder.as_deref().unwrap_or_default();
-        let filter = index.filter(folder, now_micros());
+        let scope = self.memory_scope(request.scope.as_ref());
+        let filter = index.filter(folder, &scope, now_micros());
 
         let looking = Looking {
             query: &request.query,
@@ -300,7 +310,9 @@ impl Engine {
         let seeds = fused.len();
         if pipeline.channels.graph {
             let mut graph = self
-                .memory_neighbours(&fused, settings.hops, pipeline.links)
+                .memory_neighbours(&fused, settings.hops, pipeline.links, |id| {
+                    index.position(id).is_some_and(|memory| filter.in_project(memory))
+                })
                 .await?;
             graph.retain(|hit| index.position(&hit.id).is_some_and(|memory| filter.wants(memory)));
             graph.truncate(settings.candidates);
@@ -415,6 +427,7 @@ impl Engine {
                 tier: one.known.tier,
                 folder: index.folder(one.known).to_owned(),
                 kind: one.known.kind.clone(),
+                project: index.project(one.known).cloned(),
                 score: chosen.score,
                 constitutional_only: chosen.lifted || one.fused.channels.is_empty(),
                 channels: one.fused.channels.clone(),
@@ -468,14 +481,15 @@ impl Engine {
     }
 
     /// Memories whose trigger phrases are said in a text.
-    pub async fn memory_match_triggers(
+    pub(super) async fn memory_match_triggers(
         &self,
         text: &str,
         limit: usize,
+        scope: &Scope,
     ) -> Result<MatchedTriggers, EngineError> {
         let store = self.store().await?;
         let index = self.memory.current(store, None).await?;
-        let filter = index.filter("", now_micros());
+        let filter = index.filter("", scope, now_micros());
         let hits = index.triggers.matches(text, |memory| filter.wants(memory));
         let mut matches: Vec<TriggerMatch> = hits
             .into_iter()
@@ -486,6 +500,7 @@ impl Engine {
                     title: known.title.clone(),
                     tier: known.tier,
                     score,
+                    project: index.project(known).cloned(),
                 })
             })
             .collect();
@@ -513,6 +528,7 @@ fn check(request: &SearchRequest) -> Result<(), MemoryError> {
     if request.query.trim().is_empty() {
         return Err(MemoryError::EmptyQuery);
     }
+    check_names(request.session.as_deref(), None, request.folder.as_deref())?;
     if let Some(usage) = request.token_usage.filter(|usage| !(0.0..=1.0).contains(usage)) {
         return Err(MemoryError::OutOfRange {
             what: "the used share of the context",

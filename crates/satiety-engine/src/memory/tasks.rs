@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::memory::{
-    Draft, FeedbackKind, Outcome, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past, task_deltas,
+    Author, Draft, FeedbackKind, Outcome, Scope, SessionEvalSummary, TaskDeltas, TaskScores,
+    excerpt_of_query, scroll_past, task_deltas,
 };
 use satiety::retrieval::Tier;
 use satiety_store::memory::FeedbackRow;
@@ -18,6 +19,7 @@ use uuid::Uuid;
 use super::feedback::{ValidateRequest, Validated};
 use super::keeping::SaveRequest;
 use super::reading::event;
+use super::scope::check_names;
 use super::searching::{MemorySearch, SearchRequest};
 use super::{Held, MemoryError};
 use crate::{Engine, EngineError};
@@ -44,6 +46,8 @@ pub struct PreflightRequest {
     pub token_budget: Option<usize>,
     /// How full the asker's context is, from 0 to 1.
     pub token_usage: Option<f64>,
+    /// Which project's memories; the engine's where absent.
+    pub scope: Option<Scope>,
 }
 
 /// A task that began.
@@ -80,6 +84,8 @@ pub struct PostflightRequest {
     pub not_useful: Vec<String>,
     /// What is kept of it.
     pub learnt: Vec<Lesson>,
+    /// Which project's memories, and where lessons are kept; the engine's where absent.
+    pub scope: Option<Scope>,
 }
 
 /// Something that was learnt, to be kept as a memory.
@@ -122,6 +128,13 @@ impl Engine {
     /// Begins a task and says what the memory knows about it. Beginning an open one again brings its scores up to date.
     pub async fn task_preflight(&self, request: PreflightRequest) -> Result<Preflight, EngineError> {
         check(&request.scores)?;
+        check_names(
+            request.session.as_deref(),
+            request.task_id.as_deref(),
+            request.folder.as_deref(),
+        )?;
+        self.check_question(&request.task)?;
+        self.check_notes("the list of knowledge gaps", &request.knowledge_gaps)?;
         let store = self.store().await?;
         let task_id = request
             .task_id
@@ -145,6 +158,7 @@ impl Engine {
             session: Some(session_id.clone()),
             skip_shown: true,
             tool: "task_preflight",
+            scope: request.scope,
             ..SearchRequest::default()
         };
         let context = self.memory_search(search).await?;
@@ -152,7 +166,7 @@ impl Engine {
             task_id: task_id.clone(),
             session_id: session_id.clone(),
             folder: request.folder.unwrap_or_default(),
-            task: request.task,
+            task: excerpt_of_query(&request.task).into_owned(),
             query_id: Some(context.query_id.clone()),
             preflight: json!({"scores": request.scores, "knowledge_gaps": request.knowledge_gaps}),
             outcome: None,
@@ -176,15 +190,22 @@ impl Engine {
     /// session up. After a success, what was used learns the words of the query that found it.
     pub async fn task_postflight(&self, request: PostflightRequest) -> Result<Postflight, EngineError> {
         check(&request.scores)?;
+        check_names(request.session.as_deref(), request.task_id.as_deref(), None)?;
+        self.check_notes("the list of closed gaps", &request.gaps_closed)?;
+        self.check_notes("the list of new gaps", &request.new_gaps)?;
+        let scope = request.scope.clone();
         let mut task = self.task_to_close(&request).await?;
         // Everything that can be wrong is looked at before anything is changed.
         for id in request.useful.iter().chain(&request.not_useful) {
-            self.memory_row(id).await?;
+            self.memory_row_in(id, scope.as_ref()).await?;
+        }
+        if !request.learnt.is_empty() {
+            self.memory_project(scope.as_ref(), Author::Agent)?;
         }
         let lessons: Vec<SaveRequest> = request
             .learnt
             .iter()
-            .map(|lesson| kept(lesson, &task.folder))
+            .map(|lesson| kept(lesson, &task.folder, scope.clone()))
             .collect::<Result<_, MemoryError>>()?;
         let session = task.session_id.clone();
         let store = self.store().await?;
@@ -200,6 +221,7 @@ impl Engine {
                     id: id.clone(),
                     useful,
                     session: Some(session.clone()),
+                    scope: scope.clone(),
                 };
                 validated.push(self.memory_validate(&about).await?);
             }
@@ -248,7 +270,7 @@ impl Engine {
             deltas,
             referenced,
             validated,
-            not_validated: self.named(&silent).await?,
+            not_validated: self.named(&silent, &self.memory_scope(scope.as_ref())).await?,
             saved,
             summary,
         })
@@ -272,9 +294,10 @@ impl Engine {
         Ok(open.ok_or_else(|| MemoryError::NoOpenTask(session.clone()))?)
     }
 
-    async fn named(&self, ids: &[String]) -> Result<Vec<Held>, EngineError> {
+    async fn named(&self, ids: &[String], scope: &Scope) -> Result<Vec<Held>, EngineError> {
         let rows = self.store().await?.memories_by_id(ids).await?;
-        let held = rows.into_iter().map(|row| Held {
+        let seen = rows.into_iter().filter(|row| scope.sees(row.project.as_deref()));
+        let held = seen.map(|row| Held {
             tokens: satiety::memory::estimate_tokens(&row.content),
             id: row.memory_id,
             title: row.title,
@@ -284,7 +307,7 @@ impl Engine {
 }
 
 /// A lesson as a memory of the task's folder.
-fn kept(lesson: &Lesson, folder: &str) -> Result<SaveRequest, MemoryError> {
+fn kept(lesson: &Lesson, folder: &str, scope: Option<Scope>) -> Result<SaveRequest, MemoryError> {
     let draft = Draft {
         title: lesson.title.clone(),
         content: lesson.content.clone(),
@@ -297,6 +320,8 @@ fn kept(lesson: &Lesson, folder: &str) -> Result<SaveRequest, MemoryError> {
         draft: draft.checked()?,
         expires_in_days: None,
         origin: None,
+        scope,
+        author: Author::Agent,
     })
 }
 

@@ -13,6 +13,7 @@ use satiety::retrieval::{AnswerPaths, KnownTexts, PRESETS, read_answer};
 use serde_json::{Map, Value, json};
 
 use super::golden_error::GoldenError;
+use crate::bench::sandbox::SandboxContext;
 use crate::bench::target::{Environment, Surroundings, Target};
 use crate::memory::SearchRequest;
 use crate::{Engine, EngineError};
@@ -151,6 +152,8 @@ impl System {
                     args: words.map(|word| absolute(&word)).collect(),
                     env,
                     set_env: BTreeMap::new(),
+                    read: Vec::new(),
+                    sandbox: None,
                     url: None,
                     token_env: None,
                     tool: call.tool.clone(),
@@ -166,6 +169,8 @@ impl System {
                     args: Vec::new(),
                     env: Vec::new(),
                     set_env: BTreeMap::new(),
+                    read: Vec::new(),
+                    sandbox: None,
                     url: Some(url.clone()),
                     token_env: token_env.clone(),
                     tool: call.tool.clone(),
@@ -227,6 +232,8 @@ impl System {
                     mode: *mode,
                     limit: Some(self.depth.min(200)),
                     token_budget: Some(token_budget.unwrap_or(usize::MAX / 2)),
+                    // Judgments name memories of any project.
+                    scope: Some(satiety::memory::Scope::All),
                     ..SearchRequest::default()
                 };
                 let began = Instant::now();
@@ -386,6 +393,7 @@ fn target(
         scratch: surroundings.scratch.clone(),
         keep_workdirs: false,
         helper: None,
+        sandbox: SandboxContext::default(),
         environment: surroundings.environment.clone(),
         api_key: None,
         anthropic_key: None,

@@ -114,6 +114,8 @@ async fn save(engine: &Engine, title: String, content: String, tier: Tier) -> St
         draft,
         expires_in_days: None,
         origin: None,
+        scope: None,
+        author: satiety::memory::Author::Person,
     };
     engine.memory_save(request).await.unwrap().memory.id
 }
@@ -286,6 +288,7 @@ async fn what_the_asker_does_is_counted_once() {
         id: answers[0].clone(),
         useful: true,
         session: Some("s".into()),
+        scope: None,
     };
     engine.memory_validate(&request).await.unwrap();
     for _ in 0..3 {
@@ -308,6 +311,7 @@ async fn what_the_asker_does_is_counted_once() {
         id: answers[1].clone(),
         useful: true,
         session: Some("t".into()),
+        scope: None,
     };
     patient.memory_validate(&request).await.unwrap();
     assert_eq!(patient.ab_status("critical-first").await.unwrap().test.samples, 1);

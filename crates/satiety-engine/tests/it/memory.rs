@@ -49,6 +49,8 @@ async fn save(
         },
         expires_in_days: None,
         origin: None,
+        scope: None,
+        author: satiety::memory::Author::Person,
     };
     engine.memory_save(request).await.unwrap().memory.id
 }
@@ -217,18 +219,23 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
                     id: ids[4].clone(),
                     content: Some("short now".into()),
                     tier: Some("normal".into()),
+                    author: satiety::memory::Author::Person,
                     ..UpdateRequest::default()
                 };
                 writer.memory_update(update).await.unwrap();
             }
             8 => {
-                writer.memory_delete(&[ids[1].clone()]).await.unwrap();
+                writer
+                    .memory_delete(&[ids[1].clone()], None, satiety::memory::Author::Person)
+                    .await
+                    .unwrap();
             }
             9 => {
                 let request = ValidateRequest {
                     id: ids[0].clone(),
                     useful: true,
                     session: Some("s".into()),
+                    scope: None,
                 };
                 writer.memory_validate(&request).await.unwrap();
             }
@@ -245,7 +252,11 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
             ),
             _ => {
                 looker
-                    .memory_delete(&[ids[2].clone(), ids[5].clone()])
+                    .memory_delete(
+                        &[ids[2].clone(), ids[5].clone()],
+                        None,
+                        satiety::memory::Author::Person,
+                    )
                     .await
                     .unwrap();
             }
@@ -301,6 +312,7 @@ async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at
         kind: satiety::memory::LinkKind::Caused,
         to: other.clone(),
         remove: false,
+        scope: None,
     };
     engine.memory_link(link).await.unwrap();
     let request = SearchRequest {
@@ -319,6 +331,7 @@ async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at
         id: id.clone(),
         useful: true,
         session: Some("s".into()),
+        scope: None,
     };
     let validated = engine.memory_validate(&useful).await.unwrap();
     assert_eq!(

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use satiety::bench::contract::{ErrorKind, Exit, Input, Owner, Request, TargetSpec, VERSION};
+use satiety_engine::bench::sandbox::SandboxContext;
 use satiety_engine::bench::target::{Attempt, Surroundings, Target};
 use serde_json::{Value, json};
 
@@ -35,6 +36,7 @@ impl Place {
             scratch: self.path().join("scratch"),
             keep_workdirs: false,
             helper: None,
+            sandbox: SandboxContext::default(),
             environment: [
                 ("PATH", "/usr/bin:/bin"),
                 ("ALLOWED", "yes"),

@@ -6,6 +6,7 @@ use satiety_models::chat::{
     ChatAnswer, ChatError, ChatMessage, ChatRequest, HttpChat, JsonSchema, Provider, Spec, StopReason, Usage,
 };
 use satiety_models::http::{ApiKey, HttpSettings, TransportError};
+use satiety_models::{AddressOrigin, KeyOwner};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wiremock::matchers::{body_json, header, method, path};
@@ -15,6 +16,7 @@ const PROVIDERS: [Provider; 3] = [Provider::Ollama, Provider::OpenAi, Provider::
 
 fn settings() -> HttpSettings {
     HttpSettings {
+        address_origin: AddressOrigin::Given,
         retries: 2,
         first_pause: Duration::from_millis(5),
         timeout: Duration::from_secs(5),
@@ -192,7 +194,13 @@ async fn keys_go_where_each_protocol_wants_them_and_are_never_shown() {
             .mount(&server)
             .await;
         let with_key = |key: &str| HttpSettings {
-            api_key: Some(ApiKey::new(key)),
+            api_key: Some(ApiKey::new(
+                key,
+                match provider {
+                    Provider::Anthropic => KeyOwner::Anthropic,
+                    _ => KeyOwner::OpenAi,
+                },
+            )),
             ..settings()
         };
         let chat = chat(provider, &server.uri(), with_key(" sk-secret\n"));
@@ -511,4 +519,112 @@ async fn an_address_that_ends_in_v1_is_not_doubled() {
         let chat = chat(provider, &format!("{}/v1/", server.uri()), settings());
         chat.complete(request(None)).await.unwrap();
     }
+}
+
+/// A provider's key follows the provider: an address from a file or a request does not get it, whatever the protocol.
+#[tokio::test]
+async fn a_described_address_gets_no_providers_key() {
+    for provider in PROVIDERS {
+        let server = server(provider, ok(&answer(provider, "2", end(provider)))).await;
+        for owner in [KeyOwner::OpenAi, KeyOwner::Anthropic] {
+            let described = HttpSettings {
+                api_key: Some(ApiKey::new("sk-secret", owner)),
+                address_origin: AddressOrigin::Described,
+                ..settings()
+            };
+            let chat = chat(provider, &server.uri(), described);
+            chat.complete(request(None)).await.unwrap();
+        }
+        for sent in server.received_requests().await.unwrap() {
+            assert!(!format!("{sent:?}").contains("sk-secret"), "{provider}");
+        }
+    }
+    // What the server then says is explained.
+    let server = server(Provider::OpenAi, ResponseTemplate::new(401)).await;
+    let described = HttpSettings {
+        api_key: Some(ApiKey::new("sk-secret", KeyOwner::OpenAi)),
+        address_origin: AddressOrigin::Described,
+        ..settings()
+    };
+    let error = chat(Provider::OpenAi, &server.uri(), described)
+        .complete(request(None))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("no key was sent: OPENAI_API_KEY is sent to api.openai.com only"),
+        "{error}"
+    );
+}
+
+/// Neither the key nor the text follows a redirect to another server, also where only the port differs.
+#[tokio::test]
+async fn a_redirect_to_another_server_is_not_followed() {
+    for provider in PROVIDERS {
+        for status in [301, 302, 303, 307, 308] {
+            let other = server(provider, ok(&answer(provider, "2", end(provider)))).await;
+            let moved = ResponseTemplate::new(status).insert_header(
+                "location",
+                format!("{}{}", other.uri(), endpoint(provider)).as_str(),
+            );
+            let first = server(provider, moved).await;
+            let with_key = HttpSettings {
+                api_key: Some(ApiKey::new("sk-secret", KeyOwner::Anthropic)),
+                ..settings()
+            };
+            let error = chat(provider, &first.uri(), with_key)
+                .complete(request(None))
+                .await
+                .unwrap_err();
+            assert!(
+                error.to_string().contains("redirects to another server"),
+                "{error}"
+            );
+            assert_eq!(
+                other.received_requests().await.unwrap().len(),
+                0,
+                "{provider} {status}"
+            );
+            assert_eq!(
+                first.received_requests().await.unwrap().len(),
+                1,
+                "{provider} {status}"
+            );
+        }
+    }
+}
+
+/// A redirect on the same server keeps working.
+#[tokio::test]
+async fn a_redirect_on_the_same_server_is_followed() {
+    let server = MockServer::start().await;
+    Mock::given(path("/v1/chat/completions"))
+        .respond_with(ResponseTemplate::new(307).insert_header("location", "/elsewhere"))
+        .mount(&server)
+        .await;
+    Mock::given(path("/elsewhere"))
+        .and(header("authorization", "Bearer sk-secret"))
+        .respond_with(ok(&answer(Provider::OpenAi, "2", "stop")))
+        .mount(&server)
+        .await;
+    let with_key = HttpSettings {
+        api_key: Some(ApiKey::new("sk-secret", KeyOwner::OpenAi)),
+        ..settings()
+    };
+    let chat = chat(Provider::OpenAi, &server.uri(), with_key);
+    chat.complete(request(None)).await.unwrap();
+}
+
+/// A key that a description names does not cross a network unencrypted.
+#[test]
+fn a_described_key_is_not_sent_over_plain_http() {
+    let spec: Spec = "openai:m@http://models.example/v1".parse().unwrap();
+    let described = HttpSettings {
+        api_key: Some(ApiKey::new("sk-secret", KeyOwner::Address)),
+        address_origin: AddressOrigin::Described,
+        ..settings()
+    };
+    let error = HttpChat::new(&spec, described).unwrap_err();
+    assert!(error.to_string().contains("over plain http"), "{error}");
 }

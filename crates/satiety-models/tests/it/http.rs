@@ -2,6 +2,7 @@
 use std::time::{Duration, Instant};
 
 use satiety_models::http::{ApiKey, HttpEmbedder, HttpSettings, TransportError, Wire};
+use satiety_models::{AddressOrigin, KeyOwner};
 use satiety_models::{EmbedError, Embedder as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,6 +11,7 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 fn settings() -> HttpSettings {
     HttpSettings {
+        address_origin: AddressOrigin::Given,
         retries: 2,
         first_pause: Duration::from_millis(5),
         timeout: Duration::from_secs(5),
@@ -98,7 +100,7 @@ async fn the_key_is_sent_and_never_shown() {
         .mount(&server)
         .await;
     let with_key = HttpSettings {
-        api_key: Some(ApiKey::new(" sk-secret\n")),
+        api_key: Some(ApiKey::new(" sk-secret\n", KeyOwner::OpenAi)),
         ..settings()
     };
     let embedder = HttpEmbedder::connect(Wire::OpenAi, "m", &server.uri(), with_key.clone())
@@ -331,7 +333,7 @@ async fn a_body_that_breaks_off_is_tried_again_and_then_told() {
 async fn a_key_that_fits_no_header_is_refused_without_showing_it() {
     let server = server(openai_answer).await;
     let two_lines = HttpSettings {
-        api_key: Some(ApiKey::new("sk-secret\nsecond")),
+        api_key: Some(ApiKey::new("sk-secret\nsecond", KeyOwner::OpenAi)),
         ..settings()
     };
     let error = HttpEmbedder::connect(Wire::OpenAi, "m", &server.uri(), two_lines)

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
+use satiety::memory::Author;
 use satiety_engine::Engine;
 pub use satiety_engine::tokens::Scope;
 use satiety_engine::tokens::Token;
@@ -51,6 +52,21 @@ pub struct Caller {
     /// Whether a browser adds the credentials by itself, so that a foreign page could use them.
     pub ambient: bool,
 }
+
+impl Caller {
+    /// Who the caller is for what only a person may decide: whoever holds an administrator's token was given it by a
+    /// person. Whoever comes over loopback without a token may be any program.
+    pub(crate) fn author(&self) -> Author {
+        if self.scope == Scope::Admin && self.who != LOOPBACK {
+            Author::Person
+        } else {
+            Author::Agent
+        }
+    }
+}
+
+/// Who comes without a token where none is needed.
+const LOOPBACK: &str = "loopback";
 
 /// The doorkeeper.
 #[derive(Debug)]
@@ -117,7 +133,7 @@ impl Auth {
     /// Who comes without saying who they are.
     fn anybody(&self, address: IpAddr) -> Option<Caller> {
         (self.access == Access::Open).then(|| Caller {
-            who: "loopback".into(),
+            who: LOOPBACK.into(),
             scope: Scope::Admin,
             address,
             ambient: true,

@@ -5,6 +5,11 @@ use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemorySearch};
 use super::shell::{badge, frame, nothing, segment};
 use crate::html::{Html, details, escape, link, paragraph, section, table, table_of, verbatim, verdict};
 
+/// What a project is called; memories of none are global.
+fn project(project: Option<&satiety::memory::Project>) -> &str {
+    project.map_or("global", |project| project.label.as_str())
+}
+
 /// The memory as a list.
 pub(super) fn all(health: &MemoryHealth, found: &Memories) -> String {
     let mut body = vec![state(health), form("")];
@@ -21,11 +26,12 @@ pub(super) fn all(health: &MemoryHealth, found: &Memories) -> String {
             badge("plain", one.tier.name()),
             escape(&one.kind),
             escape(&one.folder),
+            escape(project(one.project.as_ref())),
             escape(&format!("{:.2}", one.confidence)),
         ]
     });
-    let header = ["memory", "tier", "kind", "folder", "confidence"];
-    body.push(table_of(&header, &[4], rows));
+    let header = ["memory", "tier", "kind", "folder", "project", "confidence"];
+    body.push(table_of(&header, &[5], rows));
     body.extend(found.next.map(|after| {
         Html(format!(
             "<p>{}</p>",
@@ -74,6 +80,7 @@ pub(super) fn search(found: &MemorySearch) -> String {
         } else {
             format!("score {:.3}; {}", result.score, channels.join(", "))
         };
+        let why = format!("{why}; project: {}", project(result.project.as_ref()));
         body.push(Html(format!(
             "<section><h2>{}. {} {}</h2><p class=\"empty\">{}</p><blockquote>{}</blockquote></section>",
             result.rank,
@@ -105,6 +112,7 @@ pub(super) fn one(memory: &Memory) -> String {
         ("tier", memory.tier.name().to_owned()),
         ("kind", memory.kind.clone()),
         ("folder", memory.folder.clone()),
+        ("project", project(memory.project.as_ref()).to_owned()),
         ("triggers", memory.triggers.join(", ")),
         ("learnt triggers", memory.learnt_triggers.join(", ")),
         (

@@ -151,6 +151,8 @@ async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<After>) -> P
     let request = ListRequest {
         after: from.after,
         limit: ROWS as usize,
+        // The dashboard is for whoever runs the server: it shows every project, each memory with its own.
+        scope: Some(satiety::memory::Scope::All),
         ..ListRequest::default()
     };
     let (health, found) = tokio::join!(at.engine.memory_health(), at.engine.memory_list(&request));
@@ -168,6 +170,7 @@ async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<Asked>) -
         .memory_search(SearchRequest {
             query: asked.q,
             tool: "dashboard",
+            scope: Some(satiety::memory::Scope::All),
             ..SearchRequest::default()
         })
         .await?;
@@ -175,7 +178,11 @@ async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<Asked>) -
 }
 
 async fn memory_one(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    Ok(Html(memory::one(&at.engine.memory_get(&id).await?)))
+    Ok(Html(memory::one(
+        &at.engine
+            .memory_get(&id, Some(&satiety::memory::Scope::All))
+            .await?,
+    )))
 }
 
 async fn bench_list(State(at): State<Arc<App>>) -> Page {

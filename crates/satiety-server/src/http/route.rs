@@ -14,6 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
+use satiety::memory::Author;
 use satiety_engine::serving::{Repeatable, Repeated};
 use satiety_engine::tokens::AuditEntry;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -81,6 +82,15 @@ pub(crate) struct Call<P, Q, B> {
     pub(crate) path: P,
     pub(crate) query: Q,
     pub(crate) body: B,
+    /// Who asks; absent on public routes.
+    pub(crate) caller: Option<Caller>,
+}
+
+impl<P, Q, B> Call<P, Q, B> {
+    /// Who the caller is for what only a person may decide.
+    pub(crate) fn author(&self) -> Author {
+        self.caller.as_ref().map_or(Author::Agent, Caller::author)
+    }
 }
 
 /// No parameters.
@@ -373,6 +383,7 @@ where
         path,
         query,
         body,
+        caller: caller.clone(),
     };
     let work = handler(call);
     if !about.writes {

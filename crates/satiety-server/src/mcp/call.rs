@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use satiety::harness::Driver;
+use satiety::memory::{Author, Scope as MemoryScope};
 use satiety_engine::bench::Stop;
 use satiety_engine::{Engine, EngineError, Fault, rooted};
 use serde_json::Value;
@@ -76,6 +77,8 @@ pub(super) struct Call {
     pub(super) caller: String,
     /// What the caller may do.
     pub(super) scope: Scope,
+    /// Who the caller is for what only a person may decide.
+    pub(super) author: Author,
     /// Asked when the client takes the call back.
     pub(super) stop: Stop,
     pub(super) progress: Option<Progress>,
@@ -134,6 +137,16 @@ impl Call {
             problem.hint = problem.hint.map(|hint| rooted::without_place(root, &hint));
         }
         problem
+    }
+
+    /// The project that was named, for requests that look at another one than the connection's.
+    pub(super) fn memory_scope(project: Option<&str>) -> Result<Option<MemoryScope>, Problem> {
+        project.map(MemoryScope::parse).transpose().map_err(|error| {
+            Problem::new(
+                error.to_string(),
+                "leave `project` out for this connection's project, or say `all`",
+            )
+        })
     }
 
     /// The session that was named, or the connection's.

@@ -14,6 +14,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use satiety::memory::Author;
 use satiety_engine::bench::Stop;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -68,6 +69,10 @@ impl Handler {
                     .get::<Caller>()
                     .map_or(Scope::Read, |caller| caller.scope),
             },
+            // A client on standard input and output is an agent, whatever it may do.
+            author: request
+                .and_then(|parts| parts.extensions.get::<Caller>())
+                .map_or(Author::Agent, Caller::author),
             stop: Stop::default(),
             progress: None,
         }

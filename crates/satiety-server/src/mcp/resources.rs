@@ -133,6 +133,7 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
             let request = ReadRequest {
                 id: id.to_owned(),
                 session: call.session.clone(),
+                scope: None,
             };
             let memory = engine.memory_read(&request).await.map_err(failed)?;
             text(uri, memory_markdown(&memory), MARKDOWN)

@@ -6,6 +6,7 @@ mod attacks;
 mod auth;
 mod document;
 mod fields;
+mod memory_rules;
 mod operation;
 mod repeating;
 mod runs;

@@ -149,6 +149,12 @@ async fn memory(place: &mut Place) {
         .await["memory"]["id"]
         .clone();
     let rule = json!({"title": "Rule", "content": "Never force push.", "tier": "constitutional"});
+    let refused = place.wrong("memory_save", rule).await;
+    assert!(
+        refused.contains("only a person may make a memory constitutional"),
+        "{refused}"
+    );
+    let rule = json!({"title": "Rule", "content": "Never force push.", "tier": "critical"});
     let rule = place.fine("memory_save", rule).await["memory"]["id"].clone();
     let begun = place
         .fine(

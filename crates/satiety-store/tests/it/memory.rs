@@ -26,6 +26,8 @@ fn memory(id: &str, title: &str, content: &str) -> MemoryRow {
         updated_at: 2,
         expires_at: None,
         change: 0,
+        project: None,
+        project_label: None,
     }
 }
 
@@ -282,5 +284,70 @@ on_both_engines! {
         store.settle_log().await;
         let state = store.log_state();
         assert_eq!((state.written, state.waiting, state.lost), (10_000, 0, 0));
+    }
+}
+
+on_both_engines! {
+    async fn a_memory_keeps_its_project(fixture: Fixture) {
+        let store = fixture.open().await;
+        let row = MemoryRow {
+            project: Some("project-0123456789abcdef".into()),
+            project_label: Some("shop".into()),
+            ..memory("m", "Title", "Text.")
+        };
+        store.put_memory(&row, Some(&[chunk("Title", "Text.")])).await.unwrap();
+        let read = store.memories_by_id(&["m".to_owned()]).await.unwrap();
+        assert_eq!((&read[0].project, &read[0].project_label), (&row.project, &row.project_label));
+        let heads = store.memory_heads_after(0, 10).await.unwrap();
+        assert_eq!((&heads[0].project, &heads[0].project_label), (&row.project, &row.project_label));
+        store.put_memory(&memory("m", "Title", "Text."), None).await.unwrap();
+        assert_eq!(store.memories_by_id(&["m".to_owned()]).await.unwrap()[0].project, None);
+    }
+}
+
+on_both_engines! {
+    async fn memories_from_before_projects_belong_to_none(fixture: Fixture) {
+        let old = Store::open_with(&fixture.url, satiety_store::Migrate::UpTo(13)).await.unwrap();
+        old.close().await;
+        let insert = "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
+            content_hash, confidence, validations, created_at, updated_at, expires_at, change)
+            VALUES ('m', 'Old', 'Text.', 'constitutional', '[]', '[]', '', 'note', NULL, 'h', 0.5, 0, 1, 1, NULL, 1)";
+        crate::migrations::raw(&fixture.url_text, insert).await;
+        let store = fixture.open().await;
+        let read = store.memories_by_id(&["m".to_owned()]).await.unwrap();
+        assert_eq!((read[0].tier.as_str(), &read[0].project), ("constitutional", &None));
+    }
+}
+
+on_both_engines! {
+    async fn an_import_without_rules_takes_none(fixture: Fixture) {
+        let source = crate::support::Fixture::sqlite();
+        let first = source.open().await;
+        let store = fixture.open().await;
+        for tier in ["constitutional", " Constitutional"] {
+            let rule = MemoryRow { tier: tier.into(), ..memory("r", "Rule", "Text.") };
+            first.put_memory(&rule, None).await.unwrap();
+            let mut export = Vec::new();
+            first.export(&mut export).await.unwrap();
+            let error = store.import_without_rules(&mut export.as_slice()).await.unwrap_err();
+            assert!(matches!(error, satiety_store::StoreError::ConstitutionalMemory { .. }), "{error}");
+            assert_eq!(store.memory_ids().await.unwrap(), Vec::<String>::new());
+        }
+        first.put_memory(&memory("r", "Rule", "Text."), None).await.unwrap();
+        let mut export = Vec::new();
+        first.export(&mut export).await.unwrap();
+        // An export from before projects has no such columns.
+        let text = String::from_utf8(export).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let older = lines[..lines.len() - 1].join("\n").replace(",\"project\":null,\"project_label\":null", "");
+        assert_ne!(older.len(), lines[..lines.len() - 1].join("\n").len());
+        let older = format!("{older}\n");
+        let end = lines[lines.len() - 1];
+        let hash = blake3::hash(older.as_bytes()).to_hex().to_string();
+        let mut end: serde_json::Value = serde_json::from_str(end).unwrap();
+        end["end"]["blake3"] = hash.into();
+        let older = format!("{older}{end}\n");
+        store.import_without_rules(&mut older.as_bytes()).await.unwrap();
+        assert_eq!(store.memory_ids().await.unwrap(), ["r"]);
     }
 }

@@ -9,6 +9,7 @@
 //! | ... from real sessions and failures | [`scrub`], [`from_failure`] |
 //! | is it still the same case? | [`hash`] |
 //! | what does the system under test see? | [`contract`] |
+//! | ... and what is it allowed? | [`sandbox`] |
 //! | ... where other tools keep it | [`skill`], [`promptfoo`] |
 //! | is an answer right? | [`matching`], [`judge`] |
 //! | what did a run find? | [`run`], [`summary`], [`inspect_log`] |
@@ -43,6 +44,7 @@ pub mod reader;
 pub mod report;
 pub mod rubric;
 pub mod run;
+pub mod sandbox;
 pub mod schema;
 pub mod scrub;
 pub mod sequential;
@@ -69,6 +71,7 @@ pub use promptfoo::{ImportReport, PromptfooImport, import_promptfoo};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, rubric_of};
 pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
+pub use sandbox::{SandboxIsolation, SandboxPolicy, SandboxRequirement, sandbox_note};
 pub use schema::{case_schema, suite_schema};
 pub use scrub::{ScrubReport, Scrubber};
 pub use sequential::{Progress, Sequential, SequentialError, SequentialSettings, Side};

@@ -179,18 +179,28 @@ pub fn verify(
             return Err(ApprovalError::OtherProposal { field });
         }
     }
-    let lifetime = statement.expires_at.duration_since(statement.approved_at);
+    check_lifetime(statement.approved_at, statement.expires_at, now)?;
+    if spent.contains(&approval.id()) {
+        return Err(ApprovalError::Spent);
+    }
+    Ok(())
+}
+
+/// Whether a signature of that time may be used now.
+pub(super) fn check_lifetime(
+    approved_at: Timestamp,
+    expires_at: Timestamp,
+    now: Timestamp,
+) -> Result<(), ApprovalError> {
+    let lifetime = expires_at.duration_since(approved_at);
     if lifetime <= SignedDuration::ZERO || lifetime > LONGEST {
         return Err(ApprovalError::Lifetime);
     }
-    if now.duration_since(statement.approved_at) < -SKEW {
-        return Err(ApprovalError::NotYet(statement.approved_at));
+    if now.duration_since(approved_at) < -SKEW {
+        return Err(ApprovalError::NotYet(approved_at));
     }
-    if now > statement.expires_at {
-        return Err(ApprovalError::Expired(statement.expires_at));
-    }
-    if spent.contains(&approval.id()) {
-        return Err(ApprovalError::Spent);
+    if now > expires_at {
+        return Err(ApprovalError::Expired(expires_at));
     }
     Ok(())
 }

@@ -19,12 +19,13 @@ mod compare;
 mod compare_cases;
 mod graduation;
 #[cfg(test)]
-mod laws;
+pub(in crate::harness) mod laws;
 mod strictness;
 #[cfg(test)]
 pub(super) mod tests;
 
 pub use compare::{Change, Rigor, RigorDiff, compare};
+pub(in crate::harness) use compare::{Changes, changes_between};
 pub use graduation::{CaseRecord, Graduation, graduation_runs, graduations};
 pub use strictness::{Order, implies, order};
 
@@ -32,7 +33,7 @@ pub use strictness::{Order, implies, order};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The form of this value: 1.
+    /// The form of this value: 2 where a case names a directory, whose whole content is hashed; 1 otherwise.
     pub format: u32,
     /// Suite → case → what it is.
     pub suites: BTreeMap<String, BTreeMap<String, CaseEntry>>,
@@ -161,8 +162,21 @@ pub enum ManifestError {
         range: &'static str,
     },
     /// Another form than this program knows.
-    #[error("the manifest has format {0}; this program knows 1")]
+    #[error("manifest format {0} is not supported (expected: 1 or 2)")]
     Format(u32),
+}
+
+/// How hashes of directories begin; those of files are hexadecimal digits alone.
+const TREE: &str = "tree:";
+
+/// The hash of a directory: relative name of each file → whether it may be executed, and the hash of its content.
+pub fn tree_hash(entries: &BTreeMap<String, (bool, String)>) -> String {
+    format!("{TREE}{}", content_hash(entries))
+}
+
+/// Whether a hash is that of a directory.
+pub fn is_tree_hash(hash: &str) -> bool {
+    hash.starts_with(TREE)
 }
 
 impl Manifest {
@@ -190,8 +204,13 @@ impl Manifest {
                 return Err(ManifestError::Duplicate(suite.suite_id.clone()));
             }
         }
+        let has_trees = files
+            .values()
+            .flat_map(BTreeMap::values)
+            .any(|hash| is_tree_hash(hash));
         Ok(Self {
-            format: 1,
+            // The first version hashed every directory as the same word. Without directories both forms are the same.
+            format: if has_trees { 2 } else { 1 },
             suites: all,
             thresholds: BTreeMap::new(),
             gates: BTreeMap::new(),
@@ -204,7 +223,7 @@ impl Manifest {
 
     /// Refuses numbers that cannot be compared.
     pub fn check(&self) -> Result<(), ManifestError> {
-        if self.format != 1 {
+        if !matches!(self.format, 1 | 2) {
             return Err(ManifestError::Format(self.format));
         }
         let out = |place: String, value: f64, range| Err(ManifestError::OutOfRange { place, value, range });

@@ -12,6 +12,7 @@
 //! | how saturated, measured? | [`measured`] |
 //! | is it consistent, what follows? | [`cycles`] |
 //! | what is the harness, is a new one at least as rigorous? | [`manifest`] |
+//! | what else decides, and may one harness follow another? | [`lock`], [`transition`] |
 //! | what does it demand beside its cases? | [`rules`], [`thresholds`] |
 //! | what is research told, what can be tightened by rule? | [`brief`], [`harder`] |
 //! | how does it change, who agreed? | [`expansion`], [`proposal`], [`mod@amend`], [`approval`] |
@@ -31,6 +32,7 @@ pub mod expansion;
 pub mod harder;
 pub mod ledger;
 pub mod literal;
+pub mod lock;
 pub mod manifest;
 pub mod measured;
 pub mod proposal;
@@ -42,6 +44,7 @@ pub mod signals;
 mod simulation_tests;
 pub mod sources;
 pub mod thresholds;
+pub mod transition;
 
 pub use amend::{AmendError, Amended, amend};
 pub use approval::{Approval, ApprovalError, ApproverKey, KeyRing, Statement};
@@ -50,8 +53,12 @@ pub use cycles::{
 };
 pub use expansion::{Expansion, ExpansionError, Observation, Phase, Step};
 pub use ledger::{Anchor, BrokenAt, Entry, verify_anchored, verify_chain};
+pub use lock::{BaselineEntry, Lock, LockError, compare_locks};
 pub use manifest::{Change, Manifest, ManifestError, Rigor, RigorDiff, compare};
 pub use measured::{Matrix, MeasureError, MeasureSettings, Measured, Verdict, measure};
 pub use proposal::{Author, CaseRef, ExpansionProposals, Proposal, ProposalError};
 pub use rules::{FileHashes, Rules};
 pub use signals::{Level, SignalError, SignalMetrics, SignalScore, SignalSettings, score};
+pub use transition::{
+    AppliedProposal, Authority, SignedStep, Succession, Transition, TransitionStatement, succession,
+};

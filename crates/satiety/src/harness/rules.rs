@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{JudgeEntry, Manifest, ManifestError, Retirement, Threshold};
 use crate::bench::gate::GatePolicy;
+use crate::bench::sandbox::SandboxRequirement;
 use crate::bench::suite::BenchmarkSuite;
 
 /// Hashes of file contents, by suite and by the name that cases use.
@@ -29,6 +30,8 @@ pub struct Rules {
     pub judges: BTreeMap<String, JudgeEntry>,
     /// Cases that were taken out, by content hash.
     pub retired: BTreeMap<String, Retirement>,
+    /// Whether targets must be sandboxed when the harness is run. Part of the lock, not of the version.
+    pub sandbox: SandboxRequirement,
 }
 
 impl Default for Rules {
@@ -40,6 +43,7 @@ impl Default for Rules {
             gates: BTreeMap::new(),
             judges: BTreeMap::new(),
             retired: BTreeMap::new(),
+            sandbox: SandboxRequirement::Require,
         }
     }
 }

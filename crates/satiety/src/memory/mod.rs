@@ -25,6 +25,7 @@ mod markdown;
 mod mode;
 mod model;
 mod pipeline;
+mod project;
 mod query;
 mod rank;
 mod session;
@@ -49,7 +50,8 @@ pub use pipeline::{
     ChannelSwitches, IntentWeights, LinkSettings, ModeTable, Pipeline, PipelineError, RerankSettings,
     SessionSettings,
 };
-pub use query::{QueryTerms, query_terms};
+pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
+pub use query::{QueryTerms, excerpt_of_query, query_terms};
 pub use rank::{
     Candidate, Chosen, ConfidenceFactors, Diversity, RankSettings, Ranked, TierFactors, rank,
     session_attention,

@@ -15,6 +15,9 @@ const LONGEST_CONTENT: usize = 4 << 20;
 /// Most trigger phrases, and the longest one.
 const MOST_TRIGGERS: usize = 50;
 const LONGEST_TRIGGER: usize = 200;
+/// Longest folder and kind, in bytes: both come with every result.
+const LONGEST_FOLDER: usize = 1024;
+const LONGEST_KIND: usize = 100;
 
 /// A memory to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -114,6 +117,8 @@ impl Draft {
             "entries",
         )?;
         let kind = self.kind.trim();
+        within("kind", kind.len(), LONGEST_KIND, "bytes")?;
+        within("folder", self.folder.len(), LONGEST_FOLDER, "bytes")?;
         Ok(Self {
             title,
             content,

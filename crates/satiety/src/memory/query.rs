@@ -89,6 +89,23 @@ static SYNONYMS: LazyLock<Vec<Vec<&'static str>>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Characters of a question that are logged.
+const LOGGED_CHARACTERS: usize = 512;
+
+/// A question as it is logged: its first 512 characters, with `…` where there is more.
+///
+/// ```
+/// use satiety::memory::excerpt_of_query;
+/// assert_eq!(excerpt_of_query("why sqlite"), "why sqlite");
+/// assert_eq!(excerpt_of_query(&"ü".repeat(600)).chars().count(), 513);
+/// ```
+pub fn excerpt_of_query(query: &str) -> std::borrow::Cow<'_, str> {
+    match query.char_indices().nth(LOGGED_CHARACTERS) {
+        None => query.into(),
+        Some((end, _)) => format!("{}…", &query[..end]).into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -151,6 +151,8 @@ pub(crate) fn row(number: usize, title: &str, content: &str, chance: &mut Chance
         updated_at: 1,
         expires_at: None,
         change: 0,
+        project: None,
+        project_label: None,
     }
 }
 

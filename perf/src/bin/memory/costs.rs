@@ -77,6 +77,8 @@ pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
             },
             expires_in_days: None,
             origin: None,
+            scope: None,
+            author: satiety::memory::Author::Person,
         };
         let began = Instant::now();
         let saved = engine.memory_save(request).await?;
@@ -85,7 +87,9 @@ pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
     }
     let cpu = cpu.elapsed().as_secs_f64() * 1e3 / 200.0;
     // The store is as large for the next measurement as it was for this one.
-    engine.memory_delete(&ids).await?;
+    engine
+        .memory_delete(&ids, None, satiety::memory::Author::Person)
+        .await?;
     engine.close().await;
     println!("save at {size} memories, without embedding, 200 durable saves one after the other, ms");
     println!("  {:<34} {:>8} {:>8} {:>8} {:>8}", "", "p50", "p95", "p99", "CPU");

@@ -167,6 +167,8 @@ async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<Strin
                 },
                 expires_in_days: None,
                 origin: None,
+                scope: None,
+                author: satiety::memory::Author::Person,
             })
             .await?;
         ids.insert(saved.memory.id, document.id.clone());

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use satiety::bench::report::{gate_markdown, junit_xml, prometheus_text, run_markdown, skill_benchmark};
 use satiety::bench::{
     AblationSettings, AblationVerdict, BenchmarkRun, GatePolicy, GateReport, GateVerdict, Margin,
-    suite_schema,
+    SandboxRequirement, suite_schema,
 };
 use satiety_engine::Engine;
 use satiety_engine::bench::limits::Limits;
@@ -44,7 +44,7 @@ pub(super) async fn run(
         }
         Bench::Compare(arguments) => compare(arguments, engine, settings, printer).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
-        Bench::Ablation(arguments) => ablation(arguments, engine, printer).await,
+        Bench::Ablation(arguments) => ablation(arguments, engine, settings, printer).await,
         Bench::Report(arguments) => report(arguments, engine, printer).await,
         Bench::Check(arguments) => check(&arguments, engine, printer),
         Bench::List(arguments) => list(arguments, engine, printer).await,
@@ -94,7 +94,12 @@ async fn baseline(arguments: BenchBaselineArgs, engine: &Engine, printer: &Print
     Ok(Exit::Done)
 }
 
-async fn ablation(arguments: BenchAblationArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+async fn ablation(
+    arguments: BenchAblationArgs,
+    engine: &Engine,
+    configured: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
     let suites = match &arguments.all {
         Some(folder) => suites_below(engine, folder)?,
         None => arguments.suite,
@@ -109,7 +114,7 @@ async fn ablation(arguments: BenchAblationArgs, engine: &Engine, printer: &Print
         tag: arguments.tag,
         runs: arguments.runs,
         settings,
-        options: options(arguments.how),
+        options: options(arguments.how, configured.sandbox.for_plain_runs()),
     };
     let (stop, bar) = (run::stop_on_interrupt(), run::Bar::new(printer));
     let ablated = engine
@@ -215,7 +220,8 @@ pub(super) fn who(named: Option<String>) -> Result<String, Failure> {
         })
 }
 
-pub(super) fn options(how: BenchHowArgs) -> RunBenchRequest {
+/// How targets are asked; `default` is the requirement for their sandbox where no flag says another.
+pub(super) fn options(how: BenchHowArgs, default: SandboxRequirement) -> RunBenchRequest {
     RunBenchRequest {
         cases: how.cases,
         judges: how.judge,
@@ -233,7 +239,11 @@ pub(super) fn options(how: BenchHowArgs) -> RunBenchRequest {
         )]
         timeout_ms: how.timeout.map(|seconds| (seconds * 1000.0).max(1.0) as u64),
         seed: how.seed,
-        sandbox: how.sandbox,
+        sandbox: Some(match (how.sandbox, how.no_sandbox) {
+            (true, _) => SandboxRequirement::Require,
+            (_, true) => SandboxRequirement::Off,
+            _ => default,
+        }),
         cache: how.cache,
         keep_workdirs: how.keep_workdirs,
         environment: std::env::vars().collect(),

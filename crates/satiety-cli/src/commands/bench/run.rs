@@ -25,6 +25,12 @@ pub(super) async fn run(
         None => arguments.suites,
     };
     let (gate, accept_regression) = policy(arguments.policy)?;
+    // Workers require a sandbox, so what is given to them does.
+    let sandbox = if arguments.gate || arguments.distributed {
+        settings.sandbox.for_gates()
+    } else {
+        settings.sandbox.for_plain_runs()
+    };
     let base = RunBenchRequest {
         target: arguments.target,
         repeats: arguments.repeats,
@@ -34,7 +40,7 @@ pub(super) async fn run(
         sequential: arguments.sequential,
         without_skill: arguments.without_skill,
         accept_regression,
-        ..options(arguments.how)
+        ..options(arguments.how, sandbox)
     };
     let stop = stop_on_interrupt();
     let (mut ran, mut spread, mut worst) = (Vec::new(), Vec::new(), Exit::Done);

@@ -7,7 +7,7 @@ use owo_colors::OwoColorize;
 use satiety::bench::report::{gate_markdown, run_markdown};
 use satiety::bench::{
     AblationVerdict, BenchmarkResult, BenchmarkRun, BenchmarkSummary, GateReport, GateVerdict,
-    PowerStatement, Status, ablation_markdown, leading, summarize,
+    PowerStatement, Status, ablation_markdown, leading, sandbox_note, summarize,
 };
 use satiety_engine::bench::suites::SuiteList;
 use satiety_engine::bench::{Ablated, Accepted, BenchRan, Cancelled, ComparedRuns, ListedRun, SpreadRun};
@@ -381,7 +381,11 @@ fn page_of(ran: &BenchRan) -> RunPage<'_> {
 }
 
 fn heading(run: &BenchmarkRun) -> String {
-    format!("{} {} ({})", run.suite_id.bold(), run.run_id, run.target)
+    let mut text = format!("{} {} ({})", run.suite_id.bold(), run.run_id, run.target);
+    if let Some(note) = sandbox_note(run) {
+        let _ = write!(text, "\n{}", note.yellow());
+    }
+    text
 }
 
 fn figures(summary: &BenchmarkSummary) -> String {

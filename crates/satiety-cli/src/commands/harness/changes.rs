@@ -5,10 +5,12 @@ use std::fmt::Write;
 use owo_colors::OwoColorize;
 use satiety::harness::{Change, Entry, ExpansionProposals, Phase, Rigor, RigorDiff};
 use satiety_engine::harness::{
-    AppliedExpansion, AuditRow, CheckedHarness, Decided, History, Keys, Pending, Proposed, Verified,
+    AppliedExpansion, AuditRow, CheckedHarness, Decided, History, Keys, LockState, LockedHarness, Proposed,
+    SignedTransition, Verified,
 };
 use serde::Serialize;
 
+use super::signing::escape;
 use super::words::{phase, short};
 use crate::failure::Failure;
 use crate::printer::Render;
@@ -19,40 +21,98 @@ const CHANGES: usize = 20;
 
 impl Render for CheckedHarness {
     fn human(&self) -> String {
-        let mut text = rigor(&self.diff);
-        for case in &self.unsigned_retirements {
+        let mut text = rigor(&self.diff, self.allowed);
+        for place in &self.unsigned_retirements {
+            let _ = write!(text, "\n  {} {place}", "needs a signature:".red().bold());
+        }
+        for id in &self.transitions {
+            let _ = write!(text, "\n  {} {id}", "allowed by".green());
+        }
+        for (id, why) in &self.refused_transitions {
+            let _ = write!(text, "\n  {} {id}: {}", "does not count:".yellow(), escape(why));
+        }
+        if self.lock == LockState::Stale {
+            text.push_str("\n\nharness.lock is that of the base: run `satiety harness lock` and commit it");
+        }
+        if !self.allowed {
             let _ = write!(
                 text,
-                "\n  {} {case} was retired, and no approval with a good signature is in .harness/approvals",
-                "weaker".red().bold()
+                "\n\n{} bring the files back, or an approver of the base signs the step: `satiety harness transition`",
+                "next:".cyan().bold()
             );
         }
         text
     }
 
     fn markdown(&self) -> String {
-        let fine = self.diff.admissible && self.unsigned_retirements.is_empty();
         let mut text = format!(
             "### Harness: {}\n\n| what | where | why |\n|---|---|---|",
-            if fine { "at least as rigorous" } else { "weaker" }
+            if self.allowed {
+                "at least as rigorous"
+            } else {
+                "weaker"
+            }
         );
+        let cell = |text: &str| escape(text).replace('|', "\\|");
         for change in &self.diff.changes {
             let _ = write!(
                 text,
                 "\n| {} | `{}` | {} |",
                 rigor_word(change.rigor),
-                change.place.replace('|', "\\|"),
-                change.reason.replace('|', "\\|").replace('\n', " ")
+                cell(&change.place),
+                cell(&change.reason)
             );
         }
-        for case in &self.unsigned_retirements {
-            let _ = write!(
-                text,
-                "\n| weaker | `{}` | retired without a signature |",
-                case.replace('|', "\\|")
-            );
+        for place in &self.unsigned_retirements {
+            let _ = write!(text, "\n| weaker | `{}` | needs a signature |", cell(place));
         }
         text
+    }
+}
+
+impl Render for LockedHarness {
+    fn human(&self) -> String {
+        let covers = &self.covers;
+        let state = match (self.current, self.written) {
+            (_, true) => "written".green().bold().to_string(),
+            (true, false) => "current".green().bold().to_string(),
+            (false, false) => "not current".red().bold().to_string(),
+        };
+        let mut text = format!(
+            "{}  {state}\nhash       {}\nversion    {}\ncovers     {} suites, {} cases, {} baselines, {} targets, {} approver keys",
+            self.file,
+            self.hash,
+            short(&self.version),
+            covers.suites,
+            covers.cases,
+            covers.baselines,
+            covers.targets,
+            covers.approvers
+        );
+        changes(&mut text, &self.changes);
+        if self.written {
+            let _ = write!(
+                text,
+                "\n\n{} commit it with the suites; in CI run `satiety harness check git:BASE DIRECTORY`",
+                "next:".cyan().bold()
+            );
+        } else if !self.current {
+            let _ = write!(text, "\n\n{} satiety harness lock", "next:".cyan().bold());
+        }
+        text
+    }
+}
+
+impl Render for SignedTransition {
+    fn human(&self) -> String {
+        format!(
+            "{} was signed by {}, valid until {}\n{}\n\n{} commit the file with the change",
+            self.id,
+            escape(&self.statement.approver),
+            self.statement.expires_at,
+            self.file,
+            "next:".cyan().bold()
+        )
     }
 }
 
@@ -85,39 +145,6 @@ impl Render for Proposed {
             Err(_) => format!("```text\n{}\n```", anstream::adapter::strip_str(&self.human())),
         }
     }
-}
-
-/// What waits for a signature.
-pub(super) fn pending(pending: &Pending) -> String {
-    let proposal = &pending.proposal;
-    let mut text = format!(
-        "expansion  {}\nwhy        {}\nproposal   {} by {}\nhash       {}\nversions   {} -> {}",
-        pending.expansion_id,
-        pending.trigger_reason,
-        proposal.proposal_id,
-        proposal.author.words(),
-        pending.proposal_hash,
-        short(&proposal.diff.from),
-        short(&proposal.diff.to),
-    );
-    changes(&mut text, &proposal.diff.changes);
-    for increase in &proposal.content.threshold_increases {
-        let _ = write!(text, "\n  threshold {}: {}", increase.name(), increase.rationale);
-    }
-    for retired in &proposal.content.retirements {
-        let _ = write!(
-            text,
-            "\n  {} {}/{}: {} (looked at by {}), replaced by {}",
-            "retires".yellow().bold(),
-            retired.suite,
-            retired.case_id,
-            retired.reason,
-            retired.audited_by,
-            retired.replacement.case_id
-        );
-    }
-    let _ = write!(text, "\n\nmay approve: {}", pending.approvers.join(", "));
-    text
 }
 
 impl Render for Decided {
@@ -350,11 +377,11 @@ pub(super) fn yaml(content: &ExpansionProposals) -> Result<String, Failure> {
     .map_err(|error| Failure::environment(format!("cannot write YAML: {error}"), None))
 }
 
-fn rigor(diff: &RigorDiff) -> String {
-    if diff.from == diff.to {
+fn rigor(diff: &RigorDiff, allowed: bool) -> String {
+    if diff.from == diff.to && diff.changes.is_empty() && allowed {
         return format!("{}  the harness is the same", "as rigorous".green().bold());
     }
-    let mut text = if diff.admissible {
+    let mut text = if allowed {
         format!(
             "{}  {} -> {}",
             "at least as rigorous".green().bold(),
@@ -385,7 +412,8 @@ pub(super) fn changes(text: &mut String, all: &[Change]) {
                 Rigor::Harder => word.green().to_string(),
                 Rigor::Neutral => word,
             };
-            let _ = write!(text, "\n  {word} {}: {}", change.place, change.reason);
+            let (place, reason) = (escape(&change.place), escape(&change.reason));
+            let _ = write!(text, "\n  {word} {place}: {reason}");
         }
         if of_sort.len() > CHANGES {
             let _ = write!(

@@ -3,6 +3,7 @@
 mod asking;
 mod changes;
 mod show;
+mod signing;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use satiety::harness::{Anchor, Phase};
 use satiety_engine::Engine;
 use satiety_engine::bench::RunBenchRequest;
 use satiety_engine::harness::{
-    ApplyRequest, AuditRequest, ExpandRequest, KeyFile, ProposeRequest, RecordCycleRequest, RecordedCycle,
-    ThresholdState,
+    ApplyRequest, AuditRequest, CheckHarnessRequest, ExpandRequest, KeyFile, LockHarnessRequest,
+    ProposeRequest, RecordCycleRequest, RecordedCycle, ThresholdState,
 };
 
 use super::bench::run::{Bar, stop_on_interrupt};
@@ -21,7 +22,7 @@ use super::bench::{options, who};
 use crate::args::{
     BenchHowArgs, Harness, HarnessApplyArgs, HarnessApproveArgs, HarnessAudit, HarnessAuditAddArgs,
     HarnessEndArgs, HarnessExpandArgs, HarnessFolder, HarnessHistoryArgs, HarnessKeygenArgs, HarnessKeysArgs,
-    HarnessProposeArgs, HarnessRecordArgs, HarnessStatusArgs, HarnessVerifyArgs,
+    HarnessProposeArgs, HarnessRecordArgs, HarnessStatusArgs, HarnessTransitionArgs, HarnessVerifyArgs,
 };
 use crate::exit::Exit;
 use crate::failure::{Failure, warn};
@@ -38,11 +39,31 @@ pub(super) async fn run(
         Harness::Status(arguments) => status(arguments, engine, settings, printer).await,
         Harness::Record(arguments) => record(arguments, engine, settings, printer).await,
         Harness::Check(arguments) => {
-            let checked = engine.harness_check(&arguments.old, &arguments.new)?;
-            let fine = checked.diff.admissible && checked.unsigned_retirements.is_empty();
+            let checked = engine.harness_check(&CheckHarnessRequest {
+                old: arguments.old,
+                new: arguments.new,
+                accept_first_keys: arguments.accept_first_keys,
+            })?;
             printer.answer(&checked)?;
-            Ok(if fine { Exit::Done } else { Exit::GateSaysNo })
+            Ok(if checked.allowed {
+                Exit::Done
+            } else {
+                Exit::GateSaysNo
+            })
         }
+        Harness::Lock(arguments) => {
+            let locked = engine.harness_lock(&LockHarnessRequest {
+                folder: folder(&arguments.folder, settings),
+                check_only: arguments.check,
+            })?;
+            printer.answer(&locked)?;
+            Ok(if locked.current {
+                Exit::Done
+            } else {
+                Exit::GateSaysNo
+            })
+        }
+        Harness::Transition(arguments) => transition(&arguments, engine, settings, printer),
         Harness::Manifest(arguments) => {
             let manifest = engine.harness_manifest(&folder(&arguments.folder, settings))?;
             printer.text(&manifest.canonical())?;
@@ -241,7 +262,7 @@ async fn approve(
                 .harness_pending(&root, arguments.which.expansion.as_deref())
                 .await?;
             let key = KeyFile::read(key)?;
-            asking::to_the_terminal(&changes::pending(&pending))?;
+            asking::to_the_terminal(&signing::proposal(&pending))?;
             asking::confirm(&pending.proposal_hash)?;
             let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
             let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
@@ -267,6 +288,24 @@ async fn approve(
     Ok(Exit::Done)
 }
 
+fn transition(
+    arguments: &HarnessTransitionArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let root = folder(&arguments.folder, settings);
+    let pending = engine.harness_pending_transition(&arguments.base, &root, &arguments.reason)?;
+    let key = KeyFile::read(&arguments.key)?;
+    asking::to_the_terminal(&signing::transition(&pending))?;
+    asking::confirm(&pending.to)?;
+    let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
+    let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
+    let signed = engine.harness_sign_transition(&pending, &key, &passphrase, valid_for)?;
+    printer.answer(&signed)?;
+    Ok(Exit::Done)
+}
+
 async fn apply(
     arguments: HarnessApplyArgs,
     engine: &Engine,
@@ -284,6 +323,7 @@ async fn apply(
         tpm: arguments.tpm,
         retries: arguments.retries,
         sandbox: arguments.sandbox,
+        no_sandbox: arguments.refused.no_sandbox,
         keep_workdirs: arguments.keep_workdirs,
     };
     let request = ApplyRequest {
@@ -293,7 +333,7 @@ async fn apply(
             target: arguments.target,
             repeats: arguments.refused.repeats,
             tags: arguments.refused.tag,
-            ..options(how)
+            ..options(how, settings.sandbox.for_gates())
         },
     };
     let (stop, bar) = (stop_on_interrupt(), Bar::new(printer));

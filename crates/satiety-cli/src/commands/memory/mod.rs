@@ -7,57 +7,68 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use satiety::memory::{Draft, Fusion, Mode, Pipeline, tier_named};
+use satiety::memory::{Author, Draft, Fusion, Mode, Pipeline, Scope, tier_named};
 use satiety_engine::memory::{
-    IndexRequest, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest, SaveRequest,
+    IndexRequest, Indexed, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest, SaveRequest,
     SearchRequest, UpdateRequest, ValidateRequest,
 };
 use satiety_engine::{Engine, EngineError};
 
+use super::confirm::by_person;
 use crate::args::{
-    Memory, MemoryFusion, MemoryListArgs, MemoryMode, MemorySaveArgs, MemorySearchArgs, MemoryUpdateArgs,
+    Memory, MemoryArgs, MemoryFusion, MemoryIndexArgs, MemoryListArgs, MemoryMode, MemorySaveArgs,
+    MemorySearchArgs, MemoryUpdateArgs,
 };
 use crate::exit::Exit;
 use crate::failure::{Failure, warn};
 use crate::printer::Printer;
+use crate::project::scope_named;
 
 /// How long shadow runs may keep a command from ending.
 const SHADOWS: Duration = Duration::from_secs(10);
 
-pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
-    match command {
-        Memory::Save(arguments) => save(arguments, engine, printer).await?,
-        Memory::Search(arguments) => search(arguments, "memory_search", engine, printer).await?,
-        Memory::Context(arguments) => search(arguments, "memory_context", engine, printer).await?,
+pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let scope = if asked.all_projects {
+        Some(Scope::All)
+    } else {
+        asked.project.as_deref().map(scope_named).transpose()?
+    };
+    match asked.command {
+        Memory::Save(arguments) => save(arguments, scope, engine, printer).await?,
+        Memory::Search(arguments) => search(arguments, scope, "memory_search", engine, printer).await?,
+        Memory::Context(arguments) => search(arguments, scope, "memory_context", engine, printer).await?,
         Memory::Match(arguments) => {
             let request = MatchRequest {
                 text: text_or_input(arguments.text)?,
                 limit: arguments.limit,
                 session: arguments.session,
+                scope,
             };
             printer.answer(&engine.memory_match(&request).await?)?;
         }
-        Memory::List(arguments) => list(arguments, engine, printer).await?,
+        Memory::List(arguments) => list(arguments, scope, engine, printer).await?,
         Memory::Get(arguments) => {
             let request = ReadRequest {
                 id: arguments.id,
                 session: arguments.session,
+                scope,
             };
             printer.answer(&engine.memory_read(&request).await?)?;
         }
-        Memory::Preflight(arguments) => tasks::begin(arguments, engine, printer).await?,
-        Memory::Postflight(arguments) => tasks::close(arguments, engine, printer).await?,
+        Memory::Preflight(arguments) => tasks::begin(arguments, scope, engine, printer).await?,
+        Memory::Postflight(arguments) => tasks::close(arguments, scope, engine, printer).await?,
         Memory::Sessions(arguments) => match arguments.session {
             Some(session) => printer.answer(&engine.memory_session_summary(&session).await?)?,
             None => printer.answer(&engine.memory_sessions(arguments.limit).await?)?,
         },
-        Memory::Update(arguments) => update(arguments, engine, printer).await?,
-        Memory::Delete { ids } => printer.answer(&engine.memory_delete(&ids).await?)?,
+        Memory::Update(arguments) => update(arguments, scope, engine, printer).await?,
+        Memory::Delete { ids } => delete(&ids, scope.as_ref(), engine, printer).await?,
         Memory::Validate(arguments) => {
             let request = ValidateRequest {
                 id: arguments.id,
                 useful: arguments.useful,
                 session: arguments.session,
+                scope,
             };
             printer.answer(&engine.memory_validate(&request).await?)?;
         }
@@ -67,15 +78,12 @@ pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> 
                 from: arguments.from,
                 to: arguments.to,
                 remove: arguments.remove,
+                scope,
             };
             printer.answer(&engine.memory_link(request).await?)?;
         }
         Memory::Index(arguments) => {
-            let request = IndexRequest {
-                folder: arguments.directory,
-                keep_missing: arguments.keep_missing,
-            };
-            let indexed = engine.memory_index(&request).await?;
+            let indexed = index(arguments, scope, engine).await?;
             printer.answer(&indexed)?;
             if !indexed.refused.is_empty() {
                 return Ok(Exit::GateSaysNo);
@@ -92,11 +100,36 @@ pub(super) async fn run(command: Memory, engine: &Engine, printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
-async fn save(mut arguments: MemorySaveArgs, engine: &Engine, printer: &Printer) -> Result<(), Failure> {
+async fn save(
+    mut arguments: MemorySaveArgs,
+    scope: Option<Scope>,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<(), Failure> {
     let session = arguments.session.take();
-    let request = draft(arguments)?;
+    let scope = if arguments.global {
+        Some(Scope::Global)
+    } else {
+        scope
+    };
+    let request = draft(arguments, scope)?;
     let text = request.draft.content.clone();
-    let saved = engine.memory_save(request).await?;
+    let saved = match engine.memory_save(request.clone()).await {
+        Err(refusal) if refusal.needs_person() => {
+            let draft = &request.draft;
+            by_person(
+                refusal,
+                &[
+                    ("tier", draft.tier.name()),
+                    ("title", &draft.title),
+                    ("content", &draft.content),
+                ],
+            )?;
+            let author = Author::Person;
+            engine.memory_save(SaveRequest { author, ..request }).await?
+        }
+        saved => saved?,
+    };
     if let Some(session) = session {
         engine
             .memory_notice(&session, &text, Some(&saved.memory.id))
@@ -105,7 +138,48 @@ async fn save(mut arguments: MemorySaveArgs, engine: &Engine, printer: &Printer)
     printer.answer(&saved)
 }
 
-fn draft(arguments: MemorySaveArgs) -> Result<SaveRequest, Failure> {
+async fn index(
+    arguments: MemoryIndexArgs,
+    scope: Option<Scope>,
+    engine: &Engine,
+) -> Result<Indexed, Failure> {
+    let request = IndexRequest {
+        folder: arguments.directory,
+        keep_missing: arguments.keep_missing,
+        scope: if arguments.global {
+            Some(Scope::Global)
+        } else {
+            scope
+        },
+        author: Author::Agent,
+    };
+    match engine.memory_index(&request).await {
+        Err(refusal) if refusal.needs_person() => {
+            by_person(refusal, &[("index", &request.folder.display().to_string())])?;
+            let author = Author::Person;
+            Ok(engine.memory_index(&IndexRequest { author, ..request }).await?)
+        }
+        indexed => Ok(indexed?),
+    }
+}
+
+async fn delete(
+    ids: &[String],
+    scope: Option<&Scope>,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let deleted = match engine.memory_delete(ids, scope, Author::Agent).await {
+        Err(refusal) if refusal.needs_person() => {
+            by_person(refusal, &[("forget", &ids.join(", "))])?;
+            engine.memory_delete(ids, scope, Author::Person).await?
+        }
+        deleted => deleted?,
+    };
+    printer.answer(&deleted)
+}
+
+fn draft(arguments: MemorySaveArgs, scope: Option<Scope>) -> Result<SaveRequest, Failure> {
     Ok(SaveRequest {
         draft: Draft {
             tier: tier_named(&arguments.tier).map_err(bad)?,
@@ -117,11 +191,14 @@ fn draft(arguments: MemorySaveArgs) -> Result<SaveRequest, Failure> {
         },
         expires_in_days: arguments.expires,
         origin: None,
+        scope,
+        author: Author::Agent,
     })
 }
 
 async fn search(
     arguments: MemorySearchArgs,
+    scope: Option<Scope>,
     tool: &'static str,
     engine: &Engine,
     printer: &Printer,
@@ -149,6 +226,7 @@ async fn search(
                 ..Pipeline::default()
             }),
             tool,
+            scope,
         })
         .await?;
     if let Some(reason) = &found.degraded {
@@ -160,22 +238,35 @@ async fn search(
     Ok(())
 }
 
-async fn list(arguments: MemoryListArgs, engine: &Engine, printer: &Printer) -> Result<(), Failure> {
+async fn list(
+    arguments: MemoryListArgs,
+    scope: Option<Scope>,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<(), Failure> {
     if let Some(id) = arguments.id {
-        return printer.answer(&engine.memory_get(&id).await?);
+        return printer.answer(&engine.memory_get(&id, scope.as_ref()).await?);
     }
     let request = ListRequest {
         folder: arguments.folder,
         tier: arguments.tier,
         after: arguments.after,
         limit: arguments.limit,
+        scope,
     };
     printer.answer(&engine.memory_list(&request).await?)
 }
 
-async fn update(arguments: MemoryUpdateArgs, engine: &Engine, printer: &Printer) -> Result<(), Failure> {
+async fn update(
+    arguments: MemoryUpdateArgs,
+    scope: Option<Scope>,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<(), Failure> {
     if let Some(phrase) = &arguments.unlearn
-        && !engine.memory_unlearn(&arguments.id, phrase).await?
+        && !engine
+            .memory_unlearn(&arguments.id, phrase, scope.as_ref())
+            .await?
     {
         return Err(Failure::bad_input(
             format!("`{}` has not learnt `{phrase}`", arguments.id),
@@ -190,11 +281,32 @@ async fn update(arguments: MemoryUpdateArgs, engine: &Engine, printer: &Printer)
         triggers: arguments.triggers,
         folder: arguments.folder,
         kind: arguments.kind,
+        scope,
+        move_to: arguments.move_to.as_deref().map(scope_named).transpose()?,
+        author: Author::Agent,
     };
     if let (Some(session), Some(text)) = (&arguments.session, &request.content) {
         engine.memory_notice(session, text, Some(&request.id)).await?;
     }
-    printer.answer(&engine.memory_update(request).await?)
+    let updated = match engine.memory_update(request.clone()).await {
+        Err(refusal) if refusal.needs_person() => {
+            let new = |value: &Option<String>| value.clone().unwrap_or_else(|| "as it is".into());
+            by_person(
+                refusal,
+                &[
+                    ("memory", &request.id),
+                    ("tier", &new(&request.tier)),
+                    ("title", &new(&request.title)),
+                    ("content", &new(&request.content)),
+                    ("project", &new(&arguments.move_to)),
+                ],
+            )?;
+            let author = Author::Person;
+            engine.memory_update(UpdateRequest { author, ..request }).await?
+        }
+        updated => updated?,
+    };
+    printer.answer(&updated)
 }
 
 /// `-` means standard input.

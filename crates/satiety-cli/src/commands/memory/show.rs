@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
+use satiety::memory::Project;
 use satiety_engine::memory::{
     Deleted, Indexed, Linked, MatchedTriggers, Memories, Memory, MemoryHealth, MemorySearch, Saved,
     TaskFigures, Validated,
@@ -20,6 +21,11 @@ impl Render for Saved {
         };
         format!("{}  {}\n{by}", self.memory.id.bold(), self.memory.title)
     }
+}
+
+/// What a project is called; memories of none are global.
+fn project(project: Option<&Project>) -> &str {
+    project.map_or("global", |project| project.label.as_str())
 }
 
 fn pieces(count: usize) -> &'static str {
@@ -53,7 +59,13 @@ impl Render for MemorySearch {
             } else {
                 &result.folder
             };
-            let _ = writeln!(text, "    {}  {}  {place}", result.id, result.tier.name());
+            let _ = writeln!(
+                text,
+                "    {}  {}  {place}  {}",
+                result.id,
+                result.tier.name(),
+                project(result.project.as_ref()).dimmed()
+            );
             let more = if result.partial { "    …" } else { "" };
             for line in first_lines(&result.excerpt, 3) {
                 let _ = writeln!(text, "    {line}");
@@ -125,10 +137,15 @@ impl Render for Memories {
                 one.title.clone(),
                 one.tier.name().into(),
                 one.folder.clone(),
+                project(one.project.as_ref()).to_owned(),
                 confidence,
             ]
         });
-        let mut text = table(&["id", "title", "tier", "folder", "confidence"], &[4], rows);
+        let mut text = table(
+            &["id", "title", "tier", "folder", "project", "confidence"],
+            &[5],
+            rows,
+        );
         if let Some(next) = self.next {
             let _ = write!(text, "\nmore with --after {next}");
         }
@@ -146,12 +163,13 @@ impl Render for Memory {
             }
         };
         format!(
-            "{}  {}\ntier {}, kind {}, folder {}\ntriggers {}; learnt {}\nconfidence {:.2} after {} validations; changed {}{}\n\n{}",
+            "{}  {}\ntier {}, kind {}, folder {}, project {}\ntriggers {}; learnt {}\nconfidence {:.2} after {} validations; changed {}{}\n\n{}",
             self.id.bold(),
             self.title,
             self.tier.name(),
             self.kind,
             if self.folder.is_empty() { "-" } else { &self.folder },
+            project(self.project.as_ref()),
             list(&self.triggers),
             list(&self.learnt_triggers),
             self.confidence,
@@ -202,6 +220,13 @@ impl Render for Indexed {
         );
         for refused in &self.refused {
             let _ = write!(text, "\nnot indexed: {}: {}", refused.file, refused.reason);
+        }
+        if !self.lowered.is_empty() {
+            let _ = write!(
+                text,
+                "\nkept as important, which is the most that a file may ask for: {}",
+                self.lowered.join(", ")
+            );
         }
         text
     }

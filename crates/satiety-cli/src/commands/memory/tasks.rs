@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use owo_colors::OwoColorize;
-use satiety::memory::{SessionEvalSummary, TaskDeltas, TaskScores};
+use satiety::memory::{Scope, SessionEvalSummary, TaskDeltas, TaskScores};
 use satiety_engine::Engine;
 use satiety_engine::memory::{
     Lesson, Postflight, PostflightRequest, Preflight, PreflightRequest, ReadMemory, Sessions,
@@ -18,6 +18,7 @@ use crate::table::table;
 
 pub(super) async fn begin(
     arguments: MemoryPreflightArgs,
+    scope: Option<Scope>,
     engine: &Engine,
     printer: &Printer,
 ) -> Result<(), Failure> {
@@ -31,6 +32,7 @@ pub(super) async fn begin(
             knowledge_gaps: arguments.gaps,
             token_budget: arguments.budget,
             token_usage: arguments.usage,
+            scope,
         })
         .await?;
     if let Some(reason) = &begun.context.degraded {
@@ -41,6 +43,7 @@ pub(super) async fn begin(
 
 pub(super) async fn close(
     arguments: MemoryPostflightArgs,
+    scope: Option<Scope>,
     engine: &Engine,
     printer: &Printer,
 ) -> Result<(), Failure> {
@@ -65,6 +68,7 @@ pub(super) async fn close(
             useful: arguments.useful,
             not_useful: arguments.not_useful,
             learnt,
+            scope,
         })
         .await?;
     printer.answer(&closed)

@@ -1,118 +1,128 @@
-//! The other side of the fence: `satiety __sandbox POLICY PROGRAM [ARGS]` fences itself in and becomes the program.
+//! The other side of the sandbox: `satiety __sandbox PLAN PROGRAM [ARGS]` supervises the program in a sandbox.
 //!
 //! Runs before anything else of this program, on one thread. Whatever cannot be set is an error: a target is never
-//! started with half a fence.
+//! started half confined.
 
 use std::ffi::OsString;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{HELPER_COMMAND, Policy};
+use super::{Confinement, HELPER_COMMAND, INNER_COMMAND, PROBE_COMMAND};
 
-/// The exit code for a fence that could not be put up; its words on stderr begin with [`WORDS`].
-pub const EXIT_NO_FENCE: u8 = 71;
-/// How the helper's own words begin.
-pub const WORDS: &str = "satiety sandbox: ";
+/// The exit code for a sandbox that could not be set up.
+pub const EXIT_NO_SANDBOX: u8 = 71;
 
-/// Becomes the target if the arguments (without the program's name) ask for the helper; comes back only where they do
-/// not, or with the code to exit with where the fence or the target failed.
+/// Whether this program handles the helper's commands, which is what makes its own path usable as a helper.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// Runs the helper if the arguments (without the program's name) ask for it, and returns the code to exit with; `None`
+/// where they ask for something else.
 pub fn run_if_asked(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
-    if args.next()? != HELPER_COMMAND {
+    INSTALLED.store(true, Ordering::Relaxed);
+    let command = args.next()?;
+    let args: Vec<OsString> = args.collect();
+    let outcome = if command == HELPER_COMMAND {
+        supervise(&args)
+    } else if command == INNER_COMMAND {
+        enter(&args)
+    } else if command == PROBE_COMMAND {
+        probe(&args)
+    } else {
         return None;
-    }
-    let reason = run(args);
-    let mut stderr = std::io::stderr().lock();
-    // Without stderr there is nobody to tell.
-    let _ = std::io::Write::write_fmt(&mut stderr, format_args!("{WORDS}{reason}\n"));
-    Some(EXIT_NO_FENCE)
+    };
+    Some(outcome.unwrap_or_else(|reason| {
+        let mut stderr = std::io::stderr().lock();
+        // Without stderr there is nobody to tell.
+        let _ = std::io::Write::write_fmt(&mut stderr, format_args!("satiety sandbox: {reason}\n"));
+        EXIT_NO_SANDBOX
+    }))
 }
 
-/// Returns only with the reason why the program could not be started.
-#[cfg(target_os = "linux")]
-fn run(mut args: impl Iterator<Item = OsString>) -> String {
-    use std::os::unix::process::CommandExt as _;
+/// Where another program than this one is the helper.
+static OTHER: OnceLock<PathBuf> = OnceLock::new();
 
-    let Some(policy) = args.next().and_then(|text| text.into_string().ok()) else {
-        return "no policy was given; this command is for the program's own use".to_owned();
-    };
-    let policy: Policy = match serde_json::from_str(&policy) {
-        Ok(policy) => policy,
-        Err(error) => return format!("the policy cannot be read: {error}"),
-    };
-    let Some(program) = args.next() else {
-        return "no program was given".to_owned();
-    };
-    if let Err(reason) = fence(&policy) {
-        return reason;
+/// Uses the program at this path as the helper, for programs that do not handle its commands themselves. The first path stays.
+pub fn use_program(path: &Path) {
+    OTHER.get_or_init(|| path.to_owned());
+}
+
+/// The path of the program that can be started as a helper: this one, where it handles the helper's commands.
+pub fn own_path() -> Option<PathBuf> {
+    if let Some(path) = OTHER.get() {
+        return Some(path.clone());
     }
-    let error = Command::new(&program).args(args).exec();
-    format!("cannot start {}: {error}", program.to_string_lossy())
+    INSTALLED
+        .load(Ordering::Relaxed)
+        .then(std::env::current_exe)?
+        .ok()
+}
+
+fn plan_of(args: &[OsString]) -> Result<Confinement, String> {
+    let Some(plan) = args.first().and_then(|text| text.to_str()) else {
+        return Err("no policy was given; this command is for the program's own use".to_owned());
+    };
+    serde_json::from_str(plan).map_err(|error| format!("the policy cannot be read: {error}"))
+}
+
+#[cfg(target_os = "linux")]
+fn supervise(args: &[OsString]) -> Result<u8, String> {
+    let plan = plan_of(args)?;
+    let outcome = match args.get(1) {
+        Some(program) => super::supervise::run(&plan, program, args.get(2..).unwrap_or_default()),
+        None => Err("no program was given".to_owned()),
+    };
+    if let (Err(reason), Some(report)) = (&outcome, &plan.report) {
+        // Where the runner looks and the target cannot write: what a target prints is never taken for this.
+        let _ = fs_err::write(report, reason);
+    }
+    outcome
+}
+
+/// Inside bubblewrap: confines this process and becomes the target.
+#[cfg(target_os = "linux")]
+fn enter(args: &[OsString]) -> Result<u8, String> {
+    let plan = plan_of(args)?;
+    let descriptor = args.get(1).and_then(|text| text.to_str());
+    let (Some(descriptor), Some(program)) = (descriptor, args.get(2)) else {
+        return Err("no program was given".to_owned());
+    };
+    let mut report = fs_err::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/self/fd/{descriptor}"))
+        .map_err(|error| format!("cannot report: {error}"))?;
+    let say = |report: &mut fs_err::File, words: &[u8]| {
+        // The supervisor takes silence for a failure.
+        let _ = std::io::Write::write_all(report, words);
+    };
+    if let Err(reason) = super::confine::confine(&plan) {
+        say(&mut report, format!("E{reason}").as_bytes());
+        return Err(reason);
+    }
+    say(&mut report, super::supervise::CONFINED);
+    Err(super::supervise::execute(
+        program,
+        args.get(3..).unwrap_or_default(),
+    ))
+}
+
+#[cfg(target_os = "linux")]
+fn probe(args: &[OsString]) -> Result<u8, String> {
+    super::probes::attempt(args)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn run(_args: impl Iterator<Item = OsString>) -> String {
-    let _: Option<(Policy, Command)> = None;
-    "there are no fences on this system".to_owned()
+fn probe(args: &[OsString]) -> Result<u8, String> {
+    supervise(args)
 }
 
-#[cfg(target_os = "linux")]
-fn fence(policy: &Policy) -> Result<(), String> {
-    use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
-
-    let limits = [
-        // Memory that a process can write to and keeps for itself. A limit on addresses would stop runtimes that
-        // reserve much more than they use.
-        (Resource::Data, policy.memory_bytes, "memory"),
-        (Resource::Fsize, policy.file_bytes, "file size"),
-        (Resource::Core, 0, "core files"),
-        (Resource::Nproc, policy.processes, "processes"),
-    ];
-    let cpu = policy
-        .cpu_seconds
-        .map(|seconds| (Resource::Cpu, seconds, "processor time"));
-    for (resource, limit, what) in limits.into_iter().chain(cpu) {
-        let both = Rlimit {
-            current: Some(limit),
-            maximum: Some(limit),
-        };
-        setrlimit(resource, both).map_err(|error| format!("cannot limit {what}: {error}"))?;
-    }
-    if let Some(user) = policy.user {
-        become_user(user).map_err(|error| format!("cannot become user {user}: {error}"))?;
-    }
-    // Changing the user clears this wish, so it comes after. If we are killed, so is the target.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| format!("cannot tie the target to this program: {error}"))?;
-    rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot give up privileges: {error}"))?;
-    if policy.landlock {
-        super::landlock::fence(policy)?;
-    }
-    Ok(())
+#[cfg(not(target_os = "linux"))]
+fn supervise(args: &[OsString]) -> Result<u8, String> {
+    plan_of(args)?;
+    Err("there is no sandbox on this system".to_owned())
 }
 
-/// Leaves root for a user that owns nothing, keeping of root's rights only that to read. Root is exempt from the limit
-/// on processes, may remount what is read-only and owns almost every file.
-#[cfg(target_os = "linux")]
-fn become_user(user: u32) -> rustix::io::Result<()> {
-    use rustix::process::{Gid, Uid};
-    use rustix::thread::{
-        CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set, set_capabilities,
-        set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
-    };
-
-    let reading = capabilities(None)?.permitted & CapabilitySet::DAC_READ_SEARCH;
-    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
-    set_keep_capabilities(true)?;
-    set_thread_groups(&[])?;
-    set_thread_res_gid(gid, gid, gid)?;
-    set_thread_res_uid(uid, uid, uid)?;
-    let kept = CapabilitySets {
-        effective: reading,
-        permitted: reading,
-        inheritable: reading,
-    };
-    set_capabilities(None, kept)?;
-    if !reading.is_empty() {
-        configure_capability_in_ambient_set(reading, true)?;
-    }
-    Ok(())
+#[cfg(not(target_os = "linux"))]
+fn enter(args: &[OsString]) -> Result<u8, String> {
+    supervise(args)
 }

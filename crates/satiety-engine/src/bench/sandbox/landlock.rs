@@ -1,18 +1,17 @@
-//! The fence that the kernel gives anybody: Landlock for files, a filter of system calls for the rest.
+//! The degraded sandbox: the kernel's Landlock for files, for machines on which no namespaces can be made.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use landlock::{
     ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetStatus, Scope, path_beneath_rules,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-use super::Policy;
+use super::{Confinement, Mount};
 
 /// The first version under which a file outside can be neither written nor cut short (Linux 6.2).
 const NEEDED: ABI = ABI::V3;
-/// The newest version that is made use of: devices, signals and abstract sockets are fenced off too.
+/// The newest version that is made use of: devices, signals and abstract sockets are restricted too.
 const WANTED: ABI = ABI::V6;
 /// Devices that swallow or give bytes and keep none.
 const HARMLESS: [&str; 5] = [
@@ -39,7 +38,6 @@ pub(super) fn probe() -> Result<String, String> {
             "the kernel does not offer it (Linux 6.2 and newer do, where it is switched on)".to_owned()
         });
     }
-    filter(SOCKETS)?;
     Ok(if offers(WANTED) {
         "Landlock 6 or newer"
     } else {
@@ -48,10 +46,20 @@ pub(super) fn probe() -> Result<String, String> {
     .to_owned())
 }
 
-/// Fences the calling thread, and whatever it becomes, in.
-pub(super) fn fence(policy: &Policy) -> Result<(), String> {
+/// Restricts the calling process, and whatever it becomes: it reads what the plan allows and writes in its working directory.
+pub(super) fn restrict(plan: &Confinement) -> Result<(), String> {
     let failed = |error: &dyn std::error::Error| format!("Landlock: {error}");
     let all = AccessFs::from_all(WANTED);
+    let readable = plan.mounts.iter().filter_map(|mount| match mount {
+        // There is no mount namespace, so a copy that would lie at another path is read where the original is.
+        Mount::Read { to, .. } => Some(to.as_path()),
+        _ => None,
+    });
+    // Other processes' files in /proc stay closed: Landlock forbids looking into processes outside.
+    let readable: Vec<&Path> = readable
+        .chain(["/proc", "/etc/ld.so.cache"].map(Path::new))
+        .filter(|path| path.exists())
+        .collect();
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(NEEDED))
@@ -63,9 +71,9 @@ pub(super) fn fence(policy: &Policy) -> Result<(), String> {
         .map_err(|error| failed(&error))?
         .create()
         .map_err(|error| failed(&error))?
-        .add_rules(path_beneath_rules(["/"], AccessFs::from_read(WANTED)))
+        .add_rules(path_beneath_rules(readable, AccessFs::from_read(WANTED)))
         .map_err(|error| failed(&error))?
-        .add_rules(path_beneath_rules([&policy.workdir], all))
+        .add_rules(path_beneath_rules([&plan.workdir], all))
         .map_err(|error| failed(&error))?
         .add_rules(path_beneath_rules(HARMLESS, all))
         .map_err(|error| failed(&error))?
@@ -74,57 +82,17 @@ pub(super) fn fence(policy: &Policy) -> Result<(), String> {
     if status.ruleset == RulesetStatus::NotEnforced {
         return Err("Landlock: the kernel does not enforce it".to_owned());
     }
-    let forbidden = forbidden(policy);
-    if forbidden.is_empty() {
-        return Ok(());
-    }
-    let filter = filter(&forbidden)?;
-    seccompiler::apply_filter(&filter).map_err(|error| format!("the filter of system calls: {error}"))
+    Ok(())
 }
 
-/// No socket can be made, by either way there is. Pairs of connected sockets, which lead nowhere, can.
-const SOCKETS: &[i64] = &[libc::SYS_socket, libc::SYS_io_uring_setup];
-
-/// Landlock does not cover a file's mode, owner and attributes.
-const ATTRIBUTES: &[i64] = &[
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chmod,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_lchown,
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr,
-];
-
-fn forbidden(policy: &Policy) -> Vec<i64> {
-    let mut calls = Vec::new();
-    if !policy.network {
-        calls.extend_from_slice(SOCKETS);
-    }
-    // One who became another user owns nothing outside, and needs these for its own files.
-    if policy.user.is_none() {
-        calls.extend_from_slice(ATTRIBUTES);
-    }
-    calls
-}
-
-/// A filter under which these calls fail as forbidden.
-fn filter(calls: &[i64]) -> Result<BpfProgram, String> {
-    let failed = |error: &dyn std::error::Error| format!("the filter of system calls: {error}");
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| failed(&error))?;
-    let rules: BTreeMap<i64, Vec<_>> = calls.iter().map(|call| (*call, Vec::new())).collect();
-    let forbid = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    SeccompFilter::new(rules, SeccompAction::Allow, forbid, arch)
-        .and_then(BpfProgram::try_from)
-        .map_err(|error| failed(&error))
+/// Keeps the process from abstract sockets of others, where the kernel can (Landlock 6). They have no file that a mount
+/// namespace could hide.
+pub(super) fn scope_sockets() {
+    let scoped = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .scope(Scope::from_all(WANTED))
+        .and_then(Ruleset::create)
+        .and_then(landlock::RulesetCreated::restrict_self);
+    // Older kernels cannot; network access was asked for.
+    drop(scoped);
 }

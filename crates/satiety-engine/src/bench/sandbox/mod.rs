@@ -1,172 +1,321 @@
-//! Fences around the processes of a target: no network, no writing outside the working folder, bounded memory, files,
-//! processes and time.
+//! The sandbox around the processes of a target: it keeps secrets from them and the runner safe.
 //!
-//! | means | files | network | processes |
+//! | isolation | files | network | processes |
 //! |---|---|---|---|
-//! | bubblewrap | the whole tree read-only, the working folder on top | a network of its own, loopback only | a process space of its own, gone with its first process |
-//! | Landlock | the kernel refuses writing elsewhere | no socket can be made | the process group |
+//! | bubblewrap, own namespaces | a root of its own: what is allowed, read-only, and the working directory | a network of its own, loopback only | a pid namespace, gone with its first process |
+//! | Landlock (degraded) | the kernel refuses to read or write elsewhere | no socket can be made | orphans are adopted and killed |
 //!
-//! Under both, limits on memory, file size, processes and processor time are set by a helper: this program, started
-//! again as `satiety __sandbox`, which fences itself in and then becomes the target (see [`helper`]). So nothing has to
-//! run between fork and exec, and no `unsafe` is needed. Started as root, the target runs as a user that owns nothing
-//! but its working folder, with root's right to read.
+//! What may be read is in [`layout`]. This program, started again as `satiety __sandbox`, is the supervisor
+//! (`supervise`): it makes the namespaces, builds the root (`mounts`), drops every right (`confine`, `filter`) and waits for
+//! the target. So nothing has to run between fork and exec of the runner, which has many threads.
+//! Started as root, the target runs as a user that owns nothing but its working directory, without capabilities.
 
+#[cfg(target_os = "linux")]
+mod confine;
+#[cfg(target_os = "linux")]
+mod filter;
 pub mod helper;
 #[cfg(target_os = "linux")]
 mod landlock;
+pub mod layout;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+pub mod probes;
+#[cfg(target_os = "linux")]
+mod raw;
+#[cfg(target_os = "linux")]
+mod supervise;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use satiety::bench::contract::spec::{SandboxBackend, SandboxSpec};
+use satiety::bench::{SandboxIsolation, SandboxRequirement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The first argument by which the helper is known.
+use self::layout::{Layout, Named, Protected};
+use super::target::OpenError;
+
+/// The first argument by which the supervisor is known.
 pub const HELPER_COMMAND: &str = "__sandbox";
+/// The first argument of the helper inside bubblewrap.
+const INNER_COMMAND: &str = "__sandbox-inner";
+/// The first argument of a probe: an attempt to break out.
+const PROBE_COMMAND: &str = "__sandbox-probe";
 
 /// The users that systemd keeps free for services of the moment; nobody else owns files or processes there.
 const TRANSIENT_USERS: std::ops::Range<u32> = 61184..65520;
 
-/// Where bubblewrap is looked for. Not in the target's `PATH`: what puts up the fence must not be what is fenced in.
+/// Where bubblewrap is looked for. Not in the target's `PATH`: what makes the sandbox must not be what is inside.
 const BUBBLEWRAP: [&str; 4] = [
     "/usr/bin/bwrap",
     "/usr/local/bin/bwrap",
     "/bin/bwrap",
     "/run/current-system/sw/bin/bwrap",
 ];
+/// Where this program lies inside bubblewrap.
+const BUBBLEWRAP_HELPER: &str = "/.sandbox-helper";
 
 /// What this machine can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Probe {
     /// Bubblewrap's version, or why it cannot be used.
     pub bubblewrap: Result<String, String>,
+    /// The namespaces that this program makes itself, or why it cannot.
+    pub namespaces: Result<String, String>,
     /// Landlock's version in the kernel, or why it cannot be used.
     pub landlock: Result<String, String>,
 }
 
 impl Probe {
-    /// What `auto` would use, or why it would refuse.
-    pub fn chosen(&self) -> Result<SandboxBackend, String> {
-        choose(SandboxBackend::Auto, self)
+    /// What `auto` would use for a requirement, or why it would refuse.
+    pub fn chosen(&self, requirement: SandboxRequirement) -> Result<SandboxIsolation, String> {
+        choose(SandboxBackend::Auto, requirement, self)
     }
 }
 
-/// Finds out, once in the life of the process, by trying.
+/// Tries every kind of isolation, once in the life of the process.
 pub fn probe() -> &'static Probe {
     static PROBE: OnceLock<Probe> = OnceLock::new();
     PROBE.get_or_init(|| Probe {
         bubblewrap: probe_bubblewrap(),
+        namespaces: probe_namespaces(),
         landlock: probe_landlock(),
     })
 }
 
-/// The means to use, or why none can be.
-fn choose(wanted: SandboxBackend, probe: &Probe) -> Result<SandboxBackend, String> {
-    let (bubblewrap, landlock) = (&probe.bubblewrap, &probe.landlock);
-    match (wanted, bubblewrap, landlock) {
-        (SandboxBackend::Bubblewrap | SandboxBackend::Auto, Ok(_), _) => Ok(SandboxBackend::Bubblewrap),
-        (SandboxBackend::Landlock | SandboxBackend::Auto, _, Ok(_)) => Ok(SandboxBackend::Landlock),
-        (SandboxBackend::Bubblewrap, Err(reason), _) => Err(format!("bubblewrap: {reason}")),
-        (SandboxBackend::Landlock, _, Err(reason)) => Err(format!("Landlock: {reason}")),
-        (SandboxBackend::Auto, Err(bubblewrap), Err(landlock)) => Err(format!(
-            "neither means works here: bubblewrap: {bubblewrap}; Landlock: {landlock}"
-        )),
+/// The isolation that a description gets under a requirement, or why it is refused.
+pub fn isolation(spec: &SandboxSpec, requirement: SandboxRequirement) -> Result<SandboxIsolation, String> {
+    if requirement == SandboxRequirement::Off {
+        return Ok(SandboxIsolation::None);
+    }
+    choose(spec.backend, requirement, probe())
+}
+
+fn choose(
+    wanted: SandboxBackend,
+    requirement: SandboxRequirement,
+    probe: &Probe,
+) -> Result<SandboxIsolation, String> {
+    use SandboxIsolation::{Bubblewrap, Landlock, Namespaces};
+    let all = [
+        (SandboxBackend::Bubblewrap, Bubblewrap, &probe.bubblewrap),
+        (SandboxBackend::Namespaces, Namespaces, &probe.namespaces),
+        (SandboxBackend::Landlock, Landlock, &probe.landlock),
+    ];
+    let mut reasons = Vec::new();
+    for (backend, isolation, state) in all {
+        if wanted != SandboxBackend::Auto && wanted != backend {
+            continue;
+        }
+        match state {
+            Ok(_) if isolation.is_full() || requirement < SandboxRequirement::Require => {
+                return Ok(isolation);
+            }
+            Ok(_) => reasons.push(format!("{isolation}: is a degraded sandbox without namespaces")),
+            Err(reason) => reasons.push(format!("{isolation}: {reason}")),
+        }
+    }
+    if requirement < SandboxRequirement::Require && wanted == SandboxBackend::Auto {
+        return Ok(SandboxIsolation::None);
+    }
+    Err(reasons.join("; "))
+}
+
+/// Something at a place of the root that a target sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mount {
+    /// A file or directory that is read.
+    Read { from: PathBuf, to: PathBuf },
+    /// A symbolic link.
+    Link { target: PathBuf, at: PathBuf },
+    /// Something that must not be seen.
+    Hide { at: PathBuf },
+    /// An empty directory in memory.
+    Memory { at: PathBuf },
+    /// A directory that is written.
+    Write { path: PathBuf },
+}
+
+impl Mount {
+    /// Where it is inside.
+    fn place(&self) -> &Path {
+        match self {
+            Self::Read { to, .. } => to,
+            Self::Link { at, .. } | Self::Hide { at } | Self::Memory { at } => at,
+            Self::Write { path } => path,
+        }
     }
 }
 
-/// What the helper is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Policy {
-    pub(super) workdir: PathBuf,
-    /// Whether the helper fences files and network with Landlock and a filter, or was put into a fence already.
-    pub(super) landlock: bool,
-    pub(super) network: bool,
-    pub(super) memory_bytes: u64,
-    pub(super) file_bytes: u64,
-    pub(super) processes: u64,
-    pub(super) cpu_seconds: Option<u64>,
-    /// Whom to become.
-    pub(super) user: Option<u32>,
+/// What the supervisor is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Confinement {
+    isolation: SandboxIsolation,
+    /// The process that must outlive the target; 0 where any may be.
+    runner: u32,
+    workdir: PathBuf,
+    /// An empty directory on which the root is mounted.
+    root: PathBuf,
+    mounts: Vec<Mount>,
+    /// Where a failure of the sandbox is written.
+    report: Option<PathBuf>,
+    /// This program's own path.
+    helper: PathBuf,
+    network: bool,
+    memory_bytes: u64,
+    file_bytes: u64,
+    processes: u64,
+    cpu_seconds: Option<u64>,
+    /// The user that the target becomes.
+    user: Option<u32>,
 }
 
-/// A fence that can be put around any number of processes.
+/// What surrounds the sandbox of a target.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxContext {
+    /// Whether a degraded sandbox, or none, is acceptable.
+    pub requirement: SandboxRequirement,
+    /// What no target may see.
+    pub protected: Protected,
+    /// The skill under test, which the target may read without its benchmarks.
+    pub skill: Option<PathBuf>,
+}
+
+/// A sandbox for any number of processes of one target.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     helper: PathBuf,
-    bubblewrap: bool,
+    isolation: SandboxIsolation,
     spec: SandboxSpec,
+    layout: Layout,
     is_root: bool,
+    /// Copies of the target's files, the place of the root, and reports.
+    directory: PathBuf,
+    count: AtomicU64,
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // A directory that cannot be removed is litter, and no reason to lose a result.
+        let _ = fs_err::remove_dir_all(&self.directory);
+    }
+}
+
+/// A process about to be started in a sandbox.
+#[derive(Debug)]
+pub(super) struct Wrapped {
+    pub(super) program: OsString,
+    pub(super) args: Vec<OsString>,
+    /// Where the supervisor writes why it failed.
+    pub(super) report: PathBuf,
 }
 
 impl Sandbox {
-    /// The fence that a description asks for, or why there is none.
-    pub(super) fn new(spec: &SandboxSpec, helper: Option<&Path>) -> Result<Self, String> {
-        let Some(helper) = helper else {
-            return Err("a sandbox needs the program's own path, and this surface gives none".to_owned());
+    /// The sandbox that a description asks for, or why there is none. Without a description's sandbox the processes are only
+    /// supervised, so that none is left.
+    pub(super) fn new(
+        spec: Option<&SandboxSpec>,
+        context: &SandboxContext,
+        helper: &Path,
+        scratch: &Path,
+        named: &Named<'_>,
+    ) -> Result<Self, OpenError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let isolation = match spec {
+            Some(spec) => choose(spec.backend, context.requirement, probe()).map_err(OpenError::sandbox)?,
+            None => SandboxIsolation::None,
         };
-        let bubblewrap = choose(spec.backend, probe())? == SandboxBackend::Bubblewrap;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory = scratch.join(format!("satiety-sandbox-{}-{count}", std::process::id()));
+        let spec = spec.cloned().unwrap_or_default();
+        let copies = directory.join("files");
+        fs_err::create_dir_all(directory.join("root"))
+            .map_err(|error| OpenError::sandbox(error.to_string()))?;
+        let layout = if isolation == SandboxIsolation::None {
+            Layout::default()
+        } else {
+            Layout::new(named, &context.protected, &copies, spec.network)?
+        };
         Ok(Self {
             helper: helper.to_owned(),
-            bubblewrap,
-            spec: spec.clone(),
+            isolation,
+            spec,
+            layout,
             is_root: rustix::process::geteuid().is_root(),
+            directory,
+            count: AtomicU64::new(0),
         })
     }
 
     /// The user that the next process will be, where it must not be us.
     pub(super) fn next_user(&self) -> Option<u32> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        if !self.is_root || self.isolation == SandboxIsolation::None {
+            return None;
+        }
         let span = TRANSIENT_USERS.end - TRANSIENT_USERS.start;
         // Runs at the same time start at different places, as their limits on processes count by user.
         let offset = NEXT
             .fetch_add(1, Ordering::Relaxed)
             .wrapping_add(std::process::id().wrapping_mul(97))
             % span;
-        self.is_root.then_some(TRANSIENT_USERS.start + offset)
+        Some(TRANSIENT_USERS.start + offset)
     }
 
-    /// The program and arguments that run `program` inside the fence.
+    /// The program and arguments that run `program` inside the sandbox.
     pub(super) fn wrap(
         &self,
         program: &OsStr,
         args: Vec<OsString>,
         workdir: &Path,
         user: Option<u32>,
-    ) -> Result<(OsString, Vec<OsString>), String> {
-        let policy = Policy {
+    ) -> Result<Wrapped, String> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let report = self.directory.join(format!("failed-{count}"));
+        let plan = Confinement {
+            isolation: self.isolation,
+            runner: std::process::id(),
             workdir: workdir.to_owned(),
-            landlock: !self.bubblewrap,
+            root: self.directory.join("root"),
+            mounts: if self.isolation == SandboxIsolation::None {
+                Vec::new()
+            } else {
+                self.layout.mounts(workdir)
+            },
+            report: Some(report.clone()),
+            helper: self.helper.clone(),
             network: self.spec.network,
             memory_bytes: self.spec.memory_mb.saturating_mul(1 << 20),
             file_bytes: self.spec.file_mb.saturating_mul(1 << 20),
-            processes: match user {
-                Some(_) => self.spec.processes,
+            processes: if user.is_some() || (self.isolation.is_full() && counts_by_namespace()) {
+                self.spec.processes
+            } else {
                 // The kernel counts all of a user's processes, so those that are there already come on top.
-                None => self.spec.processes.saturating_add(own_tasks()),
+                self.spec.processes.saturating_add(own_tasks())
             },
             cpu_seconds: self.spec.cpu_seconds,
             user,
         };
-        let policy =
-            serde_json::to_string(&policy).map_err(|error| format!("cannot write the policy: {error}"))?;
-        let mut helped: Vec<OsString> = vec![HELPER_COMMAND.into(), policy.into(), program.to_owned()];
-        helped.extend(args);
-        if !self.bubblewrap {
-            return Ok((self.helper.clone().into(), helped));
-        }
-        let mut wrapped = bubblewrap_args(workdir, self.spec.network);
-        wrapped.push("--".into());
-        wrapped.push(self.helper.clone().into());
-        wrapped.extend(helped);
-        let program = bubblewrap().ok_or("`bwrap` has gone")?;
-        Ok((program.into(), wrapped))
+        let plan =
+            serde_json::to_string(&plan).map_err(|error| format!("cannot write the policy: {error}"))?;
+        let mut wrapped: Vec<OsString> = vec![HELPER_COMMAND.into(), plan.into(), program.to_owned()];
+        wrapped.extend(args);
+        Ok(Wrapped {
+            program: self.helper.clone().into(),
+            args: wrapped,
+            report,
+        })
     }
 }
 
-/// Gives a folder and everything in it to the user that the process will be.
+/// Gives a directory and everything in it to the user that the process will be.
 pub(super) fn give(folder: &Path, user: u32) -> std::io::Result<()> {
     std::os::unix::fs::lchown(folder, Some(user), Some(user))?;
     if fs_err::symlink_metadata(folder)?.is_dir() {
@@ -177,58 +326,159 @@ pub(super) fn give(folder: &Path, user: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-fn bubblewrap_args(workdir: &Path, network: bool) -> Vec<OsString> {
-    let mut args: Vec<OsString> = [
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-        "--bind",
-    ]
-    .map(OsString::from)
-    .to_vec();
-    args.extend([workdir.into(), workdir.into(), "--chdir".into(), workdir.into()]);
-    args.extend(
-        [
-            "--unshare-pid",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--die-with-parent",
-        ]
-        .map(OsString::from),
-    );
-    if !network {
-        args.push("--unshare-net".into());
+fn bubblewrap_args(plan: &Confinement) -> Vec<OsString> {
+    let mut args: Vec<OsString> = Vec::new();
+    let mut add = |words: &[&OsStr]| args.extend(words.iter().map(|word| (*word).to_owned()));
+    let word = OsStr::new;
+    let size = word("67108864");
+    // What cannot be made read-only before everything is in place.
+    let mut closed: Vec<&Path> = Vec::new();
+    let mut made: BTreeSet<&Path> = BTreeSet::new();
+    for mount in &plan.mounts {
+        // Bubblewrap makes the directories above a mount for its own user alone.
+        let mut above: Vec<&Path> = mount.place().ancestors().skip(1).collect();
+        above.reverse();
+        for directory in above.into_iter().skip(1) {
+            if made.insert(directory) {
+                add(&[word("--dir"), directory.as_os_str()]);
+            }
+        }
+        match mount {
+            Mount::Read { from, to } => add(&[word("--ro-bind"), from.as_os_str(), to.as_os_str()]),
+            Mount::Link { target, at } => add(&[word("--symlink"), target.as_os_str(), at.as_os_str()]),
+            Mount::Hide { at } if at.is_dir() => {
+                add(&[word("--tmpfs"), at.as_os_str()]);
+                closed.push(at);
+            }
+            Mount::Hide { at } => add(&[word("--ro-bind"), word("/dev/null"), at.as_os_str()]),
+            Mount::Memory { at } => {
+                add(&[
+                    word("--perms"),
+                    word("1777"),
+                    word("--size"),
+                    size,
+                    word("--tmpfs"),
+                    at.as_os_str(),
+                ]);
+            }
+            Mount::Write { path } => add(&[word("--bind"), path.as_os_str(), path.as_os_str()]),
+        }
+    }
+    add(&[word("--dev"), word("/dev"), word("--proc"), word("/proc")]);
+    add(&[
+        word("--perms"),
+        word("1777"),
+        word("--size"),
+        size,
+        word("--tmpfs"),
+        word("/dev/shm"),
+    ]);
+    add(&[
+        word("--ro-bind"),
+        plan.helper.as_os_str(),
+        word(BUBBLEWRAP_HELPER),
+    ]);
+    for path in closed {
+        add(&[word("--remount-ro"), path.as_os_str()]);
+    }
+    add(&[
+        word("--remount-ro"),
+        word("/dev"),
+        word("--remount-ro"),
+        word("/"),
+    ]);
+    add(&[word("--chdir"), plan.workdir.as_os_str()]);
+    for flag in [
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--die-with-parent",
+    ] {
+        add(&[word(flag)]);
+    }
+    add(&[word("--hostname"), word("sandbox")]);
+    if !plan.network {
+        add(&[word("--unshare-net")]);
     }
     args
 }
 
-fn bubblewrap() -> Option<&'static str> {
+fn bubblewrap_program() -> Option<&'static str> {
     BUBBLEWRAP.into_iter().find(|path| Path::new(path).exists())
 }
 
-fn probe_bubblewrap() -> Result<String, String> {
-    let program = bubblewrap().ok_or("`bwrap` is not installed")?;
-    let run = |args: &[OsString]| {
-        std::process::Command::new(program)
-            .args(args)
-            .stdin(std::process::Stdio::null())
-            .output()
-            .map_err(|error| format!("{program} does not start: {error}"))
-    };
-    let version = run(&["--version".into()])?;
-    // Containers and hardened kernels refuse namespaces; only an attempt tells.
-    let mut args = bubblewrap_args(Path::new("/tmp"), false);
-    args.extend(["--".into(), "true".into()]);
-    let tried = run(&args)?;
-    if !tried.status.success() {
-        let words = String::from_utf8_lossy(&tried.stderr);
-        return Err(format!("it does not work here ({})", words.trim()));
+/// A plan that starts nothing but `true`, to see whether it can be carried out.
+fn trial(isolation: SandboxIsolation, directory: &Path, helper: &Path) -> Confinement {
+    let user = rustix::process::geteuid()
+        .is_root()
+        .then_some(TRANSIENT_USERS.start);
+    Confinement {
+        isolation,
+        runner: 0,
+        workdir: directory.join("work"),
+        root: directory.join("root"),
+        mounts: Layout::default().mounts(&directory.join("work")),
+        report: None,
+        helper: helper.to_owned(),
+        network: false,
+        memory_bytes: 1 << 30,
+        file_bytes: 1 << 20,
+        processes: 1 << 20,
+        cpu_seconds: None,
+        user,
     }
+}
+
+/// Starts `true` in a sandbox of this kind. Containers and hardened kernels refuse namespaces; only an attempt tells.
+fn attempt(isolation: SandboxIsolation) -> Result<(), String> {
+    let helper = helper::own_path().ok_or("this program cannot be started again as a helper")?;
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    for name in ["root", "work"] {
+        fs_err::create_dir(directory.path().join(name)).map_err(|error| error.to_string())?;
+    }
+    let plan = trial(isolation, directory.path(), &helper);
+    if let Some(user) = plan.user {
+        give(&plan.workdir, user).map_err(|error| error.to_string())?;
+    }
+    let plan = serde_json::to_string(&plan).map_err(|error| error.to_string())?;
+    let tried = std::process::Command::new(&helper)
+        .args([HELPER_COMMAND, plan.as_str(), "/bin/true"])
+        .env_clear()
+        .stdin(std::process::Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if tried.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&tried.stderr);
+    let words = words.trim().replace('\n', "; ");
+    Err(format!(
+        "it does not work here ({})",
+        words.trim_start_matches("satiety sandbox: ")
+    ))
+}
+
+fn probe_bubblewrap() -> Result<String, String> {
+    let program = bubblewrap_program().ok_or("`bwrap` is not installed")?;
+    let version = std::process::Command::new(program)
+        .arg("--version")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .map_err(|error| format!("{program} does not start: {error}"))?;
+    attempt(SandboxIsolation::Bubblewrap)?;
     Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
+}
+
+#[cfg(target_os = "linux")]
+fn probe_namespaces() -> Result<String, String> {
+    attempt(SandboxIsolation::Namespaces)
+        .map(|()| "user, pid, mount, IPC, UTS and network namespaces".to_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn probe_namespaces() -> Result<String, String> {
+    Err("only Linux has them".to_owned())
 }
 
 #[cfg(target_os = "linux")]
@@ -238,7 +488,16 @@ fn probe_landlock() -> Result<String, String> {
 
 #[cfg(not(target_os = "linux"))]
 fn probe_landlock() -> Result<String, String> {
-    Err("Linux alone has it".to_owned())
+    Err("only Linux has it".to_owned())
+}
+
+/// Whether the kernel counts the processes of a user namespace by themselves (Linux 5.14).
+fn counts_by_namespace() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 14)
 }
 
 /// Processes and threads of this user, as the kernel's limit counts them.
@@ -260,45 +519,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_means_is_chosen_or_refused_with_every_reason() {
-        use SandboxBackend::{Auto, Bubblewrap, Landlock};
-        let probe = |bubblewrap: bool, landlock: bool| Probe {
-            bubblewrap: bubblewrap.then(String::new).ok_or("not installed".to_owned()),
-            landlock: landlock.then(String::new).ok_or("old kernel".to_owned()),
+    fn an_isolation_is_chosen_or_refused_with_every_reason() {
+        use SandboxBackend::{Auto, Bubblewrap, Landlock, Namespaces};
+        use SandboxRequirement::{Prefer, Require};
+        let probe = |works: &str| {
+            let state = |letter: char, reason: &str| {
+                works
+                    .contains(letter)
+                    .then(String::new)
+                    .ok_or_else(|| reason.to_owned())
+            };
+            Probe {
+                bubblewrap: state('b', "not installed"),
+                namespaces: state('n', "refused"),
+                landlock: state('l', "old kernel"),
+            }
         };
-        for (wanted, bubblewrap, landlock, expected) in [
-            (Auto, true, true, Ok(Bubblewrap)),
-            (Auto, false, true, Ok(Landlock)),
-            (Auto, true, false, Ok(Bubblewrap)),
+        for (wanted, requirement, works, expected) in [
+            (Auto, Require, "bnl", Ok(SandboxIsolation::Bubblewrap)),
+            (Auto, Require, "nl", Ok(SandboxIsolation::Namespaces)),
+            (Namespaces, Require, "bnl", Ok(SandboxIsolation::Namespaces)),
+            (Auto, Prefer, "l", Ok(SandboxIsolation::Landlock)),
+            (Auto, Prefer, "", Ok(SandboxIsolation::None)),
+            (Landlock, Prefer, "bnl", Ok(SandboxIsolation::Landlock)),
             (
                 Auto,
-                false,
-                false,
-                Err("neither means works here: bubblewrap: not installed; Landlock: old kernel"),
+                Require,
+                "l",
+                Err(
+                    "bubblewrap: not installed; namespaces: refused; landlock: is a degraded sandbox without namespaces",
+                ),
             ),
-            (Landlock, true, true, Ok(Landlock)),
-            (Landlock, true, false, Err("Landlock: old kernel")),
-            (Bubblewrap, false, true, Err("bubblewrap: not installed")),
+            (
+                Landlock,
+                Require,
+                "bnl",
+                Err("landlock: is a degraded sandbox without namespaces"),
+            ),
+            (Landlock, Prefer, "bn", Err("landlock: old kernel")),
+            (Bubblewrap, Prefer, "nl", Err("bubblewrap: not installed")),
         ] {
-            let chosen = choose(wanted, &probe(bubblewrap, landlock));
+            let chosen = choose(wanted, requirement, &probe(works));
             assert_eq!(
                 chosen,
                 expected.map_err(str::to_owned),
-                "{wanted:?} {bubblewrap} {landlock}"
+                "{wanted:?} {requirement} {works}"
             );
         }
-    }
-
-    #[test]
-    fn users_are_of_the_free_range_and_follow_each_other() {
-        let sandbox = Sandbox {
-            helper: PathBuf::new(),
-            bubblewrap: false,
-            spec: SandboxSpec::default(),
-            is_root: true,
-        };
-        let users: Vec<u32> = (0..5000).filter_map(|_| sandbox.next_user()).collect();
-        assert!(users.iter().all(|user| TRANSIENT_USERS.contains(user)));
-        assert_ne!(users.first(), users.get(1));
     }
 }

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use satiety::bench::contract::spec::ChatSpec;
 use satiety::bench::contract::{ErrorKind, Request, Response, TargetError, Usage};
-use satiety_models::Chat;
 use satiety_models::chat::{self, ChatError, ChatMessage, ChatRequest, Provider, Spec};
 use satiety_models::http::{ApiKey, HttpSettings, TransportError};
+use satiety_models::{AddressOrigin, Chat, KeyOwner};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -32,15 +32,18 @@ impl ChatTarget {
                 let key = surroundings.environment.get(name).ok_or_else(|| {
                     OpenError::description("key_env", format!("the environment variable {name} is not set"))
                 })?;
-                Some(ApiKey::new(key))
+                Some(ApiKey::new(key, KeyOwner::of_variable(name)))
             }
             None => match parsed.provider {
                 Provider::Anthropic => surroundings.anthropic_key.clone(),
-                Provider::OpenAi | Provider::Ollama => surroundings.api_key.clone(),
+                Provider::OpenAi => surroundings.api_key.clone(),
+                Provider::Ollama => None,
             },
         };
         let settings = HttpSettings {
             api_key,
+            // A description is somebody's file: it may name a key of its own, but not send a provider's key elsewhere.
+            address_origin: AddressOrigin::Described,
             timeout: LONGEST,
             retries: 0,
             ..HttpSettings::default()

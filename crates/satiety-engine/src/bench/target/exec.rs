@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::pipes::{Capture, Overflow, Tail};
 use super::process::{Process, exit};
-use super::program::{Described, Program};
+use super::program::{Described, Program, sandbox_failure};
 use super::workdir::Workdirs;
 use super::{Attempt, OpenError, Surroundings};
 
@@ -41,6 +41,7 @@ impl Exec {
             args: &spec.args,
             env: &spec.env,
             set_env: &spec.set_env,
+            read: &spec.read,
             sandbox: spec.sandbox.as_ref(),
         };
         Ok(Self {
@@ -60,7 +61,7 @@ impl Exec {
     }
 
     async fn attempt(&self, request: &Request) -> Result<Attempt, TargetError> {
-        let workdir = self.workdirs.fresh(request, None)?;
+        let workdir = self.workdirs.fresh(request)?;
         let mut input = Vec::new();
         match self.form {
             RequestForm::Json => request
@@ -74,6 +75,7 @@ impl Exec {
         let extra = (self.form == RequestForm::Argument).then_some(request.input.goal.as_str());
         let ready = self.program.ready(workdir.path(), extra)?;
         let started = Instant::now();
+        let report = ready.report;
         let mut process = self.program.start(ready.command)?;
         let mut stdout = Capture::new(self.max_output);
         let mut stderr = Tail::default();
@@ -89,7 +91,7 @@ impl Exec {
             }
         };
         let stderr = stderr.take();
-        let outcome = match self.program.fence_failed(exit, &stderr) {
+        let outcome = match sandbox_failure(report.as_deref()) {
             Some(error) => Err(error),
             None => outcome,
         };

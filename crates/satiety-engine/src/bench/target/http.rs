@@ -7,6 +7,7 @@ use reqwest::{Client, Url};
 use satiety::bench::contract::parse::{from_object, from_stdout, usage_of};
 use satiety::bench::contract::spec::HttpSpec;
 use satiety::bench::contract::{ErrorKind, Request, Response, TargetError};
+use satiety_models::{AddressOrigin, KeyOwner, KeyRefusal};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -42,7 +43,7 @@ impl Http {
         Ok(Self {
             client: client()?,
             url: address(&spec.url)?,
-            headers: headers(spec, surroundings)?,
+            headers: headers(spec, surroundings, &address(&spec.url)?)?,
             spec: spec.clone(),
         })
     }
@@ -165,7 +166,17 @@ pub(crate) fn address(url: &str) -> Result<Url, OpenError> {
     Ok(parsed)
 }
 
-fn headers(spec: &HttpSpec, surroundings: &Surroundings) -> Result<HeaderMap, OpenError> {
+/// Refuses to send a provider's own key to an address that a description names.
+pub(super) fn refuse_foreign_key(key: &'static str, variable: &str, url: &Url) -> Result<(), OpenError> {
+    match KeyOwner::of_variable(variable).may_be_sent(url, AddressOrigin::Described) {
+        Err(refusal @ KeyRefusal::ForeignHost { .. }) => {
+            Err(OpenError::description(key, refusal.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn headers(spec: &HttpSpec, surroundings: &Surroundings, url: &Url) -> Result<HeaderMap, OpenError> {
     let mut headers = HeaderMap::new();
     let name_of = |name: &str| {
         HeaderName::try_from(name)
@@ -178,6 +189,7 @@ fn headers(spec: &HttpSpec, surroundings: &Surroundings) -> Result<HeaderMap, Op
         headers.insert(name_of(name)?, value);
     }
     for (name, variable) in &spec.secret_headers {
+        refuse_foreign_key("secret_headers", variable, url)?;
         let secret = surroundings.environment.get(variable).ok_or_else(|| {
             OpenError::description(
                 "secret_headers",

@@ -24,7 +24,7 @@ use super::exec::too_long;
 use super::http::{address, client, with_causes};
 use super::pipes::{Tail, keep_tail};
 use super::process::Process;
-use super::program::{Described, Program};
+use super::program::{Described, Program, sandbox_failure};
 use super::template::fill_map;
 use super::workdir::{Workdir, Workdirs};
 use super::{Attempt, OpenError, Surroundings};
@@ -77,7 +77,8 @@ impl Mcp {
                     args: &spec.args,
                     env: &spec.env,
                     set_env: &spec.set_env,
-                    sandbox: None,
+                    read: &spec.read,
+                    sandbox: spec.sandbox.as_ref(),
                 };
                 Way::Process {
                     program: Program::new(&described, surroundings)?,
@@ -87,6 +88,7 @@ impl Mcp {
             (None, Some(url)) => {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(address(url)?.as_str());
                 if let Some(name) = &spec.token_env {
+                    super::http::refuse_foreign_key("token_env", name, &address(url)?)?;
                     let token = surroundings.environment.get(name).ok_or_else(|| {
                         OpenError::description(
                             "token_env",
@@ -214,7 +216,8 @@ impl Mcp {
             }
             Way::Process { program, workdirs } => {
                 let home = workdirs.shared("mcp")?;
-                let mut process = program.start(program.ready(home.path(), None)?.command)?;
+                let ready = program.ready(home.path(), None)?;
+                let mut process = program.start(ready.command)?;
                 let pipes = (
                     process.child.stdin.take(),
                     process.child.stdout.take(),
@@ -239,7 +242,10 @@ impl Mcp {
                     })),
                     Err(error) => {
                         process.end().await;
-                        Ok(Err(error))
+                        match sandbox_failure(ready.report.as_deref()) {
+                            Some(failure) => Err(failure),
+                            None => Ok(Err(error)),
+                        }
                     }
                 }
             }

@@ -24,6 +24,8 @@ use std::time::Duration;
 use satiety::bench::contract::{Exit, Request, Response, TargetError, TargetSpec};
 use satiety_models::http::ApiKey;
 
+use super::sandbox::SandboxContext;
+
 pub(crate) use self::http::{address as post_address, client as post_client};
 pub use self::workdir::Workdir;
 
@@ -38,8 +40,10 @@ pub struct Surroundings {
     pub scratch: PathBuf,
     /// Whether working folders stay for a look at them.
     pub keep_workdirs: bool,
-    /// This program's own path, where it can be started again to put a fence around a process.
+    /// This program's own path, where it can be started again to supervise and sandbox a process.
     pub helper: Option<PathBuf>,
+    /// What sandboxed processes must not see, and whether a degraded sandbox is acceptable.
+    pub sandbox: SandboxContext,
     /// The variables that descriptions may name.
     pub environment: Environment,
     /// The key for OpenAI-compatible endpoints, of the settings.
@@ -83,7 +87,7 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A fence that cannot be put up here. The target is not run without it.
+    /// A sandbox that this machine cannot provide. The target is not run without it.
     #[error("cannot sandbox the target: {reason}")]
     Sandbox {
         /// Why.
@@ -96,13 +100,19 @@ impl OpenError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Sandbox { .. } => Some(
-                "install bubblewrap, or use a Linux 6.2 or newer with Landlock; without `--sandbox` the target has all your rights",
+                "install bubblewrap, or allow user namespaces; `satiety doctor --sandbox` tells what is missing; to accept a degraded sandbox set `bench.sandbox` to \"prefer\", and to run without one use --no-sandbox, which the result says",
             ),
             Self::Description { .. } => None,
         }
     }
 
-    fn description(key: &'static str, reason: impl Into<String>) -> Self {
+    pub(super) fn sandbox(reason: impl Into<String>) -> Self {
+        Self::Sandbox {
+            reason: reason.into(),
+        }
+    }
+
+    pub(super) fn description(key: &'static str, reason: impl Into<String>) -> Self {
         Self::Description {
             key,
             reason: reason.into(),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use satiety::bench::contract::spec::SandboxSpec;
-use satiety::bench::contract::{ErrorKind, Exit, TargetError};
+use satiety::bench::contract::{ErrorKind, TargetError};
 use tokio::process::Command;
 
-use super::super::sandbox::helper::{EXIT_NO_FENCE, WORDS};
+use super::super::sandbox::layout::{Named, find_program};
 use super::super::sandbox::{self, Sandbox};
 use super::process::Process;
 use super::{Environment, OpenError, Surroundings};
@@ -24,6 +24,9 @@ pub(super) struct Program {
     args: Vec<String>,
     base: PathBuf,
     env: Vec<(String, OsString)>,
+    /// Where programs are looked for.
+    search: String,
+    /// The supervisor of the processes, and what confines them.
     sandbox: Option<Sandbox>,
     /// Whether it could be started before: from then on, what cannot be started was removed.
     started: AtomicBool,
@@ -35,6 +38,8 @@ pub(super) struct Ready {
     pub(super) command: Command,
     /// The user that it will be, where that is not us.
     pub(super) user: Option<u32>,
+    /// Where the supervisor writes why it failed.
+    pub(super) report: Option<PathBuf>,
 }
 
 /// The keys of a description that say what to start.
@@ -44,6 +49,7 @@ pub(super) struct Described<'a> {
     pub(super) args: &'a [String],
     pub(super) env: &'a [String],
     pub(super) set_env: &'a BTreeMap<String, String>,
+    pub(super) read: &'a [String],
     pub(super) sandbox: Option<&'a SandboxSpec>,
 }
 
@@ -60,16 +66,46 @@ impl Program {
         } else {
             PathBuf::from(command)
         };
-        let sandbox = described
-            .sandbox
-            .map(|spec| Sandbox::new(spec, surroundings.helper.as_deref()))
-            .transpose()
-            .map_err(|reason| OpenError::Sandbox { reason })?;
+        let env = variables(described, &surroundings.environment);
+        let search = env
+            .iter()
+            .rev()
+            .find(|(name, _)| name == "PATH")
+            .map_or(PATH.into(), |(_, value)| value.to_string_lossy().into_owned());
+        let sandbox = match &surroundings.helper {
+            Some(helper) => {
+                let program = find_program(&path.to_string_lossy(), &search);
+                let named = Named {
+                    program: program.as_deref(),
+                    search: &search,
+                    args: described
+                        .args
+                        .iter()
+                        .map(|arg| arg.replace("{{base}}", &base.to_string_lossy()))
+                        .collect(),
+                    base: &base,
+                    read: described.read,
+                    skill: surroundings.sandbox.skill.as_deref(),
+                };
+                let scratch = std::path::absolute(&surroundings.scratch)
+                    .map_err(|error| OpenError::sandbox(error.to_string()))?;
+                let sandbox =
+                    Sandbox::new(described.sandbox, &surroundings.sandbox, helper, &scratch, &named)?;
+                Some(sandbox)
+            }
+            None if described.sandbox.is_some() => {
+                return Err(OpenError::sandbox(
+                    "a sandbox needs the program's own path, and this surface gives none",
+                ));
+            }
+            None => None,
+        };
         Ok(Self {
             path,
             args: described.args.to_vec(),
             base,
-            env: variables(described, &surroundings.environment),
+            env,
+            search,
             sandbox,
             started: AtomicBool::new(false),
         })
@@ -81,13 +117,23 @@ impl Program {
         let mut args: Vec<OsString> = self.args.iter().map(|arg| self.filled(arg, workdir)).collect();
         args.extend(extra.map(OsString::from));
         let mut program = self.path.clone().into_os_string();
-        let mut user = None;
+        let (mut user, mut report) = (None, None);
         if let Some(sandbox) = &self.sandbox {
+            let found = find_program(&self.path.to_string_lossy(), &self.search).ok_or_else(|| {
+                let reason = if self.path.exists() {
+                    "it is not a program (is it executable?)"
+                } else {
+                    "No such file or directory (is it installed, and in PATH?)"
+                };
+                let message = format!("cannot start {}: {reason}", self.path.display());
+                TargetError::new(ErrorKind::Harness, message)
+            })?;
             user = sandbox.next_user();
             give(workdir, user)?;
-            (program, args) = sandbox
-                .wrap(&program, args, workdir, user)
+            let wrapped = sandbox
+                .wrap(found.as_os_str(), args, workdir, user)
                 .map_err(|reason| TargetError::new(ErrorKind::Harness, reason))?;
+            (program, args, report) = (wrapped.program, wrapped.args, Some(wrapped.report));
         }
         let mut command = Command::new(program);
         command
@@ -97,7 +143,11 @@ impl Program {
             .env("TMPDIR", workdir)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(workdir);
-        Ok(Ready { command, user })
+        Ok(Ready {
+            command,
+            user,
+            report,
+        })
     }
 
     /// Starts the program. A program that could be started before and cannot be now is gone by the target's own doing.
@@ -114,19 +164,6 @@ impl Program {
         }
     }
 
-    /// The helper's words in place of an outcome that is about the fence and not about the target.
-    pub(super) fn fence_failed(&self, exit: Option<Exit>, stderr: &str) -> Option<TargetError> {
-        let failed = self.sandbox.is_some() && exit == Some(Exit::Code(EXIT_NO_FENCE.into()));
-        let words = stderr
-            .lines()
-            .find_map(|line| line.strip_prefix(WORDS))
-            .filter(|_| failed)?;
-        Some(TargetError::new(
-            ErrorKind::Harness,
-            format!("the sandbox failed: {words}"),
-        ))
-    }
-
     fn filled(&self, arg: &str, workdir: &Path) -> OsString {
         if !arg.contains("{{") {
             return arg.into();
@@ -135,6 +172,16 @@ impl Program {
             .replace("{{workdir}}", &workdir.to_string_lossy())
             .into()
     }
+}
+
+/// Why the sandbox failed, in place of an outcome that is about it and not about the target. The reason comes from a file that
+/// no target can write: whatever a target prints or exits with is its own failure.
+pub(super) fn sandbox_failure(report: Option<&Path>) -> Option<TargetError> {
+    let reason = fs_err::read_to_string(report?).ok()?;
+    Some(TargetError::new(
+        ErrorKind::Harness,
+        format!("the sandbox failed: {reason}"),
+    ))
 }
 
 /// Hands a folder over to the user that will work in it.

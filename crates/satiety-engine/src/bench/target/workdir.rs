@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use satiety::bench::contract::{ErrorKind, Request, TargetError};
 
+use super::super::sandbox::layout::{Protected, canonical};
 use super::Surroundings;
+use super::program::give;
 
 /// A folder that goes when this is dropped, unless it is to be kept.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(super) struct Workdirs {
     keep: bool,
     /// Files of the target that every folder gets.
     files: Vec<String>,
+    /// What must not come along when a directory is copied.
+    protected: Protected,
 }
 
 impl Workdirs {
@@ -51,6 +55,7 @@ impl Workdirs {
                 .unwrap_or_else(|_| surroundings.scratch.clone()),
             keep: surroundings.keep_workdirs,
             files: files.to_vec(),
+            protected: surroundings.sandbox.protected.resolved(),
         }
     }
 
@@ -64,20 +69,38 @@ impl Workdirs {
         self.make(&self.scratch, name)
     }
 
-    /// A fresh folder with the target's files and the case's, inside `parent` or the scratch folder.
-    pub(super) fn fresh(&self, request: &Request, parent: Option<&Path>) -> Result<Workdir, TargetError> {
+    /// A fresh directory with the target's files and the case's.
+    pub(super) fn fresh(&self, request: &Request) -> Result<Workdir, TargetError> {
         let name = format!(
             "{}-r{}-a{}",
             plain(&request.case_id),
             request.repeat,
             request.attempt
         );
-        let folder = self.make(parent.unwrap_or(&self.scratch), &name)?;
+        let folder = self.make(&self.scratch, &name)?;
         for (from, files) in [(&self.base, &self.files), (&self.suite, &request.input.files)] {
             for file in files {
-                copy(from, file, &folder.path)?;
+                copy(from, file, &folder.path, &self.protected)?;
             }
         }
+        Ok(folder)
+    }
+
+    /// The same, given to a user and moved into the directory of a process that runs. It is filled and given away before that
+    /// process can reach it: links that it puts in the way are never followed.
+    pub(super) fn fresh_inside(
+        &self,
+        request: &Request,
+        parent: &Path,
+        user: Option<u32>,
+    ) -> Result<Workdir, TargetError> {
+        let mut folder = self.fresh(request)?;
+        give(&folder.path, user)?;
+        let name = folder.path.file_name().unwrap_or_default();
+        let path = parent.join(name);
+        fs_err::rename(&folder.path, &path)
+            .map_err(|error| harness(format!("cannot move the working folder: {error}")))?;
+        folder.path = path;
         Ok(folder)
     }
 
@@ -86,8 +109,15 @@ impl Workdirs {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("{name}-{}-{count}", std::process::id()));
-        match std::fs::create_dir(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs_err::create_dir_all(&path),
+        // Nobody else's business, whoever else works in the scratch directory.
+        let create = || {
+            use std::os::unix::fs::DirBuilderExt as _;
+            std::fs::DirBuilder::new().mode(0o700).create(&path)
+        };
+        match create() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                fs_err::create_dir_all(parent).and_then(|()| create())
+            }
             made => made,
         }
         .map_err(|error| {
@@ -117,7 +147,7 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-fn copy(from: &Path, file: &str, into: &Path) -> Result<(), TargetError> {
+fn copy(from: &Path, file: &str, into: &Path, protected: &Protected) -> Result<(), TargetError> {
     let relative = Path::new(file);
     let inside = relative
         .components()
@@ -127,11 +157,12 @@ fn copy(from: &Path, file: &str, into: &Path) -> Result<(), TargetError> {
             "the file `{file}` must be named relative to its folder and lie inside it"
         )));
     }
-    copy_tree(&from.join(relative), &into.join(relative))
+    copy_tree(&from.join(relative), &into.join(relative), protected)
         .map_err(|error| harness(format!("cannot copy `{file}` into the working folder: {error}")))
 }
 
-fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Copies a file, or a directory without what is protected inside: suites name fixtures, never their own answers.
+fn copy_tree(from: &Path, to: &Path, protected: &Protected) -> std::io::Result<()> {
     if let Some(parent) = to.parent() {
         fs_err::create_dir_all(parent)?;
     }
@@ -141,7 +172,9 @@ fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
     fs_err::create_dir_all(to)?;
     for entry in fs_err::read_dir(from)? {
         let entry = entry?;
-        copy_tree(&entry.path(), &to.join(entry.file_name()))?;
+        if !protected.covers(&canonical(&entry.path())) {
+            copy_tree(&entry.path(), &to.join(entry.file_name()), protected)?;
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! A worker that breaks the rhythm (dies, answers late or with something else than an answer) is ended, since nothing
 //! tells which request its next line would belong to; the next request starts a fresh one.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 use super::exec::{too_long, too_much, unanswered};
 use super::pipes::{Tail, keep_tail};
 use super::process::{Process, exit};
-use super::program::{Described, Program, give};
+use super::program::{Described, Program, sandbox_failure};
 use super::workdir::{Workdir, Workdirs};
 use super::{Attempt, OpenError, Surroundings};
 
@@ -47,6 +48,8 @@ struct Worker {
     listener: JoinHandle<()>,
     /// Who it is, where it is not us.
     user: Option<u32>,
+    /// Where its supervisor writes why it failed.
+    report: Option<PathBuf>,
     /// The process's own folder; those of cases are inside.
     home: Workdir,
     /// Used again for each request and each answer.
@@ -69,6 +72,7 @@ impl Pool {
             args: &spec.args,
             env: &spec.env,
             set_env: &spec.set_env,
+            read: &spec.read,
             sandbox: spec.sandbox.as_ref(),
         };
         Ok(Self {
@@ -120,7 +124,7 @@ impl Pool {
     fn start(&self) -> Result<Worker, TargetError> {
         let home = self.workdirs.shared("worker")?;
         let ready = self.program.ready(home.path(), None)?;
-        let user = ready.user;
+        let (user, report) = (ready.user, ready.report);
         let mut process = self.program.start(ready.command)?;
         let pipes = (
             process.child.stdin.take(),
@@ -139,6 +143,7 @@ impl Pool {
             stderr,
             listener,
             user,
+            report,
             home,
             line: Vec::new(),
         })
@@ -146,9 +151,10 @@ impl Pool {
 
     async fn ask(&self, mut worker: Worker, request: &Request, started: Instant) -> Attempt {
         let needs_folder = self.fresh_workdir || self.workdirs.are_needed(request);
-        let workdir = needs_folder.then(|| self.workdirs.fresh(request, Some(worker.home.path())));
-        let workdir =
-            workdir.map(|made| made.and_then(|folder| give(folder.path(), worker.user).map(|()| folder)));
+        let workdir = needs_folder.then(|| {
+            self.workdirs
+                .fresh_inside(request, worker.home.path(), worker.user)
+        });
         let workdir = match workdir.transpose() {
             Ok(workdir) => workdir,
             Err(error) => {
@@ -194,7 +200,7 @@ impl Pool {
         // The process has ended, so its last words are on their way, if not here.
         let _ = timeout(LAST_WORDS, &mut worker.listener).await;
         let stderr = worker.take_stderr();
-        let outcome = match self.program.fence_failed(exit, &stderr) {
+        let outcome = match sandbox_failure(worker.report.as_deref()) {
             Some(error) => Err(error),
             None => outcome,
         };

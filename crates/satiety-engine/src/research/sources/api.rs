@@ -58,6 +58,8 @@ impl Api {
         let client = Client::builder()
             .timeout(settings.timeout)
             .user_agent(super::super::sources_user_agent())
+            // Keys of search engines are in the head or the address, and reqwest would carry both along.
+            .redirect(satiety_models::same_origin_redirects())
             .build()
             .map_err(|error| SearchError::Unreachable {
                 url: "any server".into(),

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::{SearchError, SearchFuture, Source, SourceSettings};
 use crate::bench::named_target;
+use crate::bench::sandbox::SandboxContext;
 use crate::bench::target::{Surroundings, Target};
 
 /// A tool or a program.
@@ -75,6 +76,7 @@ impl Tool {
             scratch: settings.scratch.clone(),
             keep_workdirs: false,
             helper: None,
+            sandbox: SandboxContext::default(),
             environment: settings.environment.clone(),
             api_key: None,
             anthropic_key: None,

@@ -241,13 +241,12 @@ async fn start(call: Call<Nothing, Nothing, Json<RunBody>>) -> Result<JobView, P
         cache: true,
         resume: body.resume,
         gate: body.gate.then(GatePolicy::default),
+        sandbox: Some(app.engine.sandbox_requirement()),
         ..RunBenchRequest::default()
     };
-    // What cannot be run is refused now and not in the background; what starts processes is fenced in.
+    // What cannot be run is refused now and not in the background; what starts processes is sandboxed.
     let plan = app.engine.bench_plan(request).await;
-    let plan = plan
-        .and_then(BenchPlan::fenced)
-        .map_err(|error| app.discreet(error))?;
+    let plan = plan.map_err(|error| app.discreet(error))?;
     let job = work::admit(&app, "bench_run", &body.suite)?;
     if !body.distributed {
         return Ok(work::begin(app, job, Place::Own, |app, job| run(app, job, plan)));

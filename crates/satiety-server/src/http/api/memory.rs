@@ -1,11 +1,12 @@
 //! An agent's memory: keep, search, learn.
 
 use axum::http::Method;
-use satiety::memory::{Draft, LinkKind, Mode};
+use satiety::memory::{Draft, LinkKind, Mode, Scope as MemoryScope};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
-    Deleted, IndexRequest, Indexed, LinkRequest, Linked, ListRequest, Listed, MatchedTriggers, Memory,
-    MemoryHealth, MemorySearch, SaveRequest, Saved, SearchRequest, UpdateRequest, ValidateRequest, Validated,
+    Deleted, IndexRequest, Indexed, LinkRequest, Linked, ListRequest, Listed, MatchRequest, MatchedTriggers,
+    Memory, MemoryHealth, MemorySearch, SaveRequest, Saved, SearchRequest, UpdateRequest, ValidateRequest,
+    Validated,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,9 +110,34 @@ pub(crate) struct SaveBody {
     #[serde(default)]
     #[schemars(range(min = 1, max = 36500))]
     expires_in_days: Option<u32>,
+    /// The project that it is kept in, by name or id, or `global` for all of them (scope `admin`); the server's where
+    /// absent.
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
 }
 
+/// Which project's memories a request is about.
+fn scope(project: Option<&str>) -> Result<Option<MemoryScope>, Problem> {
+    project
+        .map(MemoryScope::parse)
+        .transpose()
+        .map_err(|error| Problem::unprocessable(error.to_string()).at("project"))
+}
+
+/// In which project a memory is looked for.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub(crate) struct ProjectQuery {
+    /// The project, by name or id, or `all`; the server's where absent. Global memories are found from everywhere.
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
+}
+
+impl Parameters for ProjectQuery {}
+
 async fn save(call: Call<Nothing, Nothing, Json<SaveBody>>) -> Result<Saved, Problem> {
+    let author = call.author();
     let Json(body) = call.body;
     if body
         .expires_in_days
@@ -130,12 +156,15 @@ async fn save(call: Call<Nothing, Nothing, Json<SaveBody>>) -> Result<Saved, Pro
         },
         expires_in_days: body.expires_in_days.map(i64::from),
         origin: None,
+        scope: scope(body.project.as_deref())?,
+        author,
     };
     Ok(call.app.engine.memory_save(request).await?)
 }
 
-async fn show(call: Call<ById, Nothing, NoBody>) -> Result<Memory, Problem> {
-    Ok(call.app.engine.memory_get(&call.path.id).await?)
+async fn show(call: Call<ById, ProjectQuery, NoBody>) -> Result<Memory, Problem> {
+    let scope = scope(call.query.project.as_deref())?;
+    Ok(call.app.engine.memory_get(&call.path.id, scope.as_ref()).await?)
 }
 
 /// What changes about a memory.
@@ -160,9 +189,14 @@ pub(crate) struct UpdateBody {
     /// Its new kind.
     #[serde(default)]
     kind: Option<String>,
+    /// Its new project, by name or id, or `global` for all of them (scope `admin`).
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
 }
 
-async fn update(call: Call<ById, Nothing, Json<UpdateBody>>) -> Result<Saved, Problem> {
+async fn update(call: Call<ById, ProjectQuery, Json<UpdateBody>>) -> Result<Saved, Problem> {
+    let author = call.author();
     let Json(body) = call.body;
     let request = UpdateRequest {
         id: call.path.id,
@@ -172,12 +206,21 @@ async fn update(call: Call<ById, Nothing, Json<UpdateBody>>) -> Result<Saved, Pr
         triggers: body.triggers,
         folder: body.folder,
         kind: body.kind,
+        scope: scope(call.query.project.as_deref())?,
+        move_to: scope(body.project.as_deref())?,
+        author,
     };
     Ok(call.app.engine.memory_update(request).await?)
 }
 
-async fn delete(call: Call<ById, Nothing, NoBody>) -> Result<Deleted, Problem> {
-    Ok(call.app.engine.memory_delete(&[call.path.id]).await?)
+async fn delete(call: Call<ById, ProjectQuery, NoBody>) -> Result<Deleted, Problem> {
+    let (author, scope) = (call.author(), scope(call.query.project.as_deref())?);
+    let ids = [call.path.id];
+    Ok(call
+        .app
+        .engine
+        .memory_delete(&ids, scope.as_ref(), author)
+        .await?)
 }
 
 /// Which memories to list.
@@ -196,6 +239,10 @@ pub(crate) struct MemoryQuery {
     #[serde(default)]
     #[schemars(range(min = 1, max = 500))]
     limit: Option<u32>,
+    /// The project, by name or id, or `all`; the server's where absent. Global memories come along.
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
 }
 
 impl Parameters for MemoryQuery {}
@@ -221,6 +268,7 @@ async fn list(call: Call<Nothing, MemoryQuery, NoBody>) -> Result<MemoryPage, Pr
         tier: query.tier.map(|tier| tier.name().to_owned()),
         after,
         limit: usize::try_from(super::limit(query.limit)?).unwrap_or(usize::MAX),
+        scope: scope(query.project.as_deref())?,
     };
     let page = call.app.engine.memory_list(&request).await?;
     Ok(MemoryPage {
@@ -240,12 +288,13 @@ pub(crate) struct ValidateBody {
     session: Option<String>,
 }
 
-async fn validate(call: Call<ById, Nothing, Json<ValidateBody>>) -> Result<Validated, Problem> {
+async fn validate(call: Call<ById, ProjectQuery, Json<ValidateBody>>) -> Result<Validated, Problem> {
     let Json(body) = call.body;
     let request = ValidateRequest {
         id: call.path.id,
         useful: body.useful,
         session: body.session,
+        scope: scope(call.query.project.as_deref())?,
     };
     Ok(call.app.engine.memory_validate(&request).await?)
 }
@@ -263,6 +312,10 @@ pub(crate) struct LinkBody {
     /// Take it away instead.
     #[serde(default)]
     remove: bool,
+    /// The project that both are looked for in, by name or id, or `all`; the server's where absent.
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
 }
 
 async fn link(call: Call<Nothing, Nothing, Json<LinkBody>>) -> Result<Linked, Problem> {
@@ -272,6 +325,7 @@ async fn link(call: Call<Nothing, Nothing, Json<LinkBody>>) -> Result<Linked, Pr
         kind: body.kind,
         to: body.to,
         remove: body.remove,
+        scope: scope(body.project.as_deref())?,
     };
     Ok(call.app.engine.memory_link(request).await?)
 }
@@ -305,6 +359,10 @@ pub(crate) struct SearchBody {
     /// Hold back what the session has already.
     #[serde(default)]
     skip_shown: bool,
+    /// The project, by name or id, or `all`; the server's where absent. Global memories are found from everywhere.
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
 }
 
 async fn search(call: Call<Nothing, Nothing, Json<SearchBody>>) -> Result<MemorySearch, Problem> {
@@ -320,6 +378,7 @@ async fn search(call: Call<Nothing, Nothing, Json<SearchBody>>) -> Result<Memory
         session: body.session,
         skip_shown: body.skip_shown,
         tool: "memory_search",
+        scope: scope(body.project.as_deref())?,
         ..SearchRequest::default()
     };
     let found = call.app.engine.memory_search(request).await?;
@@ -337,12 +396,22 @@ pub(crate) struct MatchBody {
     #[serde(default)]
     #[schemars(range(min = 1, max = 100))]
     limit: Option<u32>,
+    /// The project, by name or id, or `all`; the server's where absent. Global memories come along.
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
 }
 
 async fn matching(call: Call<Nothing, Nothing, Json<MatchBody>>) -> Result<MatchedTriggers, Problem> {
     let Json(body) = call.body;
     let limit = usize::try_from(body.limit.unwrap_or(5)).unwrap_or(5);
-    Ok(call.app.engine.memory_match_triggers(&body.text, limit).await?)
+    let request = MatchRequest {
+        text: body.text,
+        limit,
+        session: None,
+        scope: scope(body.project.as_deref())?,
+    };
+    Ok(call.app.engine.memory_match(&request).await?)
 }
 
 async fn health(call: Call<Nothing, Nothing, NoBody>) -> Result<MemoryHealth, Problem> {
@@ -361,13 +430,20 @@ pub(crate) struct IndexBody {
     /// Keep memories whose files are gone.
     #[serde(default)]
     keep_missing: bool,
+    /// The project that they are kept in, by name or id, or `global` for all of them; the server's where absent.
+    #[serde(default)]
+    #[schemars(length(max = 300))]
+    project: Option<String>,
 }
 
 async fn index(call: Call<Nothing, Nothing, Json<IndexBody>>) -> Result<Indexed, Problem> {
+    let author = call.author();
     let Json(body) = call.body;
     let request = IndexRequest {
         folder: call.app.below_root(&body.folder)?,
         keep_missing: body.keep_missing,
+        scope: scope(body.project.as_deref())?,
+        author,
     };
     let indexed = call.app.engine.memory_index(&request).await;
     indexed.map_err(|error| call.app.discreet(error))

@@ -160,11 +160,12 @@ async fn run(call: &Call, asked: RunArgs) -> Result<Ran, Problem> {
         repeats: asked.repeats,
         cases: asked.cases,
         gate: asked.gate.then(GatePolicy::default),
+        // An agent may name any suite and target that it can reach, so what it starts is sandboxed.
+        sandbox: Some(call.engine().sandbox_requirement()),
         environment: call.context.environment.clone(),
         ..RunBenchRequest::default()
     };
-    // An agent may name any suite and target that it can reach, so what it starts is always fenced in.
-    let plan = call.engine().bench_plan(request).await?.fenced()?;
+    let plan = call.engine().bench_plan(request).await?;
     let power = plan.power().text.clone();
     let tell = call.progress.clone();
     let progress = move |seen: Progress| {

@@ -57,6 +57,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     "learnt_triggers",
                     "folder",
                     "kind",
+                    "project.label",
                     "links[].title",
                 ],
             },
@@ -64,6 +65,7 @@ pub(super) fn tools() -> Vec<Tool> {
                 let request = ReadRequest {
                     id: asked.id,
                     session: call.session(asked.session),
+                    scope: Call::memory_scope(asked.project.as_deref())?,
                 };
                 Ok::<ReadMemory, Problem>(call.engine().memory_read(&request).await?)
             },
@@ -81,6 +83,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     "memory.triggers",
                     "memory.folder",
                     "memory.kind",
+                    "memory.project.label",
                 ],
             },
             |call: Call, asked: SaveArgs| async move {
@@ -96,6 +99,8 @@ pub(super) fn tools() -> Vec<Tool> {
                     },
                     expires_in_days: asked.expires_in_days,
                     origin: None,
+                    scope: None,
+                    author: call.author,
                 };
                 let text = request.draft.content.clone();
                 let saved = call.engine().memory_save(request).await?;
@@ -120,6 +125,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     "memory.triggers",
                     "memory.folder",
                     "memory.kind",
+                    "memory.project.label",
                 ],
             },
             |call: Call, asked: UpdateArgs| async move { update(&call, asked).await },
@@ -138,6 +144,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     id: asked.id,
                     useful: asked.useful,
                     session: call.session(asked.session),
+                    scope: None,
                 };
                 Ok::<Validated, Problem>(call.engine().memory_validate(&request).await?)
             },
@@ -149,13 +156,14 @@ pub(super) fn tools() -> Vec<Tool> {
                 about: "Which memories' trigger phrases are said in a text. Cheap: call it with each message of the user, or with your own text before you send it.",
                 profile: Profile::Memory,
                 effect: Effect::Reads,
-                data: &["matches[].title"],
+                data: &["matches[].title", "matches[].project.label"],
             },
             |call: Call, asked: MatchArgs| async move {
                 let request = MatchRequest {
                     text: asked.text,
                     limit: asked.limit.unwrap_or(5),
                     session: call.session(asked.session),
+                    scope: None,
                 };
                 Ok::<MatchedTriggers, Problem>(call.engine().memory_match(&request).await?)
             },
@@ -167,7 +175,12 @@ pub(super) fn tools() -> Vec<Tool> {
                 about: "Memories page by page, in the order of their last change. Call it to look through a folder or a tier; to find something, search.",
                 profile: Profile::Memory,
                 effect: Effect::Reads,
-                data: &["memories[].title", "memories[].folder", "memories[].kind"],
+                data: &[
+                    "memories[].title",
+                    "memories[].folder",
+                    "memories[].kind",
+                    "memories[].project.label",
+                ],
             },
             |call: Call, asked: ListArgs| async move { list(&call, asked).await },
         ),
@@ -187,7 +200,7 @@ pub(super) fn tools() -> Vec<Tool> {
                         "give at least one id in `ids`",
                     ));
                 }
-                Ok::<Deleted, Problem>(call.engine().memory_delete(&asked.ids).await?)
+                Ok::<Deleted, Problem>(call.engine().memory_delete(&asked.ids, None, call.author).await?)
             },
         ),
         Tool::new(
@@ -205,6 +218,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     kind: asked.kind,
                     to: asked.to,
                     remove: asked.remove,
+                    scope: None,
                 };
                 Ok::<Linked, Problem>(call.engine().memory_link(request).await?)
             },
@@ -231,6 +245,7 @@ const FOUND: &[&str] = &[
     "results[].excerpt",
     "results[].folder",
     "results[].kind",
+    "results[].project",
     "already_shown[].title",
     "over_budget[].title",
 ];
@@ -250,6 +265,8 @@ struct SearchArgs {
     token_usage: Option<f64>,
     /// Only this folder and below.
     folder: Option<String>,
+    /// Another project than this connection's, or `all`.
+    project: Option<String>,
     /// Another session than this connection's.
     session: Option<String>,
     /// Also say how the search went, stage by stage.
@@ -301,6 +318,8 @@ struct FoundMemory {
     #[serde(skip_serializing_if = "String::is_empty")]
     folder: String,
     kind: String,
+    /// The project it belongs to, or `global`.
+    project: String,
     /// How well it fits.
     score: f64,
     /// Which channels found it, and at which rank; none for a rule that always holds.
@@ -316,6 +335,9 @@ pub(super) fn found(search: MemorySearch, explain: bool) -> FoundMemories {
         tier: one.tier,
         folder: one.folder,
         kind: one.kind,
+        project: one
+            .project
+            .map_or_else(|| "global".to_owned(), |project| project.label),
         score: (one.score * 1000.0).round() / 1000.0,
         channels: one
             .channels
@@ -348,6 +370,7 @@ async fn search(call: &Call, asked: SearchArgs, tool: &'static str) -> Result<Fo
         session: call.session(asked.session),
         skip_shown: tool == "memory_context",
         tool,
+        scope: Call::memory_scope(asked.project.as_deref())?,
         ..SearchRequest::default()
     };
     Ok(found(call.engine().memory_search(request).await?, explain))
@@ -358,6 +381,8 @@ async fn search(call: &Call, asked: SearchArgs, tool: &'static str) -> Result<Fo
 struct ReadArgs {
     /// The memory's id.
     id: String,
+    /// Another project than this connection's, or `all`.
+    project: Option<String>,
     /// Another session than this connection's.
     session: Option<String>,
 }
@@ -369,7 +394,7 @@ struct SaveArgs {
     title: String,
     /// What it says, and why; Markdown.
     content: String,
-    /// constitutional ones (rules that always hold) come with every search; temporary ones go after a week.
+    /// temporary ones go after a week; constitutional ones are for a person to make.
     tier: Option<Tier>,
     /// Phrases that bring it back when they are said.
     #[serde(default)]
@@ -406,7 +431,7 @@ struct UpdateArgs {
 
 async fn update(call: &Call, asked: UpdateArgs) -> Result<Saved, Problem> {
     if let Some(phrase) = &asked.unlearn
-        && !call.engine().memory_unlearn(&asked.id, phrase).await?
+        && !call.engine().memory_unlearn(&asked.id, phrase, None).await?
     {
         return Err(Problem::new(
             format!("`{}` has not learnt `{phrase}`", asked.id),
@@ -427,6 +452,9 @@ async fn update(call: &Call, asked: UpdateArgs) -> Result<Saved, Problem> {
         triggers: asked.triggers,
         folder: asked.folder,
         kind: asked.kind,
+        scope: None,
+        move_to: None,
+        author: call.author,
     };
     Ok(call.engine().memory_update(request).await?)
 }
@@ -464,6 +492,8 @@ struct ListArgs {
     limit: Option<usize>,
     /// `next_cursor` of the page before.
     cursor: Option<String>,
+    /// Another project than this connection's, or `all`.
+    project: Option<String>,
 }
 
 /// A page of memories.
@@ -490,6 +520,7 @@ async fn list(call: &Call, asked: ListArgs) -> Result<Page, Problem> {
         tier: asked.tier.map(|tier| tier.name().to_owned()),
         after,
         limit,
+        scope: Call::memory_scope(asked.project.as_deref())?,
     };
     let page = call.engine().memory_list(&request).await?;
     Ok(Page {

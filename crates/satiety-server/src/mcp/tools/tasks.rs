@@ -23,6 +23,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     "context.results[].excerpt",
                     "context.results[].folder",
                     "context.results[].kind",
+                    "context.results[].project",
                     "context.already_shown[].title",
                     "context.over_budget[].title",
                 ],
@@ -41,6 +42,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     knowledge_gaps: asked.knowledge_gaps,
                     token_budget: asked.token_budget,
                     token_usage: asked.token_usage,
+                    scope: None,
                 };
                 let begun = call.engine().task_preflight(request).await?;
                 Ok::<Begun, Problem>(Begun {
@@ -75,6 +77,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     useful: asked.useful,
                     not_useful: asked.not_useful,
                     learnt: asked.learnt,
+                    scope: None,
                 };
                 let closed = call.engine().task_postflight(request).await?;
                 Ok::<Closed, Problem>(Closed {

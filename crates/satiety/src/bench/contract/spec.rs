@@ -52,11 +52,21 @@ impl TargetSpec {
         }
     }
 
-    /// Where the processes of this target are fenced in; none for a transport that starts no process here.
+    /// Whether this target starts processes on the machine of the runner.
+    pub fn starts_processes(&self) -> bool {
+        match self {
+            Self::Exec(_) | Self::Worker(_) => true,
+            Self::Mcp(spec) => spec.command.is_some(),
+            Self::Http(_) | Self::Chat(_) | Self::Replay(_) | Self::Echo(_) => false,
+        }
+    }
+
+    /// The sandbox table of the description; `None` for a transport that starts no process here.
     pub fn sandbox_mut(&mut self) -> Option<&mut Option<SandboxSpec>> {
         match self {
             Self::Exec(spec) => Some(&mut spec.sandbox),
             Self::Worker(spec) => Some(&mut spec.sandbox),
+            Self::Mcp(spec) if spec.command.is_some() => Some(&mut spec.sandbox),
             _ => None,
         }
     }
@@ -82,6 +92,10 @@ pub struct ExecSpec {
     /// Files and folders, relative to the folder of the description, that are copied into each working folder.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Further files and directories that a sandboxed process may read, at the same path: absolute, or relative to the
+    /// directory of the description. The suite's own files, the store and the home directory are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
     /// How the request is given.
     #[serde(default)]
     pub request: RequestForm,
@@ -124,6 +138,10 @@ pub struct WorkerSpec {
     /// Files and folders that are copied into each working folder.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Further files and directories that a sandboxed process may read, at the same path: absolute, or relative to the
+    /// directory of the description. The suite's own files, the store and the home directory are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
     /// How many processes at most.
     #[serde(default = "one")]
     pub workers: u32,
@@ -202,6 +220,13 @@ pub struct McpSpec {
     /// Variables with their values, for what is no secret.
     #[serde(default)]
     pub set_env: BTreeMap<String, String>,
+    /// Further files and directories that a sandboxed process may read, at the same path: absolute, or relative to the
+    /// directory of the description. The suite's own files, the store and the home directory are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
+    /// Limits and permissions of the server's processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxSpec>,
     /// The server's address (streamable HTTP).
     #[serde(default)]
     pub url: Option<String>,
@@ -265,12 +290,14 @@ impl Default for SandboxSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxBackend {
-    /// Bubblewrap where it works, Landlock otherwise.
+    /// Bubblewrap where it works, our own namespaces otherwise; Landlock only where a degraded sandbox is acceptable.
     #[default]
     Auto,
-    /// `bwrap`: namespaces of its own for files, processes and network.
+    /// `bwrap`: namespaces of its own for users, files, processes and network.
     Bubblewrap,
-    /// The kernel's Landlock for files, a system call filter for the network.
+    /// The same namespaces, made by this program.
+    Namespaces,
+    /// Degraded: the kernel's Landlock for files and a system call filter, without namespaces.
     Landlock,
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::bench::gate::{GateReport, GateVerdict};
 use crate::bench::markdown::cell;
 use crate::bench::run::{BenchmarkRun, Status};
+use crate::bench::sandbox::sandbox_note;
 use crate::bench::summary::{BenchmarkSummary, leading, summarize};
 
 /// How many changed cases are listed before the rest is only counted.
@@ -22,6 +23,9 @@ pub fn gate_markdown(report: &GateReport, baseline: &BenchmarkRun, candidate: &B
     let _ = writeln!(out, "## {verdict}: {}\n", cell(&candidate.suite_id));
     for reason in &report.reasons {
         let _ = writeln!(out, "- {}", cell(reason));
+    }
+    if let Some(note) = sandbox_note(candidate) {
+        let _ = writeln!(out, "- {}", cell(&note));
     }
     let (before, now) = (
         summarize(leading(&baseline.results)),
@@ -75,6 +79,9 @@ pub fn run_markdown(run: &BenchmarkRun) -> String {
     );
     for (name, value) in figures() {
         let _ = writeln!(out, "| {name} | {} |", value(&summary));
+    }
+    if let Some(note) = sandbox_note(run) {
+        let _ = writeln!(out, "| isolation | {} |", cell(&note));
     }
     if let Some(alpha) = summary.judge_agreement {
         let _ = writeln!(

@@ -46,6 +46,10 @@ pub struct Change {
     pub rigor: Rigor,
     /// In words.
     pub reason: String,
+    /// Whether it counts only with evidence or an approver's signature, although it asks as much: a retirement, a case that
+    /// graduates to the regression tier, a change of the trusted keys.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_approval: bool,
 }
 
 /// What lies between two harnesses.
@@ -69,6 +73,18 @@ impl RigorDiff {
             .filter(|change| matches!(change.rigor, Rigor::Weaker | Rigor::Incomparable))
     }
 
+    /// Admissible changes that count only with evidence or a signature.
+    pub fn needing_approval(&self) -> impl Iterator<Item = &Change> {
+        self.changes
+            .iter()
+            .filter(|change| change.needs_approval && change.rigor >= Rigor::Neutral)
+    }
+
+    /// Whether the step may be taken by anyone: nothing objects and nothing needs approval.
+    pub fn is_free(&self) -> bool {
+        self.admissible && self.needing_approval().next().is_none()
+    }
+
     /// How many changes do what.
     pub fn count(&self, rigor: Rigor) -> usize {
         self.changes.iter().filter(|change| change.rigor == rigor).count()
@@ -77,15 +93,48 @@ impl RigorDiff {
 
 /// Collects changes.
 #[derive(Default)]
-pub(super) struct Changes(Vec<Change>);
+pub(in crate::harness) struct Changes(Vec<Change>);
 
 impl Changes {
-    pub(super) fn add(&mut self, place: impl Into<String>, rigor: Rigor, reason: impl Into<String>) {
+    pub(in crate::harness) fn add(
+        &mut self,
+        place: impl Into<String>,
+        rigor: Rigor,
+        reason: impl Into<String>,
+    ) {
         self.0.push(Change {
             place: place.into(),
             rigor,
             reason: reason.into(),
+            needs_approval: false,
         });
+    }
+
+    /// A change that asks as much, and that only evidence or a signature justifies.
+    pub(in crate::harness) fn add_for_approval(
+        &mut self,
+        place: impl Into<String>,
+        reason: impl Into<String>,
+    ) {
+        self.0.push(Change {
+            place: place.into(),
+            rigor: Rigor::Neutral,
+            reason: reason.into(),
+            needs_approval: true,
+        });
+    }
+
+    /// The difference that these changes make, the weakening ones first.
+    pub(in crate::harness) fn into_diff(self, from: String, to: String) -> RigorDiff {
+        let admissible = self.are_admissible();
+        let mut changes = self.0;
+        changes.sort_by(|a, b| (a.rigor, &a.place).cmp(&(b.rigor, &b.place)));
+        RigorDiff {
+            from,
+            to,
+            changes,
+            admissible,
+        }
     }
 
     /// Whether nothing is weaker and everything can be compared.
@@ -94,7 +143,7 @@ impl Changes {
     }
 
     /// A number of which more is harder.
-    pub(super) fn number(&mut self, place: impl Into<String>, old: f64, new: f64) {
+    pub(in crate::harness) fn number(&mut self, place: impl Into<String>, old: f64, new: f64) {
         if old != new {
             let rigor = if new > old { Rigor::Harder } else { Rigor::Weaker };
             let verb = if new > old { "raised" } else { "lowered" };
@@ -114,6 +163,11 @@ impl Changes {
 
 /// Compares two harnesses.
 pub fn compare(old: &Manifest, new: &Manifest) -> Result<RigorDiff, ManifestError> {
+    Ok(changes_between(old, new)?.into_diff(old.version(), new.version()))
+}
+
+/// Every change from one harness to another, not yet sorted.
+pub(in crate::harness) fn changes_between(old: &Manifest, new: &Manifest) -> Result<Changes, ManifestError> {
     old.check()?;
     new.check()?;
     let mut changes = Changes::default();
@@ -123,15 +177,7 @@ pub fn compare(old: &Manifest, new: &Manifest) -> Result<RigorDiff, ManifestErro
     judges(old, new, &mut changes);
     changes.tolerance("alpha", old.alpha, new.alpha);
     changes.number("judge_agreement", old.judge_agreement, new.judge_agreement);
-    let admissible = changes.are_admissible();
-    let mut changes = changes.0;
-    changes.sort_by(|a, b| (a.rigor, &a.place).cmp(&(b.rigor, &b.place)));
-    Ok(RigorDiff {
-        from: old.version(),
-        to: new.version(),
-        admissible,
-        changes,
-    })
+    Ok(changes)
 }
 
 fn thresholds(old: &Manifest, new: &Manifest, changes: &mut Changes) {

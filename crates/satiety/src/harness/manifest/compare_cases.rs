@@ -33,9 +33,8 @@ pub(super) fn compare_cases(old: &Manifest, new: &Manifest, changes: &mut Change
                     told.insert(stand.now.place);
                     compare_placed(&place, before, stand.now, changes);
                 }
-                Some(record) => changes.add(
+                Some(record) => changes.add_for_approval(
                     &place,
-                    Rigor::Neutral,
                     format!(
                         "retired as broken ({}) by {}, replaced by {}",
                         record.reason, record.audited_by, record.replacement
@@ -181,11 +180,9 @@ fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Cha
     }
     let graduated = old.tier == Tier::Capability && new.tier == Tier::Regression;
     match (old.tier, new.tier) {
-        _ if graduated => changes.add(
-            format!("{place}.tier"),
-            Rigor::Neutral,
-            "graduated to the regression tier",
-        ),
+        _ if graduated => {
+            changes.add_for_approval(format!("{place}.tier"), "graduated to the regression tier");
+        }
         (Tier::Regression, Tier::Capability) => {
             changes.add(
                 format!("{place}.tier"),

@@ -5,7 +5,7 @@ use super::random::{Dice, case};
 use super::*;
 use crate::bench::expected::Mode;
 
-pub(super) type Edit = (&'static str, fn(&mut Manifest, &mut Dice) -> bool);
+pub(in crate::harness) type Edit = (&'static str, fn(&mut Manifest, &mut Dice) -> bool);
 
 /// A random case that is run and fits.
 pub(super) fn some<'a>(

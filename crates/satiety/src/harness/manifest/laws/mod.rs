@@ -2,10 +2,10 @@
 //! changes is accepted, the last harness is at least as rigorous as each one before it — by the order itself and by an
 //! oracle that knows nothing of it and simply tries answers.
 
-mod edits;
-mod random;
+pub(in crate::harness) mod edits;
+pub(in crate::harness) mod random;
 mod stronger;
-mod weaker;
+pub(in crate::harness) mod weaker;
 
 use std::collections::{BTreeMap, BTreeSet};
 

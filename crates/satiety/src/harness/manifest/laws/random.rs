@@ -7,10 +7,10 @@ use crate::bench::expected::Mode;
 use crate::stats::random::{stream, uniform};
 
 /// A seeded source of choices.
-pub(super) struct Dice(rand_chacha::ChaCha8Rng);
+pub(in crate::harness) struct Dice(rand_chacha::ChaCha8Rng);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in crate::harness) fn new(seed: u64) -> Self {
         Self(stream(seed, 3))
     }
 
@@ -20,15 +20,15 @@ impl Dice {
         clippy::cast_sign_loss,
         reason = "a small number in a test"
     )]
-    pub(super) fn roll(&mut self, sides: usize) -> usize {
+    pub(in crate::harness) fn roll(&mut self, sides: usize) -> usize {
         (uniform(&mut self.0) * sides as f64) as usize
     }
 
-    pub(super) fn chance(&mut self, probability: f64) -> bool {
+    pub(in crate::harness) fn chance(&mut self, probability: f64) -> bool {
         uniform(&mut self.0) < probability
     }
 
-    pub(super) fn pick<T: Clone>(&mut self, items: &[T]) -> Option<T> {
+    pub(in crate::harness) fn pick<T: Clone>(&mut self, items: &[T]) -> Option<T> {
         if items.is_empty() {
             return None;
         }
@@ -79,7 +79,7 @@ pub(super) fn case(dice: &mut Dice, tier: Tier) -> CaseEntry {
 }
 
 /// Two suites of capability, one of regression, and some of everything else.
-pub(super) fn harness(dice: &mut Dice) -> Manifest {
+pub(in crate::harness) fn harness(dice: &mut Dice) -> Manifest {
     let mut manifest = Manifest::of_suites(&[], &BTreeMap::new()).unwrap();
     for (suite, tier) in [
         ("one", Tier::Capability),

@@ -10,7 +10,7 @@ use super::random::Dice;
 use super::*;
 use crate::bench::expected::Mode;
 
-pub(super) const WEAKER: &[Edit] = &[
+pub(in crate::harness) const WEAKER: &[Edit] = &[
     ("case removed", |m, d| {
         spot(m, d, every).and_then(|place| remove(m, &place)).is_some()
     }),

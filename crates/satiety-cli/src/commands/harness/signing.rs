@@ -1,0 +1,212 @@
+//! What an approver sees before signing: one field a line, old and new side by side, nothing that a terminal would act on.
+
+use std::fmt::Write;
+
+use satiety::harness::{Change, Rigor};
+use satiety_engine::harness::{CaseSides, Pending, PendingTransition};
+use serde_json::Value;
+
+/// Longest value that is shown of one field; the rest is counted.
+const LONGEST: usize = 4000;
+
+/// What a terminal can and cannot prove.
+const PROOF: &str = "Whoever has the key file and its passphrase can sign: a terminal proves neither presence nor identity.\n\
+Keep the key where no agent can read it. The signature covers exactly what is shown here, once.";
+
+/// A transition between two locks.
+pub(super) fn transition(pending: &PendingTransition) -> String {
+    let mut text = String::new();
+    field(&mut text, "transition", &pending.id);
+    field(&mut text, "from lock", &pending.from);
+    field(&mut text, "to lock", &pending.to);
+    field(&mut text, "reason", &pending.reason);
+    field(&mut text, "approvers", &pending.approvers.join(", "));
+    list(&mut text, &pending.diff.changes);
+    cases(&mut text, &pending.cases);
+    let _ = write!(text, "\n{PROOF}");
+    text
+}
+
+/// A proposal that waits for approval.
+pub(super) fn proposal(pending: &Pending) -> String {
+    let proposal = &pending.proposal;
+    let mut text = String::new();
+    field(&mut text, "expansion", &pending.expansion_id);
+    field(&mut text, "opened because", &pending.trigger_reason);
+    field(&mut text, "proposal", &proposal.proposal_id);
+    field(&mut text, "proposed by", &proposal.author.words());
+    field(&mut text, "stated as", author_kind(&proposal.author));
+    field(&mut text, "hash", &pending.proposal_hash);
+    field(&mut text, "from version", &proposal.diff.from);
+    field(&mut text, "to version", &proposal.diff.to);
+    field(&mut text, "approvers", &pending.approvers.join(", "));
+    for increase in &proposal.content.threshold_increases {
+        let _ = writeln!(text, "\nthreshold {}", escape(&increase.name()));
+        field(&mut text, "  old", &increase.current.to_string());
+        field(&mut text, "  new", &increase.proposed.to_string());
+        field(&mut text, "  reason", &increase.rationale);
+    }
+    for retired in &proposal.content.retirements {
+        let _ = writeln!(
+            text,
+            "\nretires {}/{}",
+            escape(&retired.suite),
+            escape(&retired.case_id)
+        );
+        field(&mut text, "  reason", &retired.reason);
+        field(&mut text, "  audited by", &retired.audited_by);
+        field(&mut text, "  replaced by", &retired.replacement.case_id);
+    }
+    list(&mut text, &proposal.diff.changes);
+    cases(&mut text, &pending.cases);
+    let _ = write!(text, "\n{PROOF}");
+    text
+}
+
+fn author_kind(author: &satiety::harness::Author) -> &'static str {
+    use satiety::harness::Author;
+    match author {
+        Author::Rules => "computed by rule",
+        Author::Model(_) => "a model",
+        Author::Person(_) => "a person, by the name given with --by; nobody checked it",
+        Author::Agent(_) => "an agent, by the name that it gave itself",
+    }
+}
+
+fn list(text: &mut String, changes: &[Change]) {
+    for (rigor, heading) in [
+        (Rigor::Weaker, "ASKS LESS"),
+        (Rigor::Incomparable, "CANNOT BE COMPARED"),
+        (Rigor::Neutral, "asks as much"),
+        (Rigor::Harder, "asks more"),
+    ] {
+        let of_kind: Vec<&Change> = changes.iter().filter(|change| change.rigor == rigor).collect();
+        if of_kind.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "\n{heading} ({})", of_kind.len());
+        // All of what weakens is shown: a long list must not hide one line of it.
+        for change in of_kind {
+            let mark = if change.needs_approval {
+                " [needs approval]"
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                text,
+                "  {}: {}{mark}",
+                escape(&change.place),
+                escape(&change.reason)
+            );
+        }
+    }
+}
+
+fn cases(text: &mut String, sides: &[CaseSides]) {
+    for side in sides {
+        let (old, new) = (side.old.as_ref(), side.new.as_ref());
+        let what = match (old, new) {
+            (Some(_), Some(_)) => "changes",
+            (Some(_), None) => "GOES",
+            _ => "is new",
+        };
+        let _ = writeln!(
+            text,
+            "\ncase {}/{} {what}",
+            escape(&side.suite),
+            escape(&side.case_id)
+        );
+        let names = [
+            "input",
+            "expected",
+            "files",
+            "repeats",
+            "deterministic",
+            "timeout_ms",
+            "skip",
+        ];
+        for name in names {
+            let of = |value: Option<&Value>| value.map(|value| value[name].clone()).unwrap_or(Value::Null);
+            let (before, now) = (of(old), of(new));
+            let is_empty =
+                |value: &Value| value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+            if is_empty(&before) && is_empty(&now) {
+                continue;
+            }
+            if before == now {
+                field(text, &format!("  {name}"), &before.to_string());
+                continue;
+            }
+            if old.is_some() {
+                field(text, &format!("  {name} old"), &before.to_string());
+            }
+            if new.is_some() {
+                field(text, &format!("  {name} new"), &now.to_string());
+            }
+        }
+    }
+}
+
+fn field(text: &mut String, name: &str, value: &str) {
+    let count = value.chars().count();
+    let mut shown = escape(&value.chars().take(LONGEST).collect::<String>());
+    if count > LONGEST {
+        let _ = write!(shown, " … [{} more characters are not shown]", count - LONGEST);
+    }
+    let _ = writeln!(text, "{name:<18} {shown}");
+}
+
+/// Text that cannot move the cursor, change colours, break lines or reorder what is shown: control characters, line and
+/// paragraph separators, marks of writing direction and invisible characters are written as `\u{…}`.
+pub(super) fn escape(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, letter| {
+        let hidden = letter.is_control()
+            || matches!(
+                letter,
+                '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+                    | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+                    | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+                    | '\u{e0000}'..='\u{e0fff}'
+            );
+        if hidden {
+            shown.extend(letter.escape_unicode());
+        } else {
+            shown.push(letter);
+        }
+        shown
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_is_shown_as_it_is() {
+        for hostile in [
+            "a\u{1b}[2Jb",
+            "a\rb",
+            "a\nb",
+            "a\u{9b}31mb",
+            "a\u{202e}b",
+            "a\u{200b}b",
+            "a\u{2028}b",
+            "a\u{8}b",
+            "a\u{e0041}b",
+        ] {
+            let shown = escape(hostile);
+            assert!(shown.starts_with("a\\u{") && shown.ends_with('b'), "{shown:?}");
+            assert!(shown.is_ascii(), "{shown:?}");
+        }
+        assert_eq!(escape("plain – ünïcode ✓"), "plain – ünïcode ✓");
+    }
+
+    #[test]
+    fn a_long_field_says_what_it_leaves_out() {
+        let mut text = String::new();
+        field(&mut text, "reason", &"x".repeat(LONGEST + 7));
+        assert!(text.contains("[7 more characters are not shown]"));
+        assert_eq!(text.lines().count(), 1);
+    }
+}

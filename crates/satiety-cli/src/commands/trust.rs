@@ -1,0 +1,206 @@
+//! `satiety trust`: which configuration files that were found may decide on everything.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use owo_colors::OwoColorize;
+use serde::Serialize;
+
+use crate::args::TrustArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::settings::catalogue::Key;
+use crate::settings::trust::{ConfigFile, Standing, TrustStore, located, printable, printable_path};
+use crate::settings::{Origin, file, nearest_file};
+use crate::table::table;
+
+pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Failure> {
+    let store = TrustStore::open().ok_or_else(|| {
+        Failure::environment(
+            "cannot find your state directory",
+            Some("set HOME or XDG_STATE_HOME".into()),
+        )
+    })?;
+    if arguments.list {
+        printer.answer(&list(&store))?;
+        return Ok(Exit::Done);
+    }
+    let path = match &arguments.file {
+        Some(path) if path.is_dir() => path.join("satiety.toml"),
+        Some(path) => path.clone(),
+        None => nearest_file().ok_or_else(|| {
+            Failure::bad_input(
+                "there is no satiety.toml here or above",
+                "name the file: `satiety trust FILE`",
+            )
+        })?,
+    };
+    if arguments.revoke {
+        let path = located(&path);
+        if !store.remove(&path)? {
+            return Err(Failure::bad_input(
+                format!("{} is not trusted", printable_path(&path)),
+                "`satiety trust --list` shows the files that are",
+            ));
+        }
+        printer.answer(&Revoked { path, revoked: true })?;
+        return Ok(Exit::Done);
+    }
+    let read = ConfigFile::read(&path)?;
+    let settings = sensitive(&read)?;
+    if !arguments.show {
+        // What is recorded is what was read and shown, also if the file changes meanwhile.
+        store.put(&read.path, &read.hash)?;
+    }
+    let standing = read.standing();
+    printer.answer(&Trusted {
+        trusted: standing == Standing::Trusted,
+        changed: standing == Standing::Untrusted { changed: true },
+        path: read.path,
+        blake3: read.hash,
+        settings,
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Whether everything in a file counts where it is found: it is trusted, says nothing that needs trust, or is not there.
+pub(super) fn is_trusted(path: &Path) -> bool {
+    if !path.exists() {
+        return true;
+    }
+    ConfigFile::read(path).is_ok_and(|read| {
+        let harmless = sensitive(&read).is_ok_and(|settings| settings.is_empty());
+        match read.standing() {
+            Standing::Trusted => true,
+            Standing::Untrusted { .. } => harmless,
+            Standing::Foreign(_) => false,
+        }
+    })
+}
+
+/// Records a file with the text that this program has just written on behalf of the user.
+pub(super) fn record(path: &Path, text: &str) -> Result<(), Failure> {
+    if let Some(store) = TrustStore::open() {
+        let hash = blake3::hash(text.as_bytes()).to_hex().to_string();
+        store.put(&located(path), &hash)?;
+    }
+    Ok(())
+}
+
+/// The settings of a file that count only with trust.
+fn sensitive(read: &ConfigFile) -> Result<Vec<SensitiveSetting>, Failure> {
+    let values = file::parse(&read.path, &read.text)?;
+    let settings = values.into_iter().filter_map(|(name, value)| {
+        let key = Key::named(name)?;
+        let line = match value.origin {
+            Origin::File { line, .. } => line,
+            _ => 0,
+        };
+        (!key.is_safe(&value.text)).then_some(SensitiveSetting {
+            name,
+            line,
+            value: value.text,
+        })
+    });
+    Ok(settings.collect())
+}
+
+fn list(store: &TrustStore) -> TrustedFiles {
+    let state = |path: &Path, hash: &str| match ConfigFile::read(path) {
+        Err(_) => "missing",
+        Ok(read) if read.hash == hash => "trusted",
+        Ok(_) => "changed",
+    };
+    let files = store.list().into_iter().map(|record| TrustedFile {
+        state: state(&record.path, &record.blake3),
+        path: record.path,
+        blake3: record.blake3,
+        trusted_at: record.trusted_at,
+    });
+    TrustedFiles {
+        files: files.collect(),
+    }
+}
+
+#[derive(Serialize)]
+struct Trusted {
+    path: PathBuf,
+    blake3: String,
+    trusted: bool,
+    changed: bool,
+    settings: Vec<SensitiveSetting>,
+}
+
+#[derive(Serialize)]
+struct SensitiveSetting {
+    name: &'static str,
+    value: String,
+    line: usize,
+}
+
+impl Render for Trusted {
+    fn human(&self) -> String {
+        let state = match (self.trusted, self.changed) {
+            (true, _) => "trusted".green().to_string(),
+            (false, true) => "changed since it was trusted".yellow().to_string(),
+            (false, false) => "not trusted".yellow().to_string(),
+        };
+        let mut text = format!("{}  {state}", printable_path(&self.path).bold());
+        if self.settings.is_empty() {
+            text.push_str("\nno setting of it needs trust");
+        }
+        for setting in &self.settings {
+            let _ = write!(
+                text,
+                "\n  line {:>3}  {} = {}",
+                setting.line,
+                setting.name,
+                printable(&setting.value)
+            );
+        }
+        let _ = write!(text, "\nblake3 {}", self.blake3);
+        text
+    }
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    path: PathBuf,
+    revoked: bool,
+}
+
+impl Render for Revoked {
+    fn human(&self) -> String {
+        format!("{} is no longer trusted", printable_path(&self.path))
+    }
+}
+
+#[derive(Serialize)]
+struct TrustedFiles {
+    files: Vec<TrustedFile>,
+}
+
+#[derive(Serialize)]
+struct TrustedFile {
+    path: PathBuf,
+    state: &'static str,
+    blake3: String,
+    trusted_at: String,
+}
+
+impl Render for TrustedFiles {
+    fn human(&self) -> String {
+        if self.files.is_empty() {
+            return "no file is trusted".into();
+        }
+        let rows = self.files.iter().map(|file| {
+            vec![
+                printable_path(&file.path),
+                file.state.into(),
+                file.trusted_at.clone(),
+            ]
+        });
+        table(&["file", "state", "trusted at"], &[], rows)
+    }
+}

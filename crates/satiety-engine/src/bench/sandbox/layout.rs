@@ -1,0 +1,539 @@
+//! What a target may read: system directories, its interpreter, its own files and what its description names.
+//!
+//! Everything else does not exist inside: the suite with its expected answers, the store, the home directory, other cases.
+//! Paths that must never be seen are *protected*: a description that names one, or a directory with one in it, is refused, and
+//! where one lies below a system directory it is covered.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use super::super::target::OpenError;
+use super::Mount;
+
+/// Directories that programs and libraries are in.
+const SYSTEM: [&str; 9] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+];
+
+/// The part of `/etc` that programs need to start and to check certificates. Users, hosts and name services are written anew.
+const ETC: [&str; 22] = [
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ld-musl-x86_64.path",
+    "alternatives",
+    "ssl",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "pki",
+    "crypto-policies",
+    "localtime",
+    "timezone",
+    "locale.alias",
+    "locale.conf",
+    "os-release",
+    "debian_version",
+    "mime.types",
+    "protocols",
+    "services",
+    "fonts",
+    "magic",
+    "python3.11",
+];
+
+/// The part of `/etc` that says how names of hosts are found, for a target with the network.
+const ETC_NETWORK: [&str; 3] = ["resolv.conf", "host.conf", "gai.conf"];
+
+/// Directories of the kernel and of services: nothing below them may be named.
+const NEVER: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/var/run"];
+
+/// The parts of an installation prefix that a program needs; not `share`, where users keep data.
+const PREFIX: [&str; 6] = ["bin", "lib", "lib64", "libexec", "include", "pyvenv.cfg"];
+
+/// Links that are followed from a program to its file.
+const LINKS: usize = 40;
+/// Interpreters of interpreters.
+const SHEBANGS: usize = 4;
+
+/// What must not be seen.
+#[derive(Debug, Clone, Default)]
+pub struct Protected {
+    /// Trees of which nothing may be seen: the suite file, its cases, baselines, the repository's history, the store, keys.
+    pub trees: Vec<PathBuf>,
+    /// Directories that must not be seen as a whole, though parts of them may be named: the suite's directory, the home
+    /// directory, the directory for temporary files.
+    pub wholes: Vec<PathBuf>,
+}
+
+impl Protected {
+    /// The same paths without links, as the kernel knows them. Paths that do not exist stay as they are.
+    pub fn resolved(&self) -> Self {
+        let resolve = |paths: &[PathBuf]| paths.iter().map(|path| canonical(path)).collect();
+        Self {
+            trees: resolve(&self.trees),
+            wholes: resolve(&self.wholes),
+        }
+    }
+
+    /// Why a path may not be seen; none where it may.
+    fn objection(&self, path: &Path) -> Option<String> {
+        let shown = |path: &Path| path.display().to_string();
+        if path.parent().is_none() {
+            return Some("is the whole file system".to_owned());
+        }
+        if let Some(tree) = self.trees.iter().find(|tree| path.starts_with(tree)) {
+            return Some(format!("belongs to {}, which a target must not see", shown(tree)));
+        }
+        if let Some(found) = self
+            .trees
+            .iter()
+            .chain(&self.wholes)
+            .find(|kept| kept.starts_with(path))
+        {
+            return Some(format!("contains {}, which a target must not see", shown(found)));
+        }
+        let never = NEVER.iter().find(|kept| path.starts_with(kept))?;
+        Some(format!("lies below {never}"))
+    }
+
+    /// Whether a path is protected itself.
+    pub(in super::super) fn covers(&self, path: &Path) -> bool {
+        self.trees.iter().any(|tree| path.starts_with(tree))
+    }
+}
+
+/// The allow-list of one target, made once and used for all its processes.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// By the place inside, the file or directory that is read there.
+    reads: BTreeMap<PathBuf, PathBuf>,
+    protected: Protected,
+    /// Where copies of the target's own files are kept, as they were when the target was opened.
+    copies: PathBuf,
+    count: usize,
+}
+
+/// What a description names.
+#[derive(Debug)]
+pub(in super::super) struct Named<'a> {
+    /// The program, as it was found.
+    pub(in super::super) program: Option<&'a Path>,
+    /// Where interpreters are looked for.
+    pub(in super::super) search: &'a str,
+    /// Its arguments, with `{{base}}` filled in.
+    pub(in super::super) args: Vec<String>,
+    /// The directory of the description.
+    pub(in super::super) base: &'a Path,
+    /// Further paths.
+    pub(in super::super) read: &'a [String],
+    /// The skill under test.
+    pub(in super::super) skill: Option<&'a Path>,
+}
+
+impl Layout {
+    pub(super) fn new(
+        named: &Named<'_>,
+        protected: &Protected,
+        copies: &Path,
+        network: bool,
+    ) -> Result<Self, OpenError> {
+        let mut layout = Self {
+            protected: protected.resolved(),
+            copies: copies.to_owned(),
+            ..Self::default()
+        };
+        for name in ETC.iter().chain(ETC_NETWORK.iter().filter(|_| network)) {
+            let path = Path::new("/etc").join(name);
+            if path.exists() {
+                layout.reads.insert(path.clone(), canonical(&path));
+            }
+        }
+        layout.write_etc(network)?;
+        if let Some(program) = named.program {
+            layout.add_program(program, named, SHEBANGS)?;
+        }
+        for arg in &named.args {
+            layout.add_argument(arg, named)?;
+        }
+        for path in named.read {
+            layout.add_read(path, named)?;
+        }
+        if let Some(skill) = named.skill {
+            // Its benchmarks lie inside; a copy without them is what the target sees.
+            layout.add_copy(skill, "skill")?;
+        }
+        Ok(layout)
+    }
+
+    /// The mounts for a process that works in `workdir`, from the outside in.
+    pub(super) fn mounts(&self, workdir: &Path) -> Vec<Mount> {
+        let mut mounts = vec![Mount::Memory { at: "/tmp".into() }];
+        for path in SYSTEM.map(Path::new) {
+            match fs_err::read_link(path) {
+                Ok(target) => mounts.push(Mount::Link {
+                    target,
+                    at: path.to_owned(),
+                }),
+                Err(_) if path.is_dir() => mounts.push(Mount::Read {
+                    from: path.to_owned(),
+                    to: path.to_owned(),
+                }),
+                Err(_) => {}
+            }
+        }
+        let in_system = |path: &Path| SYSTEM.iter().any(|system| path.starts_with(system));
+        let kept = self.protected.trees.iter().chain(&self.protected.wholes);
+        mounts.extend(
+            kept.filter(|path| in_system(path) && path.exists())
+                .map(|path| Mount::Hide { at: path.clone() }),
+        );
+        mounts.extend(
+            self.reads
+                .iter()
+                .filter(|(to, from)| !(in_system(to) && to == from && !self.is_hidden(to)))
+                .map(|(to, from)| Mount::Read {
+                    from: from.clone(),
+                    to: to.clone(),
+                }),
+        );
+        mounts.push(Mount::Write {
+            path: workdir.to_owned(),
+        });
+        mounts.sort_by_key(|mount| depth(mount.place()));
+        mounts
+    }
+
+    fn is_hidden(&self, path: &Path) -> bool {
+        self.protected
+            .trees
+            .iter()
+            .chain(&self.protected.wholes)
+            .any(|kept| path.starts_with(kept))
+    }
+
+    /// Users, hosts and name services as a target sees them: nothing of this machine.
+    fn write_etc(&mut self, network: bool) -> Result<(), OpenError> {
+        let users =
+            "root:x:0:0:root:/nonexistent:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n";
+        let mut files = vec![
+            ("passwd", users),
+            ("group", "root:x:0:\nnogroup:x:65534:\n"),
+            (
+                "nsswitch.conf",
+                "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+            ),
+            ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
+            ("hostname", "sandbox\n"),
+        ];
+        if network && Path::new("/etc/hosts").exists() {
+            files.retain(|(name, _)| *name != "hosts");
+            self.reads
+                .insert("/etc/hosts".into(), canonical(Path::new("/etc/hosts")));
+        }
+        for (name, content) in files {
+            let copy = self.next_copy("etc")?;
+            fs_err::write(&copy, content).map_err(|error| OpenError::sandbox(error.to_string()))?;
+            self.reads.insert(Path::new("/etc").join(name), copy);
+        }
+        Ok(())
+    }
+
+    fn next_copy(&mut self, kind: &str) -> Result<PathBuf, OpenError> {
+        self.count += 1;
+        fs_err::create_dir_all(&self.copies).map_err(|error| OpenError::sandbox(error.to_string()))?;
+        Ok(self.copies.join(format!("{kind}-{}", self.count)))
+    }
+
+    /// Adds the program with the links that lead to it, its installation and its interpreter.
+    fn add_program(&mut self, program: &Path, named: &Named<'_>, depth: usize) -> Result<(), OpenError> {
+        let mut path = program.to_owned();
+        for _ in 0..LINKS {
+            self.add_installed(&path, named)?;
+            let Ok(target) = fs_err::read_link(&path) else {
+                break;
+            };
+            path = lexical(&path.parent().unwrap_or(Path::new("/")).join(target));
+        }
+        let canonical = canonical(&path);
+        if canonical != path {
+            self.add_installed(&canonical, named)?;
+        }
+        if depth == 0 {
+            return Ok(());
+        }
+        for interpreter in interpreters(&canonical, named.search) {
+            self.add_program(&interpreter, named, depth - 1)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a file of an installation: with its virtual environment or prefix where it is in one.
+    fn add_installed(&mut self, path: &Path, named: &Named<'_>) -> Result<(), OpenError> {
+        let real = canonical(path);
+        let system = |path: &Path| SYSTEM.iter().any(|system| path.starts_with(system));
+        if system(path) && !self.is_hidden(&real) {
+            return Ok(());
+        }
+        let directory = path.parent();
+        let kind = directory.and_then(Path::file_name).and_then(|name| name.to_str());
+        let above = directory.and_then(Path::parent);
+        match (kind, above) {
+            // Version managers: small programs that look for the real one beside them.
+            (Some("shims"), Some(above))
+                if above.join("versions").is_dir() || above.join("installs").is_dir() =>
+            {
+                if self.allow(above) {
+                    return Ok(());
+                }
+            }
+            (Some("bin"), Some(prefix)) if is_installation(prefix) => {
+                let mut added = false;
+                for part in PREFIX {
+                    let part = prefix.join(part);
+                    added |= part.exists() && self.allow(&part);
+                }
+                self.add_base_installation(prefix, named)?;
+                if added && self.is_readable(path) {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        if !path.is_file() {
+            return Ok(());
+        }
+        // A program beside the suite comes alone, as it was when the target was opened.
+        if real.starts_with(canonical(named.base)) || !self.allow(path) {
+            self.add_copy(path, "program")?;
+        }
+        Ok(())
+    }
+
+    /// A virtual environment names the installation that it was made of.
+    fn add_base_installation(&mut self, prefix: &Path, named: &Named<'_>) -> Result<(), OpenError> {
+        let settings = fs_err::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
+        let home = settings.lines().find_map(|line| {
+            let (key, value) = line.split_once('=')?;
+            (key.trim() == "home").then(|| PathBuf::from(value.trim()))
+        });
+        match home {
+            Some(home) if home.is_absolute() && home != prefix.join("bin") => {
+                self.add_installed(&home.join("python3"), named)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds an argument that names a file: the description points to it, so the target is meant to read it.
+    fn add_argument(&mut self, arg: &str, named: &Named<'_>) -> Result<(), OpenError> {
+        let base = named.base.to_string_lossy();
+        let start = match arg.find(base.as_ref()) {
+            Some(start) if !base.is_empty() => start,
+            _ if arg.starts_with('/') => 0,
+            _ => return Ok(()),
+        };
+        let path = Path::new(arg.get(start..).unwrap_or_default());
+        if !path.is_absolute() || !path.exists() {
+            return Ok(());
+        }
+        let path = lexical(path);
+        let real = canonical(&path);
+        if real == canonical(named.base) {
+            return Ok(());
+        }
+        if self.protected.covers(&real) {
+            return Err(OpenError::description(
+                "args",
+                format!(
+                    "{} {}",
+                    path.display(),
+                    self.protected.objection(&real).unwrap_or_default()
+                ),
+            ));
+        }
+        // A directory that contains something protected may be meant as a mere name.
+        if self.protected.objection(&real).is_some() {
+            return Ok(());
+        }
+        if real.starts_with(canonical(named.base)) {
+            self.add_copy(&path, "argument")
+        } else {
+            self.allow(&path);
+            Ok(())
+        }
+    }
+
+    /// Adds what the description names under `read`; what it may not name is refused.
+    fn add_read(&mut self, text: &str, named: &Named<'_>) -> Result<(), OpenError> {
+        let refused = |reason: String| OpenError::description("read", format!("`{text}` {reason}"));
+        let path = lexical(&named.base.join(text));
+        if !path.exists() {
+            return Err(refused("does not exist".to_owned()));
+        }
+        let real = canonical(&path);
+        if let Some(objection) = self
+            .protected
+            .objection(&real)
+            .or_else(|| self.protected.objection(&path))
+        {
+            return Err(refused(objection));
+        }
+        let own = real.starts_with(canonical(named.base));
+        if own {
+            self.add_copy(&path, "file")?;
+        } else {
+            self.reads.insert(path, real.clone());
+            self.reads.insert(real.clone(), real);
+        }
+        Ok(())
+    }
+
+    /// Lets a path be read where nothing speaks against it; tells whether it may be.
+    fn allow(&mut self, path: &Path) -> bool {
+        let real = canonical(path);
+        let allowed = self.protected.objection(&real).is_none() && self.protected.objection(path).is_none();
+        if allowed {
+            self.reads.insert(path.to_owned(), real.clone());
+            self.reads.insert(real.clone(), real);
+        }
+        allowed
+    }
+
+    fn is_readable(&self, path: &Path) -> bool {
+        self.reads.keys().any(|allowed| path.starts_with(allowed))
+    }
+
+    /// Copies a file or tree of the target, without what is protected, and shows the copy in its place.
+    fn add_copy(&mut self, path: &Path, kind: &str) -> Result<(), OpenError> {
+        let copy = self.next_copy(kind)?;
+        copy_tree(path, &copy, &self.protected)
+            .map_err(|error| OpenError::sandbox(format!("cannot copy {}: {error}", path.display())))?;
+        if !copy.exists() {
+            return Err(OpenError::description(
+                "command",
+                format!("{} is a file that a target must not see", path.display()),
+            ));
+        }
+        let real = canonical(path);
+        self.reads.insert(real, copy.clone());
+        self.reads.insert(lexical(path), copy);
+        Ok(())
+    }
+}
+
+/// Copies a tree so that any user may read it, without protected files, and without links that lead to them.
+pub(in super::super) fn copy_tree(from: &Path, to: &Path, protected: &Protected) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let real = canonical(from);
+    if protected.covers(&real) {
+        return Ok(());
+    }
+    let metadata = fs_err::metadata(from)?;
+    if metadata.is_file() {
+        fs_err::copy(from, to)?;
+        let mode = if metadata.permissions().mode() & 0o111 == 0 {
+            0o644
+        } else {
+            0o755
+        };
+        return fs_err::set_permissions(to, std::fs::Permissions::from_mode(mode));
+    }
+    if !metadata.is_dir() {
+        // Pipes, sockets and devices hold nothing that could be copied.
+        return Ok(());
+    }
+    fs_err::create_dir_all(to)?;
+    fs_err::set_permissions(to, std::fs::Permissions::from_mode(0o755))?;
+    for entry in fs_err::read_dir(from)? {
+        let entry = entry?;
+        let path = entry.path();
+        if fs_err::symlink_metadata(&path)?.is_symlink() {
+            // Kept as a link where it stays inside; what it points to outside is not part of the tree.
+            let target = fs_err::read_link(&path)?;
+            if target.is_relative() && canonical(&path).starts_with(&real) {
+                std::os::unix::fs::symlink(target, to.join(entry.file_name()))?;
+            }
+            continue;
+        }
+        copy_tree(&path, &to.join(entry.file_name()), protected)?;
+    }
+    Ok(())
+}
+
+/// Whether a directory is where something was installed, and not a place in which people keep their work.
+fn is_installation(prefix: &Path) -> bool {
+    prefix.join("pyvenv.cfg").is_file() || prefix.join("lib").is_dir() || prefix.join("lib64").is_dir()
+}
+
+/// The interpreters that the first line of a script names.
+fn interpreters(script: &Path, search: &str) -> Vec<PathBuf> {
+    use std::io::Read as _;
+    let mut start = Vec::new();
+    let read = fs_err::File::open(script).map(|file| file.take(512).read_to_end(&mut start));
+    if !matches!(read, Ok(Ok(_))) || !start.starts_with(b"#!") {
+        return Vec::new();
+    }
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line.get(2..).unwrap_or_default()).into_owned();
+    let mut words = line.split_whitespace();
+    let Some(first) = words.next() else {
+        return Vec::new();
+    };
+    let mut found = vec![PathBuf::from(first)];
+    if Path::new(first).file_name().is_some_and(|name| name == "env") {
+        let name = words.find(|word| !word.starts_with('-') && !word.contains('='));
+        found.extend(name.and_then(|name| find_program(name, search)));
+    }
+    found
+}
+
+/// A program by its name, as the shell would find it.
+pub(in super::super) fn find_program(name: &str, search: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let runs = |path: &PathBuf| {
+        fs_err::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(runs);
+    }
+    search
+        .split(':')
+        .filter(|directory| directory.starts_with('/'))
+        .map(|directory| Path::new(directory).join(name))
+        .find(runs)
+}
+
+/// How many parts a path has: mounts are made from the outside in.
+fn depth(path: &Path) -> usize {
+    path.components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .count()
+}
+
+/// The path without links; as it is where it does not exist.
+pub(in super::super) fn canonical(path: &Path) -> PathBuf {
+    fs_err::canonicalize(path).unwrap_or_else(|_| lexical(path))
+}
+
+/// The path without `.` and `..`, by its text.
+fn lexical(path: &Path) -> PathBuf {
+    let mut parts = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                parts.pop();
+            }
+            other => parts.push(other),
+        }
+    }
+    parts
+}

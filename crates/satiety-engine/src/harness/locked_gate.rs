@@ -1,0 +1,151 @@
+//! A gated run of a suite in a locked harness: the tree must be at least as rigorous as its lock file, and no option of the
+//! command may ask less than the lock.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use satiety::bench::contract::TargetSpec;
+use satiety::bench::{GatePolicy, SandboxRequirement, content_hash};
+use satiety::harness::{Lock, Manifest, Rigor, compare};
+
+use super::HarnessError;
+use super::check::{adoption, objections};
+use super::tree::{HarnessTree, LOCK_FILE};
+use crate::EngineError;
+use crate::bench::suites::LoadedSuite;
+use crate::bench::{RunBenchRequest, named_target};
+
+/// Directories above a suite in which its harness is looked for.
+const LEVELS: usize = 8;
+
+/// Refuses a gated run that the lock of the suite's harness does not allow, and takes what the lock decides from the lock.
+/// Does nothing for a suite without a lock file at or above it.
+pub(crate) fn hold_to_lock(request: &mut RunBenchRequest, loaded: &LoadedSuite) -> Result<(), EngineError> {
+    let Some(root) = locked_root(loaded)? else {
+        return Ok(());
+    };
+    let tree = HarnessTree::read(&root, None)?;
+    let Some(lock) = tree.lock_file.clone() else {
+        return Ok(());
+    };
+    let nothing = BTreeSet::new();
+    let step = adoption(
+        &lock,
+        &tree.lock,
+        &tree.steps,
+        &lock.keys,
+        &nothing,
+        Timestamp::now(),
+    )?;
+    if !step.allowed {
+        return Err(HarnessError::WeakerThanLock {
+            file: root.join(LOCK_FILE).display().to_string(),
+            objections: objections(&step.diff, &nothing),
+        }
+        .into());
+    }
+    let flags = softer_options(request, loaded, &tree.lock)?;
+    if !flags.is_empty() {
+        return Err(HarnessError::LockedOptions {
+            file: root.join(LOCK_FILE).display().to_string(),
+            flags,
+        }
+        .into());
+    }
+    if let Some(policy) = tree.lock.manifest.gates.get(&loaded.suite.suite_id) {
+        request.gate = Some(policy.clone());
+    }
+    request.sandbox = request.sandbox.max(Some(tree.lock.sandbox));
+    Ok(())
+}
+
+/// Options that ask less than the lock, with what the lock says.
+fn softer_options(
+    request: &RunBenchRequest,
+    loaded: &LoadedSuite,
+    lock: &Lock,
+) -> Result<Vec<String>, EngineError> {
+    let suite = &loaded.suite;
+    let mut flags = Vec::new();
+    if !request.cases.is_empty() {
+        flags.push("--case: a gate runs every case".to_owned());
+    }
+    if !request.tags.is_empty() {
+        flags.push("--tag: a gate runs every case".to_owned());
+    }
+    let most = suite
+        .cases
+        .iter()
+        .map(|case| suite.repeats_of(case))
+        .max()
+        .unwrap_or(1);
+    if request.repeats.is_some_and(|repeats| repeats < most) {
+        flags.push(format!("--repeats: the suite asks for {most}"));
+    }
+    let limits = || {
+        suite
+            .cases
+            .iter()
+            .map(|case| case.timeout_ms.or(suite.timeout_ms))
+    };
+    if let Some(given) = request.timeout_ms
+        && limits().flatten().any(|limit| given > limit)
+    {
+        flags.push("--timeout: longer than the suite allows".to_owned());
+    }
+    if let (Some(named), Some(hash)) = (&request.target, lock.targets.get(&suite.suite_id)) {
+        let spec: TargetSpec = named_target(named)?;
+        if content_hash(&spec) != *hash {
+            flags.push(format!("--target: {} describes another one", suite.suite_id));
+        }
+    }
+    if let (Some(given), Some(locked)) = (&request.gate, lock.manifest.gates.get(&suite.suite_id))
+        && is_softer(given, locked)?
+        && *given != GatePolicy::default()
+    {
+        flags.push(format!(
+            "gate options: harness.toml has [gates.{}]",
+            suite.suite_id
+        ));
+    }
+    if request.sandbox == Some(SandboxRequirement::Off) && lock.sandbox != SandboxRequirement::Off {
+        flags.push(format!("--no-sandbox: harness.toml says {}", lock.sandbox));
+    }
+    Ok(flags)
+}
+
+fn is_softer(given: &GatePolicy, locked: &GatePolicy) -> Result<bool, EngineError> {
+    let of = |policy: &GatePolicy| -> Result<Manifest, EngineError> {
+        let mut manifest =
+            Manifest::of_suites(&[], &std::collections::BTreeMap::new()).map_err(HarnessError::from)?;
+        manifest.gates.insert("gate".into(), policy.clone());
+        Ok(manifest)
+    };
+    let diff = compare(&of(locked)?, &of(given)?).map_err(HarnessError::from)?;
+    Ok(diff.changes.iter().any(|change| change.rigor == Rigor::Weaker))
+}
+
+/// The nearest directory at or above a suite that has a lock file, inside the repository that the suite is in.
+fn locked_root(loaded: &LoadedSuite) -> Result<Option<PathBuf>, EngineError> {
+    let file =
+        std::path::absolute(&loaded.file).map_err(|cause| EngineError::file("find", &loaded.file, cause))?;
+    let mut directory = file.parent();
+    for _ in 0..LEVELS {
+        let Some(here) = directory else {
+            break;
+        };
+        if here.join(LOCK_FILE).exists() {
+            return Ok(Some(here.to_path_buf()));
+        }
+        if is_top(here) {
+            break;
+        }
+        directory = here.parent();
+    }
+    Ok(None)
+}
+
+fn is_top(directory: &Path) -> bool {
+    directory.join(".git").exists()
+}

@@ -1,0 +1,384 @@
+//! What a sandboxed target is allowed, as one value that can be stored, hashed and compared.
+//!
+//! The policy says what is allowed, never how a machine enforces it: the same policy holds under bubblewrap and under our
+//! own namespaces. Enforcement is in the engine. Harness lock files hash this value, so its JSON form is canonical: every
+//! field is written, paths are normalised, sorted and free of duplicates.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::contract::TargetSpec;
+use super::run::{BenchmarkRun, ErrorOwner, Status};
+
+/// Whether the processes of a target must be sandboxed.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxRequirement {
+    /// Run without a sandbox; the result says so.
+    Off,
+    /// Use the strongest isolation that this machine offers, none included; the result names it.
+    Prefer,
+    /// Refuse to run where the machine cannot isolate processes with namespaces.
+    #[default]
+    Require,
+}
+
+impl SandboxRequirement {
+    /// The name used in settings, JSON and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+        }
+    }
+}
+
+impl fmt::Display for SandboxRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for SandboxRequirement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Off, Self::Prefer, Self::Require]
+            .into_iter()
+            .find(|requirement| requirement.name() == text)
+            .ok_or_else(|| {
+                format!("unknown sandbox requirement {text:?} (expected one of: require, prefer, off)")
+            })
+    }
+}
+
+/// What isolated the processes of a target, strongest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxIsolation {
+    /// The processes ran with the rights of the user who started the run.
+    None,
+    /// Degraded: Landlock and a system call filter, without namespaces of their own.
+    Landlock,
+    /// User, pid, mount, IPC and UTS namespaces made by this program.
+    Namespaces,
+    /// The same namespaces made by bubblewrap.
+    Bubblewrap,
+    /// The target starts no process on this machine, so there is nothing to isolate.
+    NotApplicable,
+}
+
+impl SandboxIsolation {
+    /// Whether the isolation keeps the promises of [`SandboxRequirement::Require`].
+    pub fn is_full(self) -> bool {
+        matches!(self, Self::Namespaces | Self::Bubblewrap | Self::NotApplicable)
+    }
+
+    /// The name used in JSON and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Landlock => "landlock",
+            Self::Namespaces => "namespaces",
+            Self::Bubblewrap => "bubblewrap",
+            Self::NotApplicable => "not_applicable",
+        }
+    }
+}
+
+impl fmt::Display for SandboxIsolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the processes of a target are allowed beyond the fixed minimum (system directories, the interpreter, the target's
+/// own files and a working directory).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxPolicy {
+    /// Whether a sandbox is required, preferred or off.
+    pub requirement: SandboxRequirement,
+    /// Whether processes share the network of the machine.
+    #[serde(default)]
+    pub network: bool,
+    /// Further files and directories that processes may read, as the target description names them.
+    #[serde(default)]
+    pub read: BTreeSet<String>,
+    /// Environment variables that are passed on from the runner, by name.
+    #[serde(default)]
+    pub environment: BTreeSet<String>,
+}
+
+impl SandboxPolicy {
+    /// The policy of a target description under a requirement. Targets that start no process here have no extra rights.
+    pub fn of(spec: &TargetSpec, requirement: SandboxRequirement) -> Self {
+        let (sandbox, read, environment) = match spec {
+            TargetSpec::Exec(spec) => (&spec.sandbox, &spec.read, &spec.env),
+            TargetSpec::Worker(spec) => (&spec.sandbox, &spec.read, &spec.env),
+            TargetSpec::Mcp(spec) if spec.command.is_some() => (&spec.sandbox, &spec.read, &spec.env),
+            _ => {
+                return Self {
+                    requirement,
+                    ..Self::default()
+                };
+            }
+        };
+        Self {
+            requirement,
+            network: sandbox.as_ref().is_some_and(|sandbox| sandbox.network),
+            read: read.iter().map(|path| normalize_path(path)).collect(),
+            environment: environment.iter().cloned().collect(),
+        }
+    }
+
+    /// Whether nothing is allowed here that `other` forbids: the requirement is at least as strong, and network, readable
+    /// paths and environment variables are no more than those of `other`. With `off` nothing is enforced, so such a policy
+    /// is only as strict as another one that is off.
+    pub fn is_at_least_as_strict_as(&self, other: &Self) -> bool {
+        if other.requirement == SandboxRequirement::Off {
+            return true;
+        }
+        let within = |path: &String| other.read.iter().any(|allowed| is_at_or_below(path, allowed));
+        self.requirement >= other.requirement
+            && (other.network || !self.network)
+            && self.read.iter().all(within)
+            && self.environment.is_subset(&other.environment)
+    }
+}
+
+/// What a reader must know about the sandbox of a run: that there was none, that it was degraded, or, where the target failed,
+/// that it had no network. `None` where the sandbox held and nothing went wrong, and for runs that say nothing about it.
+pub fn sandbox_note(run: &BenchmarkRun) -> Option<String> {
+    let record = run.config_snapshot.get("sandbox")?;
+    let isolation = serde_json::from_value::<SandboxIsolation>(record.get("isolation")?.clone()).ok()?;
+    let target_failed = || {
+        run.results
+            .iter()
+            .any(|result| result.status == Status::Error && result.owner() == ErrorOwner::Target)
+    };
+    match isolation {
+        SandboxIsolation::None => Some(
+            "sandbox: none; the target ran with all rights of the user and could read the expected answers"
+                .to_owned(),
+        ),
+        SandboxIsolation::Landlock => {
+            Some("sandbox: landlock, degraded; the target had no namespaces of its own".to_owned())
+        }
+        SandboxIsolation::NotApplicable => None,
+        SandboxIsolation::Namespaces | SandboxIsolation::Bubblewrap => {
+            let network = record.get("network").and_then(serde_json::Value::as_bool);
+            (network == Some(false) && target_failed()).then(|| {
+                format!(
+                    "sandbox: {isolation}, no network, and only files that the target's description names (`[sandbox] network = true` and `read = [...]` allow more)"
+                )
+            })
+        }
+    }
+}
+
+/// A path without `.` parts, repeated slashes and a slash at the end. `..` stays: what it means depends on links.
+pub fn normalize_path(path: &str) -> String {
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    let joined = parts.join("/");
+    match (path.starts_with('/'), joined.is_empty()) {
+        (true, _) => format!("/{joined}"),
+        (false, true) => ".".to_owned(),
+        (false, false) => joined,
+    }
+}
+
+/// Whether a path is another one or lies below it, by their text. A path with `..` lies below nothing but is equal to itself.
+fn is_at_or_below(path: &str, directory: &str) -> bool {
+    let (path, directory) = (normalize_path(path), normalize_path(directory));
+    if path == directory {
+        return true;
+    }
+    if path.split('/').any(|part| part == "..") {
+        return false;
+    }
+    match directory.as_str() {
+        "/" => path.starts_with('/'),
+        "." => !path.starts_with('/'),
+        _ => path
+            .strip_prefix(directory.as_str())
+            .is_some_and(|rest| rest.starts_with('/')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bench::content_hash;
+
+    fn policy(requirement: SandboxRequirement, network: bool, read: &[&str]) -> SandboxPolicy {
+        SandboxPolicy {
+            requirement,
+            network,
+            read: read.iter().map(|path| normalize_path(path)).collect(),
+            environment: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn a_policy_that_allows_more_is_not_as_strict() {
+        use SandboxRequirement::{Off, Prefer, Require};
+        let strict = policy(Require, false, &[]);
+        for (looser, why) in [
+            (
+                policy(Prefer, false, &[]),
+                "a machine may run it without a sandbox",
+            ),
+            (policy(Off, false, &[]), "there is no sandbox"),
+            (policy(Require, true, &[]), "the network"),
+            (policy(Require, false, &["/data"]), "a directory"),
+            (
+                SandboxPolicy {
+                    environment: ["TOKEN".to_owned()].into(),
+                    ..strict.clone()
+                },
+                "a variable",
+            ),
+        ] {
+            assert!(strict.is_at_least_as_strict_as(&looser), "{why}");
+            assert!(!looser.is_at_least_as_strict_as(&strict), "{why}");
+        }
+        // Without a sandbox nothing that the policy forbids is enforced, so all such policies are the same.
+        assert!(policy(Off, true, &["/"]).is_at_least_as_strict_as(&policy(Off, false, &[])));
+    }
+
+    #[test]
+    fn paths_are_compared_part_by_part() {
+        use SandboxRequirement::Require;
+        let allowed = policy(Require, false, &["/opt/models/", "./lib"]);
+        for (path, within) in [
+            ("/opt/models", true),
+            ("/opt/models/small", true),
+            ("/opt//models/./small/", true),
+            ("lib", true),
+            ("lib/x.py", true),
+            ("/opt", false),
+            ("/", false),
+            (".", false),
+            ("/opt/models-secret", false),
+            ("/opt/models/../../etc", false),
+            ("lib/../suite.json", false),
+            ("/lib", false),
+        ] {
+            let asked = policy(Require, false, &[path]);
+            assert_eq!(asked.is_at_least_as_strict_as(&allowed), within, "{path}");
+        }
+        assert!(policy(Require, false, &["/x"]).is_at_least_as_strict_as(&policy(Require, false, &["/"])));
+        assert!(policy(Require, false, &["x"]).is_at_least_as_strict_as(&policy(Require, false, &["."])));
+    }
+
+    #[test]
+    fn a_policy_is_made_of_a_description_and_hashes_by_what_it_allows() {
+        let read = |text: &str| toml::from_str::<TargetSpec>(text).unwrap();
+        let require = SandboxRequirement::Require;
+        let spec = read(
+            "type = 'exec'\ncommand = 'a'\nread = ['lib/', '/opt/x', './lib']\nenv = ['K']\n[sandbox]\nnetwork = true",
+        );
+        let found = SandboxPolicy::of(&spec, require);
+        let expected = SandboxPolicy {
+            network: true,
+            environment: ["K".to_owned()].into(),
+            ..policy(require, false, &["lib", "/opt/x"])
+        };
+        assert_eq!(found, expected);
+        let same = read(
+            "type = 'exec'\ncommand = 'b'\nread = ['/opt/x', 'lib']\nenv = ['K']\n[sandbox]\nnetwork = true",
+        );
+        assert_eq!(
+            content_hash(&SandboxPolicy::of(&same, require)),
+            content_hash(&found)
+        );
+        assert_eq!(
+            SandboxPolicy::of(&read("type = 'http'\nurl = 'http://x/'"), require),
+            policy(require, false, &[])
+        );
+        let json = serde_json::to_string(&found).unwrap();
+        assert_eq!(
+            json,
+            r#"{"requirement":"require","network":true,"read":["/opt/x","lib"],"environment":["K"]}"#
+        );
+        assert_eq!(serde_json::from_str::<SandboxPolicy>(&json).unwrap(), found);
+        assert!("sometimes".parse::<SandboxRequirement>().is_err());
+        assert_eq!("prefer".parse(), Ok(SandboxRequirement::Prefer));
+    }
+
+    #[test]
+    fn a_run_without_a_full_sandbox_says_so() {
+        use crate::bench::BenchmarkResult;
+        use serde_json::json;
+        let run = |isolation: &str, status: Status| BenchmarkRun {
+            run_id: "r".into(),
+            suite_id: "s".into(),
+            suite_hash: None,
+            target: "t".into(),
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            completed_at: None,
+            config_snapshot: [(
+                "sandbox".to_owned(),
+                json!({"isolation": isolation, "network": false}),
+            )]
+            .into(),
+            results: vec![BenchmarkResult::new("c", 0, status)],
+            summary: None,
+        };
+        let note = |isolation, status| sandbox_note(&run(isolation, status));
+        assert!(note("none", Status::Pass).is_some_and(|note| note.contains("none")));
+        assert!(note("landlock", Status::Pass).is_some_and(|note| note.contains("degraded")));
+        assert_eq!(note("namespaces", Status::Pass), None);
+        assert!(note("bubblewrap", Status::Error).is_some_and(|note| note.contains("no network")));
+        assert_eq!(note("not_applicable", Status::Error), None);
+    }
+
+    fn any_policy() -> impl Strategy<Value = SandboxPolicy> {
+        let requirement = prop_oneof![
+            Just(SandboxRequirement::Off),
+            Just(SandboxRequirement::Prefer),
+            Just(SandboxRequirement::Require)
+        ];
+        let paths = proptest::collection::btree_set("(/|)(a|b|c)(/(a|b|\\.\\.))?", 0..3);
+        let variables = proptest::collection::btree_set("(A|B)", 0..2);
+        (requirement, any::<bool>(), paths, variables).prop_map(
+            |(requirement, network, read, environment)| SandboxPolicy {
+                requirement,
+                network,
+                read,
+                environment,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn strictness_is_a_preorder(a in any_policy(), b in any_policy(), c in any_policy()) {
+            prop_assert!(a.is_at_least_as_strict_as(&a));
+            if a.is_at_least_as_strict_as(&b) && b.is_at_least_as_strict_as(&c) {
+                prop_assert!(a.is_at_least_as_strict_as(&c));
+            }
+        }
+
+        #[test]
+        fn allowing_more_never_makes_a_policy_stricter(a in any_policy(), path in "/(a|b|d)") {
+            let mut more = a.clone();
+            more.read.insert(path);
+            more.network = true;
+            prop_assert!(a.is_at_least_as_strict_as(&more));
+        }
+    }
+}
