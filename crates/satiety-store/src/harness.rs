@@ -1,4 +1,4 @@
-//! The eval harness: its chained log, its versions with archived files, what auditors said. Everything that one event
+//! The eval harness, each by its identity: its chained log, its versions with archived files, what auditors said. Everything that one event
 //! changes is written with it in one transaction, and only if nobody else wrote an event meanwhile.
 
 use schemars::JsonSchema;
@@ -55,6 +55,8 @@ pub struct VersionRow {
 /// Everything that an event changes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HarnessChange {
+    /// The harness whose log it is; empty for what was written before harnesses had identities.
+    pub harness_id: String,
     /// New entries; the first one follows the last that there is.
     pub entries: Vec<LedgerRow>,
     /// Records that are written.
@@ -68,6 +70,9 @@ pub struct HarnessChange {
 pub struct AuditRow {
     /// Its id.
     pub audit_id: String,
+    /// The harness; empty for what was written before harnesses had identities.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub harness_id: String,
     /// The cycle.
     pub cycle_id: String,
     /// Who.
@@ -78,6 +83,18 @@ pub struct AuditRow {
     pub note: String,
     /// When, in microseconds.
     pub at: i64,
+}
+
+/// The key of a record of one harness, from the specification's key: those of one that has no identity yet are the same.
+pub fn harness_record_key(harness_id: &str, key: &str) -> String {
+    const SPACE: &str = "eval-harness/saturation/";
+    let Some(rest) = key.strip_prefix(SPACE).filter(|_| !harness_id.is_empty()) else {
+        return key.to_owned();
+    };
+    match rest.split_once('/') {
+        Some((kind, id)) => format!("{SPACE}{kind}/{harness_id}/{id}"),
+        None => format!("{SPACE}{harness_id}/{rest}"),
+    }
 }
 
 impl Store {
@@ -107,18 +124,21 @@ impl Store {
                 // SQLite has one writer at a time anyway.
                 sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
             }
-            let there: Vec<(String,)> =
-                sqlx::query_as("SELECT hash FROM harness_ledger WHERE seq >= $1 ORDER BY seq LIMIT 100")
-                    .bind(first)
-                    .fetch_all(&mut *connection)
-                    .await?;
+            let there: Vec<(String,)> = sqlx::query_as(
+                "SELECT hash FROM harness_ledger WHERE harness_id = $1 AND seq >= $2 ORDER BY seq LIMIT 100",
+            )
+            .bind(&change.harness_id)
+            .bind(first)
+            .fetch_all(&mut *connection)
+            .await?;
             // Our own entries are there when a connection was lost after the commit; somebody else's otherwise.
             let mine = there.iter().map(|(hash,)| hash.as_str()).eq(ours.iter().copied());
             let written = there.is_empty() || mine;
             if there.is_empty() {
                 for row in &change.entries {
                     sqlx::query(
-                        "INSERT INTO harness_ledger (seq, prev, at, kind, body, hash) VALUES ($1, $2, $3, $4, $5, $6)",
+                        "INSERT INTO harness_ledger (seq, prev, at, kind, body, hash, harness_id)
+                         VALUES ($1, $2, $3, $4, $5, $6, $7)",
                     )
                     .bind(row.seq)
                     .bind(&row.prev)
@@ -126,6 +146,7 @@ impl Store {
                     .bind(storable(&row.kind))
                     .bind(storable(&row.body))
                     .bind(&row.hash)
+                    .bind(&change.harness_id)
                     .execute(&mut *connection)
                     .await?;
                 }
@@ -148,13 +169,14 @@ impl Store {
                 }
                 for (row, (manifest, files)) in change.versions.iter().zip(&versions) {
                     sqlx::query(
-                        "INSERT INTO harness_versions (version, manifest, files, created_at) VALUES ($1, $2, $3, $4)
-                         ON CONFLICT (version) DO UPDATE SET files = COALESCE(harness_versions.files, excluded.files)",
+                        "INSERT INTO harness_versions (version, manifest, files, created_at, harness_id) VALUES ($1, $2, $3, $4, $5)
+                         ON CONFLICT (harness_id, version) DO UPDATE SET files = COALESCE(harness_versions.files, excluded.files)",
                     )
                     .bind(&row.version)
                     .bind(storable(manifest))
                     .bind(files.as_deref().map(storable))
                     .bind(now)
+                    .bind(&change.harness_id)
                     .execute(&mut *connection)
                     .await?;
                 }
@@ -163,12 +185,64 @@ impl Store {
         })
     }
 
-    /// Entries of the log from a number on, a page at a time.
-    pub async fn harness_ledger(&self, from: i64, limit: u32) -> Result<Vec<LedgerRow>, StoreError> {
+    /// Gives the log, versions, audits and records that have no identity yet to a harness, all together. Changes nothing
+    /// where the harness has a log already, so doing it twice does no harm.
+    pub async fn claim_harness(&self, harness_id: &str) -> Result<(), StoreError> {
+        let postgres = matches!(self.pool, Pool::Postgres { .. });
+        in_transaction!(&self.pool, |connection| {
+            if postgres {
+                sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
+            }
+            let known: Option<(i64,)> =
+                sqlx::query_as("SELECT seq FROM harness_ledger WHERE harness_id = $1 LIMIT 1")
+                    .bind(harness_id)
+                    .fetch_optional(&mut *connection)
+                    .await?;
+            if known.is_none() {
+                for statement in [
+                    "UPDATE harness_ledger SET harness_id = $1 WHERE harness_id = ''",
+                    "UPDATE harness_versions SET harness_id = $1 WHERE harness_id = ''",
+                    "UPDATE harness_audits SET harness_id = $1 WHERE harness_id = ''",
+                    // As `harness_record_key` has it.
+                    "UPDATE records SET key = 'eval-harness/saturation/' || $1 || '/aggregate'
+                     WHERE key = 'eval-harness/saturation/aggregate'",
+                    "UPDATE records SET key = 'eval-harness/saturation/cycles/' || $1 || '/' || substr(key, 32)
+                     WHERE key LIKE 'eval-harness/saturation/cycles/%' AND key NOT LIKE 'eval-harness/saturation/cycles/%/%'",
+                    "UPDATE records SET key = 'eval-harness/saturation/expansions/' || $1 || '/' || substr(key, 36)
+                     WHERE key LIKE 'eval-harness/saturation/expansions/%' AND key NOT LIKE 'eval-harness/saturation/expansions/%/%'",
+                ] {
+                    sqlx::query(statement)
+                        .bind(harness_id)
+                        .execute(&mut *connection)
+                        .await?;
+                }
+            }
+        })
+    }
+
+    /// The harnesses that have a log in this store; empty names what has no identity yet.
+    pub async fn harness_ids(&self) -> Result<Vec<String>, StoreError> {
+        let rows: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+            "SELECT DISTINCT harness_id FROM harness_ledger ORDER BY harness_id"
+        )
+        .fetch_all(connection)
+        .await?)?;
+        Ok(rows.into_iter().map(|(id,)| id).collect())
+    }
+
+    /// Entries of a harness's log from a number on, a page at a time.
+    pub async fn harness_ledger(
+        &self,
+        harness_id: &str,
+        from: i64,
+        limit: u32,
+    ) -> Result<Vec<LedgerRow>, StoreError> {
         let rows: Vec<(i64, String, String, String, String, String)> = reading!(&self.pool, |connection| {
             sqlx::query_as(
-                "SELECT seq, prev, at, kind, body, hash FROM harness_ledger WHERE seq >= $1 ORDER BY seq LIMIT $2"
+                "SELECT seq, prev, at, kind, body, hash FROM harness_ledger
+                 WHERE harness_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3",
             )
+            .bind(harness_id)
             .bind(from)
             .bind(i64::from(limit))
             .fetch_all(connection)
@@ -185,12 +259,17 @@ impl Store {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// A version by its hash.
-    pub async fn harness_version(&self, version: &str) -> Result<Option<VersionRow>, StoreError> {
+    /// A version of a harness by its hash.
+    pub async fn harness_version(
+        &self,
+        harness_id: &str,
+        version: &str,
+    ) -> Result<Option<VersionRow>, StoreError> {
         let row: Option<(String, String, Option<String>)> =
             reading!(&self.pool, |connection| sqlx::query_as(
-                "SELECT version, manifest, files FROM harness_versions WHERE version = $1"
+                "SELECT version, manifest, files FROM harness_versions WHERE harness_id = $1 AND version = $2"
             )
+            .bind(harness_id)
             .bind(storable(version))
             .fetch_optional(connection)
             .await?)?;
@@ -209,8 +288,8 @@ impl Store {
     pub async fn put_harness_audit(&self, row: &AuditRow) -> Result<(), StoreError> {
         in_transaction!(&self.pool, |connection| {
             sqlx::query(
-                "INSERT INTO harness_audits (audit_id, cycle_id, auditor, accepts, note, at)
-                 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (audit_id) DO NOTHING",
+                "INSERT INTO harness_audits (audit_id, cycle_id, auditor, accepts, note, at, harness_id)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (audit_id) DO NOTHING",
             )
             .bind(&row.audit_id)
             .bind(storable(&row.cycle_id))
@@ -218,23 +297,26 @@ impl Store {
             .bind(row.accepts)
             .bind(storable(&row.note))
             .bind(row.at)
+            .bind(&row.harness_id)
             .execute(&mut *connection)
             .await?;
         })
     }
 
-    /// What auditors said, newest first.
-    pub async fn harness_audits(&self, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+    /// What auditors said about a harness, newest first.
+    pub async fn harness_audits(&self, harness_id: &str, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         let rows: Vec<(String, String, String, bool, String, i64)> =
             reading!(&self.pool, |connection| sqlx::query_as(
                 "SELECT audit_id, cycle_id, auditor, accepts, note, at FROM harness_audits
-                 ORDER BY at DESC, audit_id DESC LIMIT $1"
+                 WHERE harness_id = $1 ORDER BY at DESC, audit_id DESC LIMIT $2"
             )
+            .bind(harness_id)
             .bind(i64::from(limit))
             .fetch_all(connection)
             .await?)?;
         let row = |(audit_id, cycle_id, auditor, accepts, note, at)| AuditRow {
             audit_id,
+            harness_id: harness_id.to_owned(),
             cycle_id,
             auditor,
             accepts,

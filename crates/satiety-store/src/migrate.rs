@@ -88,6 +88,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "memory_projects",
         sql: include_str!("migrations/0014_memory_projects.sql"),
     },
+    Migration {
+        version: 15,
+        name: "harness_identity",
+        sql: include_str!("migrations/0015_harness_identity.sql"),
+    },
 ];
 
 /// The version this program writes.

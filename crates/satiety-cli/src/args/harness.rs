@@ -96,6 +96,15 @@ pub(crate) struct HarnessRecordArgs {
     /// The cycle's name; the same one twice is recorded once
     #[arg(long, value_name = "ID")]
     pub(crate) cycle: Option<String>,
+    /// Begin a branch of the history in a store that does not have it, with the version that the anchor names
+    #[arg(long, requires = "why")]
+    pub(crate) new_history: bool,
+    /// Why a new history begins; it is kept
+    #[arg(long, value_name = "TEXT", requires = "new_history")]
+    pub(crate) why: Option<String>,
+    /// Who begins it [default: you]
+    #[arg(long, value_name = "NAME", requires = "new_history")]
+    pub(crate) by: Option<String>,
 }
 
 /// Options of `harness check`.
@@ -339,6 +348,8 @@ pub(crate) struct RefusedSelection {
   satiety harness history --limit 100 --format json
   satiety harness history --key eval-harness/saturation/aggregate")]
 pub(crate) struct HarnessHistoryArgs {
+    #[command(flatten)]
+    pub(crate) folder: HarnessFolder,
     /// The newest so many events
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
@@ -355,7 +366,7 @@ pub(crate) struct HarnessHistoryArgs {
 
 Checks the chain, everything that it vouches for, and the suites on disk. A log that was cut off at its end, or written anew
 as a whole, shows only against an anchor: one you give, or `.harness/anchor.json` beside the suites, which is written with
-every expansion and belongs under version control. Exit 1: something was tampered with.")]
+every version and belongs under version control. Exit 1: something was tampered with.")]
 pub(crate) struct HarnessVerifyArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
@@ -420,6 +431,8 @@ pub(crate) enum HarnessAudit {
   satiety harness audit add --auditor quality --reject --note \"two cases leak their answers\" --cycle cycle-42")]
 #[command(group = clap::ArgGroup::new("verdict").required(true))]
 pub(crate) struct HarnessAuditAddArgs {
+    #[command(flatten)]
+    pub(crate) folder: HarnessFolder,
     /// Who
     #[arg(long, value_name = "NAME")]
     pub(crate) auditor: String,

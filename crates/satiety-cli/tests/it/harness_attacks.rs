@@ -145,11 +145,19 @@ fn truncating_the_log_and_writing_it_anew() {
     lab.sql("DELETE FROM harness_ledger");
     for entry in &anew {
         lab.sql(&format!(
-            "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}')",
-            entry.seq, entry.prev, entry.at, entry.kind, entry.body, entry.hash
+            "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}', '{}')",
+            entry.seq,
+            entry.prev,
+            entry.at,
+            entry.kind,
+            entry.body,
+            entry.hash,
+            lab.harness_id()
         ));
     }
-    lab.expect(0, &["harness", "verify"]);
+    // Whole by itself; the anchor in the repository tells.
+    ledger::verify_chain(&anew).unwrap();
+    lab.expect(1, &["harness", "verify"]);
     let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
     assert!(out.contains("is not the entry that is known"), "{out}");
     // Cut off at its end, it is whole by itself too; here the window would tell, because it follows the log.
@@ -212,8 +220,14 @@ fn another_clock() {
         .unwrap();
     let entry = ledger::append(Some(&last), later, "note", json!({}));
     lab.sql(&format!(
-        "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}')",
-        entry.seq, entry.prev, entry.at, entry.kind, entry.body, entry.hash
+        "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}', '{}')",
+        entry.seq,
+        entry.prev,
+        entry.at,
+        entry.kind,
+        entry.body,
+        entry.hash,
+        lab.harness_id()
     ));
     assert!(lab.approve(1, &soon).contains("was good until"));
 }
@@ -328,6 +342,7 @@ fn many_record_at_once_and_the_chain_stays_whole() {
 #[test]
 fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
     let lab = Lab::new(5);
+    lab.agent("cat\n");
     lab.cycles(1);
     lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
     lab.expect(0, &["harness", "lock"]);

@@ -175,6 +175,13 @@ impl Lab {
         serde_json::from_str(&self.expect(0, &["harness", "history", "--key", &key]).0).unwrap()
     }
 
+    /// The harness's identity, as the repository keeps it.
+    pub(crate) fn harness_id(&self) -> String {
+        let text = fs_err::read_to_string(self.place.path("suites/.harness/anchor.json")).unwrap();
+        let anchor: Value = serde_json::from_str(&text).unwrap();
+        anchor["harness_id"].as_str().unwrap().to_owned()
+    }
+
     /// Hands in an approval.
     pub(crate) fn approve(&self, code: i32, approval: &Approval) -> String {
         self.place

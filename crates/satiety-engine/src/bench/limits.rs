@@ -49,6 +49,7 @@ pub struct Gate {
     permits: Semaphore,
     state: Mutex<State>,
     begun: Instant,
+    longest_pause_ms: u64,
 }
 
 #[derive(Debug)]
@@ -90,6 +91,7 @@ impl Gate {
                 debt: 0,
             }),
             begun: Instant::now(),
+            longest_pause_ms: limits.longest_pause_ms,
         }
     }
 
@@ -143,7 +145,11 @@ impl Gate {
                 }
             }
             Err(error) if matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Overloaded) => {
-                if let Some(pause) = error.retry_after_ms {
+                // A pause that nobody would wait for must not hold everybody up either: one answer could end a run.
+                if let Some(pause) = error
+                    .retry_after_ms
+                    .filter(|pause| *pause <= self.longest_pause_ms)
+                {
                     state.resume_at = state.resume_at.max(now + Duration::from_millis(pause));
                 }
                 let before = state.window.size();

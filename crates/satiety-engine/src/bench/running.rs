@@ -90,6 +90,11 @@ pub struct BenchPlan {
 }
 
 impl BenchPlan {
+    /// The suite that will be run, as it was read.
+    pub(crate) fn suite(&self) -> &LoadedSuite {
+        &self.loaded
+    }
+
     /// What the run can show.
     pub fn power(&self) -> &PowerStatement {
         &self.power

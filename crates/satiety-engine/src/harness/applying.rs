@@ -6,17 +6,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use satiety::harness::approval::verify;
+use satiety::harness::archive::{archive_hash, check_archive};
 use satiety::harness::expansion::{CaseOutcome, Context, Ending, Event};
 use satiety::harness::ledger::Anchor;
-use satiety::harness::{Action, AppliedProposal, Expansion, KeyRing, Observation, Phase, Proposal, Step};
+use satiety::harness::{
+    Action, AppliedProposal, Expansion, KeyRing, Manifest, Observation, Phase, Proposal, Step,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::approving::{release, trusted};
+use super::approving::{in_force, release, trusted};
 use super::disk;
 use super::folder::Folder;
+use super::recording::drift;
 use super::state::{State, Writing};
 use super::tree::{HarnessTree, LOCK_FILE};
 use crate::bench::{Progress, RunBenchRequest, Stop};
@@ -63,20 +67,21 @@ impl Engine {
         mut told: impl FnMut(&str),
         mut progress: impl FnMut(Progress),
     ) -> Result<AppliedExpansion, EngineError> {
-        let mut state = self.harness_state().await?;
-        let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
-        // The files are read first: keys lie beside them.
+        // The files are read first: keys and identity lie beside them.
         let folder = Folder::read(&request.folder)?;
+        let mut state = self.harness_history_of(&folder).await?;
+        let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
         refuse_selection(&request.options, &folder, &expansion)?;
         let keys = trusted(&state, &folder)?;
         approved(&state, &expansion, &keys)?;
         while !expansion.is_over() && !stop.is_asked() {
+            as_rigorous(&state, &expansion, &request.folder).await?;
             let step = self
                 .step(&mut state, &mut expansion, &keys, &request, stop, &mut progress)
                 .await?;
             told(&step);
         }
-        finished(&state, expansion, &request.folder)
+        finished(&mut state, expansion, &request.folder)
     }
 
     /// Brings the archived version back while a new one is being applied: the one exemption from the ratchet.
@@ -86,8 +91,14 @@ impl Engine {
         ending: Ending,
         told: impl FnMut(&str),
     ) -> Result<AppliedExpansion, EngineError> {
-        let mut state = self.harness_state().await?;
+        let mut state = self.harness_state(&request.folder).await?;
+        state.check_history()?;
         let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
+        if expansion.phase.is_applying() || expansion.phase == Phase::RollingBack {
+            // Refused as a whole, before anything is decided or written.
+            let archived = archived_files(&state, &expansion).await?;
+            disk::check_places(&request.folder, archived.keys().map(String::as_str), "restore")?;
+        }
         if expansion.phase != Phase::RollingBack {
             if !expansion.phase.is_applying() {
                 return Err(HarnessError::Phase {
@@ -144,12 +155,19 @@ impl Engine {
             }
             Step::Archive { version } => {
                 let (folder, version) = (Folder::read(root)?, version.to_owned());
-                let files = disk::packed(&folder.contents()?);
+                let files = folder.contents()?;
+                // What could not be restored is not archived.
+                check_archive(&files, None).map_err(HarnessError::from)?;
+                disk::check_places(root, files.keys().map(String::as_str), "archive")?;
                 let found = folder.manifest.version();
+                if Folder::read(root)?.contents()? != files {
+                    return Err(HarnessError::Conflict.into());
+                }
                 let told = format!("archived version {}", super::state::short(&version));
                 let observation = Observation::Archived(found);
-                let writing = Writing::default().version(&folder.manifest, Some(files))?;
-                observe_with(state, expansion, keys, observation, writing).await?;
+                let detail = json!({"archive": archive_hash(&files)});
+                let writing = Writing::default().version(&folder.manifest, Some(disk::packed(&files)))?;
+                observe_with(state, expansion, keys, observation, writing, detail).await?;
                 return Ok(told);
             }
             Step::ApplyThresholds(increases) => {
@@ -170,7 +188,8 @@ impl Engine {
             Step::Enable(case) => {
                 let case = case.clone();
                 disk::enable(&Folder::read(root)?, &content, &case.suite, &case.case_id)?;
-                let Some(passed) = self.try_case(request, &case, stop, progress).await? else {
+                let expected = signed_manifest(state, expansion).await?;
+                let Some(passed) = self.try_case(request, &expected, &case, stop, progress).await? else {
                     return Ok("interrupted".into());
                 };
                 let told = format!(
@@ -182,7 +201,9 @@ impl Engine {
                 (Observation::Enabled(CaseOutcome { case, passed }), told)
             }
             Step::VerifyBaseline => {
-                let Some((passes, detail)) = self.verify_baseline(request, stop, progress).await? else {
+                let expected = before_retirements(state, expansion).await?;
+                let Some((passes, detail)) = self.verify_baseline(request, &expected, stop, progress).await?
+                else {
                     return Ok("interrupted".into());
                 };
                 let told = format!(
@@ -192,12 +213,14 @@ impl Engine {
                 (Observation::BaselineVerified { passes, detail }, told)
             }
             Step::Commit { .. } => {
-                disk::write_retirements(&Folder::read(root)?, &content)?;
+                // The signature first: at no moment is there a retirement without one.
                 let folder = Folder::read(root)?;
                 if let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) {
                     let from = state.manifest(&approval.statement.from_version).await?;
                     keep_approval(&folder, proposal, approval, from)?;
                 }
+                disk::write_retirements(&folder, &content)?;
+                let folder = Folder::read(root)?;
                 let tree = HarnessTree::of(folder.clone(), None)?;
                 if tree.lock_file.is_some() {
                     disk::replace(&root.join(LOCK_FILE), tree.lock.render().as_bytes())?;
@@ -212,7 +235,7 @@ impl Engine {
                     )
                     .version(&folder.manifest, None)?
                     .lock(&tree.lock)?;
-                observe_with(state, expansion, keys, observation, writing).await?;
+                observe_with(state, expansion, keys, observation, writing, Value::Null).await?;
                 return Ok(told);
             }
             Step::Log => (Observation::Logged, "logged".into()),
@@ -222,7 +245,8 @@ impl Engine {
                     super::state::short(version),
                     ending.why
                 );
-                let archived = archive(state, version).await?;
+                let archived = archived_files(state, expansion).await?;
+                disk::check_places(root, archived.keys().map(String::as_str), "restore")?;
                 disk::restore(root, &archived, &content)?;
                 let found = Folder::read(root)?.manifest.version();
                 (Observation::Restored(found), told)
@@ -328,7 +352,15 @@ async fn observe(
     keys: &KeyRing,
     observation: Observation,
 ) -> Result<(), EngineError> {
-    observe_with(state, expansion, keys, observation, Writing::default()).await
+    observe_with(
+        state,
+        expansion,
+        keys,
+        observation,
+        Writing::default(),
+        Value::Null,
+    )
+    .await
 }
 
 /// Records what came of a step together with whatever else belongs to it.
@@ -338,15 +370,19 @@ async fn observe_with(
     keys: &KeyRing,
     observation: Observation,
     writing: Writing,
+    detail: Value,
 ) -> Result<(), EngineError> {
     let context = Context {
         keys,
         spent: &state.spent(),
         now: state.now(),
     };
-    let event: Event = expansion
+    let mut event: Event = expansion
         .observe(observation, &context)
         .map_err(HarnessError::from)?;
+    if let (Some(known), Value::Object(more)) = (event.body["detail"].as_object_mut(), detail) {
+        known.extend(more);
+    }
     let mut writing = writing.expansion(event, expansion)?;
     if expansion.is_over() && expansion.phase != Phase::Done {
         writing = release(state, expansion, writing).await?;
@@ -354,14 +390,84 @@ async fn observe_with(
     state.write(writing).await
 }
 
-async fn archive(state: &State, version: &str) -> Result<BTreeMap<String, Vec<u8>>, EngineError> {
-    let row = state.store().harness_version(version).await?;
-    row.and_then(|row| disk::unpacked(&row.files?)).ok_or_else(|| {
-        HarnessError::Tampered {
+/// The archive of a version, if it is what the log says and names only files that a restore may write.
+pub(super) async fn archive(
+    state: &State,
+    version: &str,
+    expected: Option<&str>,
+) -> Result<BTreeMap<String, Vec<u8>>, EngineError> {
+    let row = state.store().harness_version(&state.harness_id, version).await?;
+    let files = row
+        .and_then(|row| disk::unpacked(&row.files?))
+        .ok_or_else(|| HarnessError::Tampered {
             what: format!("the archive of version {} is gone", super::state::short(version)),
+        })?;
+    check_archive(&files, expected).map_err(HarnessError::from)?;
+    Ok(files)
+}
+
+/// The archive that this expansion made.
+async fn archived_files(
+    state: &State,
+    expansion: &Expansion,
+) -> Result<BTreeMap<String, Vec<u8>>, EngineError> {
+    let told = state
+        .entries
+        .iter()
+        .rev()
+        .find(|entry| entry.kind == "archived" && entry.body["expansion_id"] == *expansion.expansion_id);
+    let expected = told.and_then(|entry| entry.body["detail"]["archive"].as_str());
+    archive(state, &expansion.from_version, expected).await
+}
+
+/// The files may ask more than the version in force while an expansion is applied, and never less; and the expansion must
+/// start from that version. Bringing the archive back is the remedy, so that is not held up.
+async fn as_rigorous(state: &State, expansion: &Expansion, root: &Path) -> Result<(), EngineError> {
+    if expansion.phase == Phase::Logging {
+        return Ok(());
+    }
+    in_force(state, expansion)?;
+    if expansion.phase == Phase::RollingBack {
+        return Ok(());
+    }
+    let folder = Folder::read(root)?;
+    let names = folder.contents()?;
+    disk::check_places(root, names.keys().map(String::as_str), "change")?;
+    let (_, objections) = drift(state, &folder, &expansion.from_version).await?;
+    if objections.is_empty() {
+        Ok(())
+    } else {
+        Err(HarnessError::Weaker { objections }.into())
+    }
+}
+
+/// The harness that was signed.
+async fn signed_manifest(state: &State, expansion: &Expansion) -> Result<Manifest, EngineError> {
+    match &expansion.proposal {
+        Some(proposal) => state.manifest(&proposal.diff.to).await,
+        None => Err(not_approved(expansion)),
+    }
+}
+
+/// The harness that was signed, with the cases that are retired last.
+async fn before_retirements(state: &State, expansion: &Expansion) -> Result<Manifest, EngineError> {
+    let mut expected = signed_manifest(state, expansion).await?;
+    let old = state.manifest(&expansion.from_version).await?;
+    let retired = expansion
+        .proposal
+        .iter()
+        .flat_map(|proposal| &proposal.content.retirements);
+    for retired in retired {
+        let case = old
+            .suites
+            .get(&retired.suite)
+            .and_then(|suite| suite.get(&retired.case_id));
+        if let (Some(case), Some(suite)) = (case, expected.suites.get_mut(&retired.suite)) {
+            suite.insert(retired.case_id.clone(), case.clone());
         }
-        .into()
-    })
+    }
+    expected.retired = old.retired;
+    Ok(expected)
 }
 
 /// The approval in the repository, so that a build without the store can check what it allowed.
@@ -386,15 +492,11 @@ fn keep_approval(
     disk::replace(&file, text.as_bytes())
 }
 
-fn finished(state: &State, expansion: Expansion, root: &Path) -> Result<AppliedExpansion, EngineError> {
+fn finished(state: &mut State, expansion: Expansion, root: &Path) -> Result<AppliedExpansion, EngineError> {
     let folder = Folder::read(root)?;
     let anchor = state.entries.last().map(satiety::harness::Entry::anchor);
-    if expansion.is_over()
-        && let Some(anchor) = &anchor
-    {
-        let mut text = serde_json::to_string_pretty(anchor)?;
-        text.push('\n');
-        disk::replace(&folder.own().join("anchor.json"), text.as_bytes())?;
+    if expansion.is_over() {
+        state.write_anchor(&folder)?;
     }
     Ok(AppliedExpansion {
         interrupted: !expansion.is_over(),

@@ -18,7 +18,7 @@ use super::HarnessError;
 use super::check::CaseSides;
 use super::folder::{Folder, shown};
 use super::keys::{KeyFile, ring_of};
-use super::state::{State, Writing};
+use super::state::{State, Writing, short};
 use crate::{Engine, EngineError};
 
 /// What is signed is never mistaken for anything else that the same key signs.
@@ -82,8 +82,9 @@ impl Engine {
         expansion: Option<&str>,
     ) -> Result<Pending, EngineError> {
         let folder = Folder::read(folder)?;
-        let state = self.harness_state().await?;
+        let state = self.harness_history_of(&folder).await?;
         let expansion = state.open_expansion(expansion).await?;
+        in_force(&state, &expansion)?;
         let keys = trusted(&state, &folder)?;
         let proposal = waiting(&expansion)?.clone();
         let of = |rigor: Rigor| -> Vec<Change> {
@@ -123,9 +124,12 @@ impl Engine {
     /// Takes a signed approval. There is no other way to approve, on any surface.
     pub async fn harness_approve(&self, folder: &Path, approval: Approval) -> Result<Decided, EngineError> {
         let folder = Folder::read(folder)?;
-        let mut state = self.harness_state().await?;
+        let mut state = self.harness_history_of(&folder).await?;
         let mut expansion = state.expansion(&approval.statement.expansion_id).await?;
         let keys = trusted(&state, &folder)?;
+        if !expansion.is_over() {
+            in_force(&state, &expansion)?;
+        }
         let (by, detail) = (
             approval.statement.approver.clone(),
             approval.statement.proposal_hash.clone(),
@@ -154,10 +158,12 @@ impl Engine {
     /// Says no. That needs no signature: it leaves everything as it is.
     pub async fn harness_reject(
         &self,
+        folder: &Path,
         expansion: Option<&str>,
         ending: Ending,
     ) -> Result<Decided, EngineError> {
-        let mut state = self.harness_state().await?;
+        let mut state = self.harness_state(folder).await?;
+        state.check_history()?;
         let mut expansion = state.open_expansion(expansion).await?;
         let context = Context {
             keys: &KeyRing::default(),
@@ -181,7 +187,7 @@ impl Engine {
     /// Who may approve.
     pub async fn harness_keys(&self, folder: &Path) -> Result<Keys, EngineError> {
         let (file, ring) = ring_of(folder)?;
-        let known = self.harness_state().await?.known_keys();
+        let known = self.harness_state(folder).await?.known_keys();
         let difference = known.as_ref().and_then(|known| difference(known, &ring));
         Ok(Keys {
             file: file.map(|file| shown(&file)),
@@ -200,7 +206,8 @@ impl Engine {
         passphrase: &str,
     ) -> Result<Keys, EngineError> {
         let (_, ring) = ring_of(folder)?;
-        let mut state = self.harness_state().await?;
+        let mut state = self.harness_state(folder).await?;
+        state.check_history()?;
         if let Some(known) = state.known_keys()
             && difference(&known, &ring).is_some()
         {
@@ -212,6 +219,18 @@ impl Engine {
             state.write(Writing::default().event("keys", body)).await?;
         }
         self.harness_keys(folder).await
+    }
+}
+
+/// An expansion starts from the version in force, or it would undo what was added since.
+pub(super) fn in_force(state: &State, expansion: &Expansion) -> Result<(), HarnessError> {
+    match state.version() {
+        Some(version) if version != expansion.from_version => Err(HarnessError::Stale {
+            id: expansion.expansion_id.clone(),
+            from: short(&expansion.from_version).to_owned(),
+            in_force: short(version).to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

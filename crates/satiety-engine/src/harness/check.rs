@@ -247,6 +247,9 @@ impl Engine {
         let file = tree.folder.root.join(LOCK_FILE);
         let written = !request.check_only && !current;
         if written {
+            // A harness that was recorded before has an identity already.
+            let known = super::identity::Marks::read(&tree.folder.root)?.id;
+            lock.id = lock.id.or(known);
             lock.id
                 .get_or_insert_with(|| ids::prefixed("harness", uuid::Uuid::now_v7()));
             disk::replace(&file, lock.render().as_bytes())?;

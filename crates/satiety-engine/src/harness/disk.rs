@@ -21,14 +21,53 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), EngineError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs_err::create_dir_all(folder).map_err(failed)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Hidden and with an ending that no reader of suites looks at.
-    let partial = folder.join(format!(".{name}.partial"));
-    let mut file = fs_err::File::create(&partial).map_err(failed)?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
+    // Hidden and with an ending that no reader of suites looks at; made anew, so that no link is followed.
+    let mut file = tempfile::Builder::new()
+        .prefix(&format!(".{name}."))
+        .suffix(".partial")
+        .tempfile_in(folder)
         .map_err(failed)?;
-    fs_err::rename(&partial, path).map_err(failed)?;
+    file.write_all(bytes)
+        .and_then(|()| file.as_file().sync_all())
+        .map_err(failed)?;
+    readable(file.as_file()).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
     sync(folder)
+}
+
+/// Temporary files are for their owner alone; suites are for everybody who works with them.
+#[cfg(unix)]
+fn readable(file: &std::fs::File) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn readable(_file: &std::fs::File) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Refuses names below the harness that are links, or that a link leads to: whoever made it chose where we would write.
+pub(super) fn check_places<'a>(
+    root: &Path,
+    names: impl Iterator<Item = &'a str>,
+    what: &'static str,
+) -> Result<(), EngineError> {
+    for name in names {
+        let mut path = root.to_path_buf();
+        for part in Path::new(name).components() {
+            path.push(part);
+            let is_link = fs_err::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_symlink());
+            if is_link {
+                return Err(HarnessError::LinkedFile {
+                    what,
+                    path: shown(&path),
+                }
+                .into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Takes a file away, durably; one that is gone is gone.
@@ -263,6 +302,13 @@ pub(super) fn restore(
     archived: &BTreeMap<String, Vec<u8>>,
     content: &ExpansionProposals,
 ) -> Result<(), EngineError> {
+    // What was there comes back before what was added goes: no state between asks less than the archive.
+    for (name, bytes) in archived {
+        let path = root.join(name);
+        if fs_err::read(&path).ok().as_ref() != Some(bytes) {
+            replace(&path, bytes)?;
+        }
+    }
     for benchmark in content
         .new_benchmarks
         .iter()
@@ -292,12 +338,6 @@ pub(super) fn restore(
             && !archived.contains_key(&shown(file.strip_prefix(root).unwrap_or(&file)))
         {
             remove(&file)?;
-        }
-    }
-    for (name, bytes) in archived {
-        let path = root.join(name);
-        if fs_err::read(&path).ok().as_ref() != Some(bytes) {
-            replace(&path, bytes)?;
         }
     }
     // There was no file of rules: a harness without one demands the defaults.

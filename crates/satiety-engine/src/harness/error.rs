@@ -110,6 +110,61 @@ pub enum HarnessError {
     /// Somebody else was faster.
     #[error("somebody else changed the harness at the same time")]
     Conflict,
+    /// The lock file and the anchor are of different harnesses.
+    #[error("harness.lock is of harness {lock}, and .harness/anchor.json of {anchor}")]
+    Identity {
+        /// As the lock file has it.
+        lock: String,
+        /// As the anchor has it.
+        anchor: String,
+    },
+    /// This store lacks entries that the repository knows.
+    #[error("the repository knows {known} entries of this harness's history, and this store has {found}")]
+    HistoryMissing {
+        /// Up to the anchor.
+        known: u64,
+        /// In this store.
+        found: usize,
+    },
+    /// The repository lost its anchor.
+    #[error(".harness/anchor.json is missing, and this store knows the harness as {harness_id}")]
+    AnchorMissing {
+        /// As the store knows it.
+        harness_id: String,
+    },
+    /// A branch of the history cannot be begun.
+    #[error("cannot begin a new history: {why}")]
+    NewHistory {
+        /// Why not.
+        why: String,
+    },
+    /// The harness changed since the expansion was opened.
+    #[error("expansion {id} starts from version {from}, and the version in force is {in_force}")]
+    Stale {
+        /// Which.
+        id: String,
+        /// Where it starts.
+        from: String,
+        /// What is in force.
+        in_force: String,
+    },
+    /// Files that lead elsewhere.
+    #[error("cannot {what} the harness: {path} is a symbolic link or leads through one")]
+    LinkedFile {
+        /// What was to be done.
+        what: &'static str,
+        /// Which file.
+        path: String,
+    },
+    /// The files are not those that should be verified.
+    #[error("the files are not what was signed: {what}")]
+    Changed {
+        /// What differs.
+        what: String,
+    },
+    /// An archive that is not restored.
+    #[error(transparent)]
+    Archive(#[from] satiety::harness::archive::ArchiveError),
     /// Nothing was recorded yet.
     #[error("no harness is recorded in this store yet")]
     Unknown,
@@ -228,6 +283,14 @@ impl HarnessError {
             | Self::WeakerThanLock { .. }
             | Self::OtherFiles { .. }
             | Self::RegressionTier { .. }
+            | Self::Identity { .. }
+            | Self::HistoryMissing { .. }
+            | Self::AnchorMissing { .. }
+            | Self::NewHistory { .. }
+            | Self::Stale { .. }
+            | Self::LinkedFile { .. }
+            | Self::Changed { .. }
+            | Self::Archive(_)
             | Self::Broken(_)
             | Self::Tampered { .. }
             | Self::KeysChanged { .. }
@@ -257,6 +320,13 @@ impl HarnessError {
                 Self::SameTree { .. } => "name the base as git:REVISION, such as git:origin/main",
                 Self::NothingToSign => "`satiety harness check` accepts the change as it is",
                 Self::Tampered { .. } => "restore the store from a backup, and find out who could write to it",
+                Self::Identity { .. } => "restore both files from version control",
+                Self::HistoryMissing { .. } => "use the store that has the history, or begin a branch of it in this one: `satiety harness record --new-history --why TEXT`",
+                Self::AnchorMissing { .. } => "restore it from version control; it is written with every version and belongs there",
+                Self::Stale { .. } => "reject it and propose again; what was signed is another harness",
+                Self::LinkedFile { .. } => "put a real file or directory in its place",
+                Self::Changed { .. } => "`satiety harness status` tells what differs, `satiety harness rollback` brings the archive back",
+                Self::Archive(_) => "restore the store from a backup, and find out who could write to it",
                 Self::Conflict => "run it again",
                 Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
                 Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all FOLDER`",

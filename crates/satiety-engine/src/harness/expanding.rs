@@ -87,8 +87,8 @@ impl Engine {
     /// Proposes by rule, and by a model where one is named.
     pub async fn harness_expand(&self, request: ExpandRequest) -> Result<Proposed, EngineError> {
         let folder = Folder::read(&request.folder)?;
-        let mut state = self.harness_state().await?;
-        let measurement = measuring::take(state.store(), &folder, None).await?;
+        let mut state = self.harness_history_of(&folder).await?;
+        let measurement = measuring::take(&state, &folder, None).await?;
         let mut content = by_rule(&folder, &measurement);
         let mut author = Author::Rules;
         let mut refused = Vec::new();
@@ -138,7 +138,7 @@ impl Engine {
             text: &text,
         })
         .map_err(HarnessError::from)?;
-        let mut state = self.harness_state().await?;
+        let mut state = self.harness_history_of(&folder).await?;
         let author = request.author;
         // Everything is checked before an expansion is opened for it.
         let (_, new) = carry_out(&folder, &content)?;
@@ -237,7 +237,8 @@ async fn working_on(
         other => return other,
     }
     let (_, keys) = ring_of(&folder.root)?;
-    let (writing, _) = adopt(state, folder, &keys).await?;
+    let adopts = state.version() != Some(folder.manifest.version().as_str());
+    let (writing, _) = adopt(state, folder, &keys, Writing::default()).await?;
     let version = folder.manifest.version();
     let mut aggregate = state
         .aggregate()
@@ -258,7 +259,11 @@ async fn working_on(
     for event in events {
         writing = writing.expansion(event, &expansion)?;
     }
+    state.identify(folder).await?;
     state.write(writing.aggregate(&aggregate)).await?;
+    if adopts || state.marks.anchor.is_none() {
+        state.write_anchor(folder)?;
+    }
     Ok(expansion)
 }
 

@@ -79,7 +79,10 @@ impl Folder {
         let mut contents = BTreeMap::new();
         for path in paths.into_iter().filter(|path| path.is_file()) {
             let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
-            let name = path.strip_prefix(&self.root).unwrap_or(&path);
+            let name = path.strip_prefix(&self.root).map_err(|_| HarnessError::BadFile {
+                file: shown(&path),
+                reason: "lies outside the harness".into(),
+            })?;
             contents.insert(shown(name), bytes);
         }
         Ok(contents)

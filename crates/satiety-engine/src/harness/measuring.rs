@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::HarnessError;
 use super::folder::Folder;
+use super::state::State;
 use crate::EngineError;
 use crate::bench::stored::{Detail, load};
 
@@ -111,10 +112,11 @@ impl ThresholdState {
 
 /// Takes everything from the store. Baselines count as improvements only when they were accepted after `since`.
 pub(super) async fn take(
-    store: &Store,
+    state: &State,
     folder: &Folder,
     since: Option<i64>,
 ) -> Result<Measurement, EngineError> {
+    let store = state.store();
     let mut suites = Vec::new();
     let mut newest = BTreeMap::new();
     let mut pooled: Vec<(usize, CaseHistory)> = Vec::new();
@@ -170,7 +172,7 @@ pub(super) async fn take(
     let whole = pooled
         .and_then(|matrix| measure(&matrix, &settings(folder)))
         .map_err(|why| first.unwrap_or_else(|| why.to_string()));
-    let metrics = signals(store, folder, &newest, since).await?;
+    let metrics = signals(state, folder, &newest, since).await?;
     let (thresholds, figures) = thresholds(folder, &all_runs);
     Ok(Measurement {
         suites,
@@ -280,11 +282,12 @@ fn pool(cases: Vec<(usize, CaseHistory)>, versions: usize) -> Result<Matrix, Mea
 }
 
 async fn signals(
-    store: &Store,
+    state: &State,
     folder: &Folder,
     newest: &BTreeMap<String, BenchmarkRun>,
     since: Option<i64>,
 ) -> Result<SignalMetrics, EngineError> {
+    let store = state.store();
     let runs: Vec<_> = folder
         .suites
         .iter()
@@ -302,7 +305,7 @@ async fn signals(
         }
     }
     let mut audits: Vec<AuditVerdict> = store
-        .harness_audits(10 * RECENT)
+        .harness_audits(&state.harness_id, 10 * RECENT)
         .await?
         .into_iter()
         .map(|row| AuditVerdict {

@@ -12,6 +12,7 @@ mod evidence;
 mod expanding;
 mod folder;
 mod git;
+mod identity;
 mod keys;
 mod locked_gate;
 mod measuring;

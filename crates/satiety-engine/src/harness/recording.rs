@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use satiety::bench::content_hash;
 use satiety::harness::brief::{SuiteEvidence, brief, threshold_increases};
 use satiety::harness::cycles::{MeasuredMark, RollingMetrics, SCHEMA_VERSION};
-use satiety::harness::expansion::{Context, Event};
+use satiety::harness::expansion::{Context, Ending, Event};
 use satiety::harness::{
     Action, Aggregate, Consistency, ConsistencyThresholds, CycleSnapshot, Driver, Expansion, KeyRing, Level,
-    Lock, Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, score,
+    Lock, Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
 };
 use satiety::ids;
 use schemars::JsonSchema;
@@ -22,6 +22,7 @@ use super::approving::same_keys;
 use super::check::{adoption, objections};
 use super::evidence::{failing_regressions, weigh_graduations};
 use super::folder::{Folder, shown};
+use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
 use super::state::{State, Writing, short};
@@ -29,7 +30,7 @@ use super::tree::HarnessTree;
 use crate::{Alert, Engine, EngineError};
 
 /// How often a cycle is tried again when others record at the same time.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 12;
 
 /// A cycle to be recorded.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +43,8 @@ pub struct RecordCycleRequest {
     pub cycle_id: Option<String>,
     /// Which score the window follows.
     pub driver: Driver,
+    /// Begins a branch of the history in a store that does not have it: by whom, and why.
+    pub new_history: Option<Ending>,
 }
 
 /// A cycle that was recorded.
@@ -138,8 +141,16 @@ impl Engine {
         keys: &KeyRing,
         given: Option<&Given>,
     ) -> Result<RecordedCycle, EngineError> {
-        let mut state = self.harness_state().await?;
-        let (writing, adopted) = adopt(&state, folder, keys).await?;
+        let mut state = match &request.new_history {
+            None => self.harness_history_of(folder).await?,
+            Some(_) => self.harness_state(&folder.root).await?,
+        };
+        let begun = match &request.new_history {
+            None => Writing::default(),
+            Some(ending) => begin_history(&state, folder, ending)?,
+        };
+        let adopts = state.version() != Some(folder.manifest.version().as_str());
+        let (writing, adopted) = adopt(&state, folder, keys, begun).await?;
         // A harness whose own tests fail is broken, and a broken system must not look less saturated.
         let failing = failing_regressions(state.store(), folder).await?;
         if !failing.is_empty() {
@@ -160,7 +171,7 @@ impl Engine {
         aggregate.driver = request.driver;
         let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
         let mut measurement = match given {
-            None => Some(measuring::take(state.store(), folder, since).await?),
+            None => Some(measuring::take(&state, folder, since).await?),
             Some(_) => None,
         };
         // Looking at the same runs again is no evidence of consistency, whatever it is called.
@@ -255,7 +266,11 @@ impl Engine {
                     writing = writing.expansion(event.clone(), expansion)?;
                 }
             }
+            state.identify(folder).await?;
             state.write(writing.aggregate(&aggregate)).await?;
+            if adopts || state.marks.anchor.is_none() {
+                state.write_anchor(folder)?;
+            }
         }
         let mut notes = Vec::new();
         let (suites, thresholds) = match &measurement {
@@ -286,16 +301,22 @@ pub(super) async fn adopt(
     state: &State,
     folder: &Folder,
     keys: &KeyRing,
+    begun: Writing,
 ) -> Result<(Writing, Option<RigorDiff>), EngineError> {
     let version = folder.manifest.version();
-    let mut writing = Writing::default();
+    let mut writing = begun;
     // Trust on first use: from now on a change of keys needs a signature of one that is known.
     if state.known_keys().is_none() && !keys.approvers.is_empty() {
         writing = writing.event("keys", json!({"keys": keys, "by": "first use"}));
     }
     let tree = HarnessTree::of(folder.clone(), None)?;
     let Some(known) = state.version() else {
-        let event = json!({"version": version, "why": "first seen", "lock": tree.lock.hash()});
+        let event = json!({
+            "version": version,
+            "why": "first seen",
+            "lock": tree.lock.hash(),
+            "place": place_of(&folder.root),
+        });
         return Ok((
             writing
                 .event("adopted", event)
@@ -308,6 +329,8 @@ pub(super) async fn adopt(
     if known == version && recorded == tree.lock {
         return Ok((writing, None));
     }
+    // Weaker files are told of first, in whatever phase an expansion is.
+    let diff = may_follow(state, &recorded, &tree).await?;
     if known != version
         && let Ok(expansion) = state.open_expansion(None).await
         && (expansion.phase.is_applying() || expansion.phase == satiety::harness::Phase::RollingBack)
@@ -319,7 +342,6 @@ pub(super) async fn adopt(
         }
         .into());
     }
-    let diff = may_follow(state, &recorded, &tree).await?;
     if known == version {
         let event = json!({"version": version, "lock": tree.lock.hash(), "changes": diff.changes.len()});
         return Ok((writing.event("locked", event).lock(&tree.lock)?, None));
@@ -330,6 +352,7 @@ pub(super) async fn adopt(
         "why": "at least as rigorous",
         "changes": diff.changes.len(),
         "lock": tree.lock.hash(),
+        "place": place_of(&folder.root),
     });
     Ok((
         writing
@@ -338,6 +361,54 @@ pub(super) async fn adopt(
             .lock(&tree.lock)?,
         Some(diff),
     ))
+}
+
+/// How the files differ from a recorded version, and what they ask less of, in whatever phase an expansion is.
+pub(super) async fn drift(
+    state: &State,
+    folder: &Folder,
+    version: &str,
+) -> Result<(RigorDiff, Vec<String>), EngineError> {
+    let tree = HarnessTree::of(folder.clone(), None)?;
+    let recorded = state.lock(version, &tree.lock).await?;
+    match may_follow(state, &recorded, &tree).await {
+        Ok(diff) => Ok((diff, Vec::new())),
+        Err(EngineError::Harness(HarnessError::Weaker { objections })) => {
+            let now = if recorded.manifest.format == 1 {
+                folder.legacy_manifest()
+            } else {
+                folder.manifest.clone()
+            };
+            let diff = compare(&recorded.manifest, &now).map_err(HarnessError::from)?;
+            Ok((diff, objections))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// The first event of a branch: a store without the history begins with the very version that the repository's anchor names.
+fn begin_history(state: &State, folder: &Folder, ending: &Ending) -> Result<Writing, EngineError> {
+    let refuse = |why: &str| Err(HarnessError::NewHistory { why: why.to_owned() }.into());
+    let (Some(id), Some(anchor)) = (&state.marks.id, &state.marks.anchor) else {
+        return refuse("the repository has no anchor, so there is no history to branch from");
+    };
+    if !state.entries.is_empty() {
+        return refuse("this store has a history of this harness already");
+    }
+    if ending.by.trim().is_empty() || ending.why.trim().is_empty() {
+        return refuse("it needs a name and a reason");
+    }
+    let version = folder.manifest.version();
+    if state.marks.version.as_ref() != Some(&version) {
+        return refuse(&format!(
+            "the files are version {}, and the anchor names version {}; check that version out, begin with it, and record the change after it",
+            short(&version),
+            state.marks.version.as_deref().map_or("none", short)
+        ));
+    }
+    let body =
+        json!({"harness_id": id, "anchor": anchor, "version": version, "by": ending.by, "why": ending.why});
+    Ok(Writing::default().event(HISTORY_BEGUN, body))
 }
 
 /// Compares a tree with the recorded lock; what lies between them, where the tree may take its place.

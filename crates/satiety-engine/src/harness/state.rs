@@ -2,6 +2,7 @@
 //! Whatever is read beside the log is held against a hash in it, so an edit of the store is found before it is believed.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use jiff::Timestamp;
 use satiety::bench::content_hash;
@@ -10,11 +11,13 @@ use satiety::harness::expansion::Event;
 use satiety::harness::{
     Aggregate, Approval, CycleSnapshot, Entry, Expansion, KeyRing, Lock, Manifest, ledger,
 };
-use satiety_store::harness::{HarnessChange, LedgerRow, RecordChange, VersionRow};
+use satiety_store::harness::{HarnessChange, LedgerRow, RecordChange, VersionRow, harness_record_key};
 use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
 
 use super::HarnessError;
+use super::folder::Folder;
+use super::identity::Marks;
 use crate::{Engine, EngineError};
 
 /// Entries that are read at a time.
@@ -26,6 +29,10 @@ const STATE: &str = "state";
 #[derive(Debug)]
 pub(super) struct State {
     store: Store,
+    /// The harness; empty as long as it has no identity.
+    pub(super) harness_id: String,
+    /// What the repository says about it.
+    pub(super) marks: Marks,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -38,21 +45,53 @@ pub(super) struct Writing {
 }
 
 impl Engine {
-    /// The log, verified.
-    pub(super) async fn harness_state(&self) -> Result<State, EngineError> {
+    /// The log of the harness in a directory, whether it is whole or not.
+    pub(super) async fn harness_log(&self, root: &Path) -> Result<State, EngineError> {
         let store = self.store().await?.clone();
-        let entries = entries(&store).await?;
-        ledger::verify_chain(&entries).map_err(HarnessError::from)?;
-        Ok(State { store, entries })
+        let marks = Marks::read(root)?;
+        let harness_id = marks.id.clone().unwrap_or_default();
+        let entries = entries(&store, &harness_id).await?;
+        Ok(State {
+            store,
+            harness_id,
+            marks,
+            entries,
+        })
+    }
+
+    /// The log, verified by itself, for whoever only looks.
+    pub(super) async fn harness_state(&self, root: &Path) -> Result<State, EngineError> {
+        let state = self.harness_log(root).await?;
+        ledger::verify_chain(&state.entries).map_err(HarnessError::from)?;
+        Ok(state)
+    }
+
+    /// The log, verified by itself and against what the repository knows, for whoever goes on with it.
+    pub(super) async fn harness_history_of(&self, folder: &Folder) -> Result<State, EngineError> {
+        let state = self.harness_state(&folder.root).await?;
+        state.check_history()?;
+        state.check_branch(folder).await?;
+        state.check_identity(folder).await?;
+        Ok(state)
     }
 }
 
-/// Every entry, as it is stored.
-pub(super) async fn entries(store: &Store) -> Result<Vec<Entry>, EngineError> {
+/// The version in force at the end of a log.
+pub(super) fn version_in_force(entries: &[Entry]) -> Option<&str> {
+    entries.iter().rev().find_map(|entry| match entry.kind.as_str() {
+        "adopted" => entry.body["version"].as_str(),
+        "committed" => entry.body["detail"]["version"].as_str(),
+        "restored" => entry.body["detail"]["exemption"]["to_version"].as_str(),
+        _ => None,
+    })
+}
+
+/// Every entry of a harness, as it is stored.
+pub(super) async fn entries(store: &Store, harness_id: &str) -> Result<Vec<Entry>, EngineError> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
         let from = i64::try_from(entries.len()).unwrap_or(i64::MAX);
-        let page = store.harness_ledger(from, PAGE).await?;
+        let page = store.harness_ledger(harness_id, from, PAGE).await?;
         let full = page.len() == PAGE as usize;
         for row in page {
             entries.push(entry(row)?);
@@ -94,15 +133,13 @@ impl State {
 
     /// The version in force.
     pub(super) fn version(&self) -> Option<&str> {
-        self.entries
-            .iter()
-            .rev()
-            .find_map(|entry| match entry.kind.as_str() {
-                "adopted" => entry.body["version"].as_str(),
-                "committed" => entry.body["detail"]["version"].as_str(),
-                "restored" => entry.body["detail"]["exemption"]["to_version"].as_str(),
-                _ => None,
-            })
+        version_in_force(&self.entries)
+    }
+
+    /// A record of this harness by the specification's key.
+    pub(super) async fn record(&self, key: &str) -> Result<Option<Value>, EngineError> {
+        let key = harness_record_key(&self.harness_id, key);
+        Ok(self.store.record(&key).await?.map(|record| record.body))
     }
 
     /// A version's manifest, which must be what its name says.
@@ -112,7 +149,7 @@ impl State {
         };
         let row = self
             .store
-            .harness_version(version)
+            .harness_version(&self.harness_id, version)
             .await?
             .ok_or_else(|| tampered("is gone"))?;
         let manifest: Manifest = serde_json::from_value(row.manifest).map_err(|_| tampered("is none"))?;
@@ -142,7 +179,7 @@ impl State {
         };
         let row = self
             .store
-            .harness_version(hash)
+            .harness_version(&self.harness_id, hash)
             .await?
             .ok_or_else(|| tampered("is gone"))?;
         let lock: Lock = serde_json::from_value(row.manifest).map_err(|_| tampered("cannot be read"))?;
@@ -159,7 +196,7 @@ impl State {
             .iter()
             .rev()
             .find_map(|entry| entry.body["aggregate"].as_str());
-        let record = self.store.record(AGGREGATE_KEY).await?;
+        let record = self.record(AGGREGATE_KEY).await?;
         // A record that the log knows nothing of is not believed.
         let Some(told) = told else {
             return Ok(None);
@@ -167,7 +204,7 @@ impl State {
         let Some(record) = record else {
             return Err(self.differs("the rolling window is gone").await);
         };
-        match serde_json::from_value::<Aggregate>(record.body) {
+        match serde_json::from_value::<Aggregate>(record) {
             Ok(aggregate) if content_hash(&aggregate) == told => Ok(Some(aggregate)),
             _ => Err(self.differs("the rolling window was edited").await),
         }
@@ -176,14 +213,14 @@ impl State {
     /// A cycle's record, while it is kept.
     pub(super) async fn cycle(&self, id: &str) -> Result<Option<CycleSnapshot>, EngineError> {
         let key = satiety::harness::cycles::cycle_key(id).map_err(HarnessError::from)?;
-        let record = self.store.record(&key).await?;
-        Ok(record.and_then(|record| serde_json::from_value(record.body).ok()))
+        let record = self.record(&key).await?;
+        Ok(record.and_then(|record| serde_json::from_value(record).ok()))
     }
 
     /// What was read beside the log does not fit it: somebody wrote both meanwhile, or somebody tampered.
     async fn differs(&self, what: &str) -> EngineError {
         let from = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
-        match self.store.harness_ledger(from, 1).await {
+        match self.store.harness_ledger(&self.harness_id, from, 1).await {
             Ok(newer) if newer.is_empty() => HarnessError::Tampered {
                 what: what.to_owned(),
             }
@@ -204,8 +241,7 @@ impl State {
         let Some(told) = told else {
             return Err(HarnessError::NoSuchExpansion(id.to_owned()).into());
         };
-        let record = self.store.record(&key).await?;
-        let mut body = record.map(|record| record.body).unwrap_or_default();
+        let mut body = self.record(&key).await?.unwrap_or_default();
         let state = body.get_mut(STATE).map(Value::take).unwrap_or_default();
         match serde_json::from_value::<Expansion>(state) {
             Ok(expansion) if content_hash(&expansion) == told => Ok(expansion),
@@ -267,9 +303,14 @@ impl State {
             let last = entries.last().or(self.entries.last());
             entries.push(ledger::append(last, Timestamp::now(), kind, body));
         }
+        let mut records = writing.records;
+        for record in &mut records {
+            record.key = harness_record_key(&self.harness_id, &record.key);
+        }
         let change = HarnessChange {
+            harness_id: self.harness_id.clone(),
             entries: entries.iter().map(row).collect(),
-            records: writing.records,
+            records,
             versions: writing.versions,
         };
         if !self.store.commit_harness(&change).await? {

@@ -7,7 +7,7 @@ use satiety::harness::cycles::RollingMetrics;
 use satiety::harness::measured::SaturationEvidence;
 use satiety::harness::{
     Aggregate, Consistency, ConsistencyThresholds, Driver, Entry, Measured, Phase, Proposal, RigorDiff,
-    SignalMetrics, compare,
+    SignalMetrics,
 };
 use satiety_store::harness::AuditRow;
 use satiety_store::now_micros;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::HarnessError;
 use super::folder::{Folder, shown};
 use super::measuring::{self, SuiteState, ThresholdState, unknown_figures};
-use super::state::entries;
+use super::recording::drift;
 use crate::{Engine, EngineError};
 
 /// Where a harness stands.
@@ -33,6 +33,9 @@ pub struct HarnessStatus {
     /// How the files differ from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<RigorDiff>,
+    /// What they ask less of than the version in force, in whatever phase an expansion is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub objections: Vec<String>,
     /// Suites and cases.
     pub suites: Vec<SuiteState>,
     /// What was measured over all of them.
@@ -108,15 +111,19 @@ impl Engine {
     pub async fn harness_status(&self, folder: &Path, driver: Driver) -> Result<HarnessStatus, EngineError> {
         let folder = Folder::read(folder)?;
         unknown_figures(&folder)?;
-        let state = self.harness_state().await?;
+        let state = self.harness_state(&folder.root).await?;
+        let history = match state.check_history() {
+            Ok(()) => state.check_identity(&folder).await,
+            Err(problem) => Err(problem.into()),
+        };
         let version = folder.manifest.version();
         let known = state.version().map(str::to_owned);
-        let drift = match &known {
-            Some(known) if *known != version => {
-                let old = state.manifest(known).await?;
-                Some(compare(&old, &folder.manifest).map_err(HarnessError::from)?)
+        let (drift, objections) = match &known {
+            Some(known) => {
+                let (diff, objections) = drift(&state, &folder, known).await?;
+                (Some(diff).filter(|_| *known != version), objections)
             }
-            _ => None,
+            None => (None, Vec::new()),
         };
         // Cycles of another version say nothing about this one.
         let aggregate = state
@@ -125,7 +132,7 @@ impl Engine {
             .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, driver));
         let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
-        let measurement = measuring::take(state.store(), &folder, since).await?;
+        let measurement = measuring::take(&state, &folder, since).await?;
         let open = match state.open_expansion(None).await {
             Ok(expansion) => Some(expansion),
             Err(EngineError::Harness(HarnessError::NoExpansion)) => None,
@@ -146,17 +153,32 @@ impl Engine {
             phase: open.phase,
             trigger_reason: open.trigger_reason,
         });
-        let next = next_step(
-            known.as_deref(),
-            drift.as_ref(),
-            expansion.as_ref(),
-            &measurement.suites,
-        );
+        let next = match history {
+            Err(EngineError::Harness(problem)) => {
+                format!("{problem}: {}", problem.hint().unwrap_or_default())
+            }
+            Err(error) => return Err(error),
+            Ok(()) if !objections.is_empty() => {
+                let way = if expansion.is_some() {
+                    "bring them back, or the archive with `satiety harness rollback`"
+                } else {
+                    "bring them back, or retire broken cases with `satiety harness propose`"
+                };
+                format!("the files are weaker than the recorded harness: {way}")
+            }
+            Ok(()) => next_step(
+                known.as_deref(),
+                drift.as_ref(),
+                expansion.as_ref(),
+                &measurement.suites,
+            ),
+        };
         Ok(HarnessStatus {
             folder: shown(&folder.root),
             recorded: known.map(|known| known == version),
             version,
             drift,
+            objections,
             suites: measurement.suites,
             measured,
             not_measured,
@@ -175,8 +197,8 @@ impl Engine {
     }
 
     /// The proposal of the open expansion, where there is one.
-    pub async fn harness_open_proposal(&self) -> Result<Option<Proposal>, EngineError> {
-        match self.harness_state().await?.open_expansion(None).await {
+    pub async fn harness_open_proposal(&self, folder: &Path) -> Result<Option<Proposal>, EngineError> {
+        match self.harness_state(folder).await?.open_expansion(None).await {
             Ok(expansion) => Ok(expansion.proposal),
             Err(EngineError::Harness(HarnessError::NoExpansion)) => Ok(None),
             Err(error) => Err(error),
@@ -184,20 +206,24 @@ impl Engine {
     }
 
     /// What happened, oldest first; the last `limit` events.
-    pub async fn harness_history(&self, limit: usize) -> Result<History, EngineError> {
-        let mut entries = entries(self.store().await?).await?;
+    pub async fn harness_history(&self, folder: &Path, limit: usize) -> Result<History, EngineError> {
+        let mut entries = self.harness_log(folder).await?.entries;
         entries.drain(..entries.len().saturating_sub(limit));
         Ok(History { entries })
     }
 
     /// A record of the harness by its key.
-    pub async fn harness_record_by_key(&self, key: &str) -> Result<Option<Value>, EngineError> {
-        Ok(self.store().await?.record(key).await?.map(|record| record.body))
+    pub async fn harness_record_by_key(
+        &self,
+        folder: &Path,
+        key: &str,
+    ) -> Result<Option<Value>, EngineError> {
+        self.harness_log(folder).await?.record(key).await
     }
 
     /// Keeps what an auditor said.
-    pub async fn harness_audit(&self, request: AuditRequest) -> Result<AuditRow, EngineError> {
-        let state = self.harness_state().await?;
+    pub async fn harness_audit(&self, folder: &Path, request: AuditRequest) -> Result<AuditRow, EngineError> {
+        let state = self.harness_state(folder).await?;
         let cycles = || state.entries.iter().filter(|entry| entry.kind == "cycle");
         let id_of = |entry: &Entry| entry.body["cycle_id"].as_str().map(str::to_owned);
         let cycle_id = match request.cycle_id {
@@ -217,6 +243,7 @@ impl Engine {
         };
         let row = AuditRow {
             audit_id: satiety::ids::prefixed("audit", uuid::Uuid::now_v7()),
+            harness_id: state.harness_id.clone(),
             cycle_id,
             auditor: request.auditor,
             accepts: request.accepts,
@@ -228,8 +255,9 @@ impl Engine {
     }
 
     /// What auditors said, newest first.
-    pub async fn harness_audits(&self, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
-        Ok(self.store().await?.harness_audits(limit).await?)
+    pub async fn harness_audits(&self, folder: &Path, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
+        let state = self.harness_log(folder).await?;
+        Ok(state.store().harness_audits(&state.harness_id, limit).await?)
     }
 }
 
@@ -253,9 +281,6 @@ fn next_step(
         }
         (Some(_), _) => {
             "go on with `satiety harness apply`, or bring the archive back with `satiety harness rollback`"
-        }
-        (None, Some(drift)) if !drift.admissible => {
-            "the files are weaker than the recorded harness: bring them back, or retire broken cases with `satiety harness propose`"
         }
         (None, Some(_)) => {
             "the files are harder than the recorded harness: `satiety harness record` takes them over"

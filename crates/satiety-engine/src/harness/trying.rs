@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use satiety::bench::{BenchmarkResult, GatePolicy, GateVerdict, leading};
-use satiety::harness::CaseRef;
+use satiety::harness::manifest::CaseEntry;
 use satiety::harness::thresholds::{Figure, figure};
+use satiety::harness::{CaseRef, Manifest};
 
 use super::HarnessError;
 use super::applying::ApplyRequest;
@@ -23,11 +24,61 @@ fn target_for(request: &ApplyRequest, loaded: &LoadedSuite) -> Option<String> {
         .filter(|_| !crate::bench::describes_target(loaded))
 }
 
+/// Whether the files are the harness that was signed.
+fn same_harness(folder: &Folder, expected: &Manifest) -> Result<(), EngineError> {
+    if folder.manifest == *expected {
+        return Ok(());
+    }
+    let diff = satiety::harness::compare(expected, &folder.manifest).map_err(HarnessError::from)?;
+    let what: Vec<String> = diff
+        .changes
+        .iter()
+        .map(|change| format!("{}: {}", change.place, change.reason))
+        .collect();
+    Err(HarnessError::Changed {
+        what: what.join("; "),
+    }
+    .into())
+}
+
+/// Whether a suite that is about to be run has the cases that were signed; one of them, or all.
+fn same_cases(loaded: &LoadedSuite, expected: &Manifest, only: Option<&str>) -> Result<(), EngineError> {
+    let suite = &loaded.suite;
+    let found: BTreeMap<&str, CaseEntry> = suite
+        .cases
+        .iter()
+        .map(|case| (case.case_id.as_str(), CaseEntry::of(suite, case, &loaded.files)))
+        .collect();
+    let signed = expected.suites.get(&suite.suite_id);
+    let wanted = signed
+        .into_iter()
+        .flatten()
+        .filter(|(id, _)| only.is_none_or(|only| only == **id));
+    let mut count = 0;
+    for (id, entry) in wanted {
+        count += 1;
+        if found.get(id.as_str()) != Some(entry) {
+            return Err(HarnessError::Changed {
+                what: format!("suites.{}.{id}", suite.suite_id),
+            }
+            .into());
+        }
+    }
+    if count == found.len() {
+        return Ok(());
+    }
+    Err(HarnessError::Changed {
+        what: format!("suites.{} has other cases", suite.suite_id),
+    }
+    .into())
+}
+
 impl Engine {
     /// Whether the system passes a new case: more than half of its decided repeats. Absent when it was interrupted.
     pub(super) async fn try_case(
         &self,
         request: &ApplyRequest,
+        expected: &Manifest,
         case: &CaseRef,
         stop: &Stop,
         progress: &mut impl FnMut(Progress),
@@ -48,6 +99,8 @@ impl Engine {
                 ..request.options.clone()
             })
             .await?;
+        // What is run is what was signed, however the files changed since they were read.
+        same_cases(plan.suite(), expected, Some(&case.case_id))?;
         let ran = self.bench_run_plan(plan, stop, progress).await?;
         if ran.interrupted {
             return Ok(None);
@@ -73,10 +126,12 @@ impl Engine {
     pub(super) async fn verify_baseline(
         &self,
         request: &ApplyRequest,
+        expected: &Manifest,
         stop: &Stop,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Option<(bool, String)>, EngineError> {
         let folder = Folder::read(&request.folder)?;
+        same_harness(&folder, expected)?;
         let mut found: BTreeMap<String, Vec<BenchmarkResult>> = BTreeMap::new();
         let (mut wrong, mut held, mut without) = (Vec::new(), 0, 0);
         for loaded in &folder.suites {
@@ -87,6 +142,7 @@ impl Engine {
                     ..request.options.clone()
                 })
                 .await?;
+            same_cases(plan.suite(), expected, None)?;
             let ran = self.bench_run_plan(plan, stop, &mut *progress).await?;
             if ran.interrupted {
                 return Ok(None);
@@ -139,6 +195,7 @@ impl Engine {
                 wrong.push(format!("{name} is {told}, not {}", threshold.value));
             }
         }
+        same_harness(&Folder::read(&request.folder)?, expected)?;
         if wrong.is_empty() {
             return Ok(Some((
                 true,

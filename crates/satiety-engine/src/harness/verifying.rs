@@ -1,17 +1,17 @@
 //! Is everything as it was written?
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use satiety::harness::{Anchor, Entry, Manifest, Phase, ledger};
-use satiety_store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HarnessError;
-use super::folder::{Folder, shown};
+use super::applying::archive;
+use super::folder::Folder;
 use super::recording::may_follow;
-use super::state::{State, entries};
+use super::state::State;
 use super::tree::HarnessTree;
 use crate::{Engine, EngineError};
 
@@ -37,60 +37,31 @@ impl Engine {
         folder: &Path,
         anchor: Option<Anchor>,
     ) -> Result<Verified, EngineError> {
-        let store = self.store().await?.clone();
-        let all = entries(&store).await?;
         let folder = Folder::read(folder)?;
-        let anchor = match anchor {
-            Some(anchor) => Some(anchor),
-            None => anchor_file(&folder)?,
-        };
+        let state = self.harness_log(&folder.root).await?;
         let mut problems = Vec::new();
         let whole = match &anchor {
-            Some(anchor) => ledger::verify_anchored(&all, anchor),
-            None => ledger::verify_chain(&all),
+            Some(anchor) => ledger::verify_anchored(&state.entries, anchor),
+            None => ledger::verify_chain(&state.entries),
         };
         match whole {
             Err(broken) => problems.push(broken.to_string()),
-            Ok(()) => self.verify_values(&store, &folder, &all, &mut problems).await?,
+            Ok(()) => {
+                let known = match state.check_history() {
+                    Ok(()) => state.check_identity(&folder).await,
+                    Err(problem) => Err(problem.into()),
+                };
+                keep(&mut problems, known)?;
+                keep(&mut problems, state.check_branch(&folder).await)?;
+                verify_values(&state, &folder, &mut problems).await?;
+            }
         }
         Ok(Verified {
-            entries: all.len(),
+            entries: state.entries.len(),
             problems,
-            anchor,
-            last: all.last().map(Entry::anchor),
+            anchor: anchor.or_else(|| state.marks.anchor.clone()),
+            last: state.entries.last().map(Entry::anchor),
         })
-    }
-
-    async fn verify_values(
-        &self,
-        store: &Store,
-        folder: &Folder,
-        all: &[Entry],
-        problems: &mut Vec<String>,
-    ) -> Result<(), EngineError> {
-        let state = self.harness_state().await?;
-        let mut keep = |outcome: Result<(), EngineError>| match outcome {
-            Err(EngineError::Harness(problem)) => {
-                problems.push(problem.to_string());
-                Ok(())
-            }
-            other => other,
-        };
-        keep(state.aggregate().await.map(|_| ()))?;
-        let expansions: BTreeSet<&str> = all
-            .iter()
-            .filter_map(|entry| entry.body["expansion_id"].as_str())
-            .collect();
-        for id in expansions {
-            keep(state.expansion(id).await.map(|_| ()))?;
-        }
-        for entry in all.iter().filter(|entry| entry.kind == "cycle") {
-            keep(verify_cycle(store, entry).await)?;
-        }
-        if let Some(version) = state.version() {
-            keep(verify_files(&state, folder, version).await)?;
-        }
-        Ok(())
     }
 
     /// The harness as one value, whose hash is its version.
@@ -99,15 +70,56 @@ impl Engine {
     }
 }
 
-/// The files must be those of the recorded version, unless an expansion is being applied.
+/// A problem with the harness is told beside the others; anything else ends it.
+fn keep(problems: &mut Vec<String>, outcome: Result<(), EngineError>) -> Result<(), EngineError> {
+    match outcome {
+        Err(EngineError::Harness(problem)) => {
+            problems.push(problem.to_string());
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Everything that the log vouches for, and the files, in whatever phase an expansion is.
+async fn verify_values(
+    state: &State,
+    folder: &Folder,
+    problems: &mut Vec<String>,
+) -> Result<(), EngineError> {
+    keep(problems, state.aggregate().await.map(|_| ()))?;
+    let expansions: BTreeSet<&str> = state
+        .entries
+        .iter()
+        .filter_map(|entry| entry.body["expansion_id"].as_str())
+        .collect();
+    for id in expansions {
+        keep(problems, state.expansion(id).await.map(|_| ()))?;
+    }
+    for entry in &state.entries {
+        match entry.kind.as_str() {
+            "cycle" => keep(problems, verify_cycle(state, entry).await)?,
+            "archived" => keep(problems, verify_archive(state, entry).await)?,
+            _ => {}
+        }
+    }
+    let Some(version) = state.version() else {
+        return Ok(());
+    };
+    keep(problems, state.manifest(version).await.map(|_| ()))?;
+    keep(problems, verify_files(state, folder, version).await)
+}
+
+/// The files must be those of the recorded version. Half applied, they may ask more than the archive and never less.
 async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(), EngineError> {
     let tree = HarnessTree::of(folder.clone(), None)?;
     let recorded = state.lock(version, &tree.lock).await?;
     let applying = matches!(state.open_expansion(None).await, Ok(open) if open.phase.is_applying() || open.phase == Phase::RollingBack);
-    if recorded == tree.lock || applying {
+    if recorded == tree.lock {
         return Ok(());
     }
     let words = match may_follow(state, &recorded, &tree).await {
+        Ok(_) if applying => return Ok(()),
         Ok(_) => "at least as rigorous; `satiety harness record` takes them over".to_owned(),
         Err(EngineError::Harness(HarnessError::Weaker { objections })) => {
             format!("weaker: {}", objections.join("; "))
@@ -118,16 +130,16 @@ async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(
 }
 
 /// A cycle's record must be what was hashed, as long as it is kept.
-async fn verify_cycle(store: &Store, entry: &Entry) -> Result<(), EngineError> {
+async fn verify_cycle(state: &State, entry: &Entry) -> Result<(), EngineError> {
     let (Some(id), Some(told)) = (entry.body["cycle_id"].as_str(), entry.body["snapshot"].as_str()) else {
         return Ok(());
     };
     let key = satiety::harness::cycles::cycle_key(id).map_err(HarnessError::from)?;
-    let Some(record) = store.record(&key).await? else {
+    let Some(record) = state.record(&key).await? else {
         // Cycles are kept for 90 days; the log keeps their scores.
         return Ok(());
     };
-    let snapshot: Option<satiety::harness::CycleSnapshot> = serde_json::from_value(record.body).ok();
+    let snapshot: Option<satiety::harness::CycleSnapshot> = serde_json::from_value(record).ok();
     if snapshot.is_none_or(|snapshot| satiety::bench::content_hash(&snapshot) != told) {
         return Err(HarnessError::Tampered {
             what: format!("cycle {id} was edited"),
@@ -137,17 +149,12 @@ async fn verify_cycle(store: &Store, entry: &Entry) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn anchor_file(folder: &Folder) -> Result<Option<Anchor>, EngineError> {
-    let path: PathBuf = folder.own().join("anchor.json");
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let text = fs_err::read_to_string(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
-    serde_json::from_str(&text).map(Some).map_err(|error| {
-        HarnessError::BadFile {
-            file: shown(&path),
-            reason: error.to_string(),
-        }
-        .into()
-    })
+/// An archive must be what was hashed when it was made; those from before archives were hashed are checked by their names.
+async fn verify_archive(state: &State, entry: &Entry) -> Result<(), EngineError> {
+    let Some(version) = entry.body["detail"]["version"].as_str() else {
+        return Ok(());
+    };
+    archive(state, version, entry.body["detail"]["archive"].as_str())
+        .await
+        .map(|_| ())
 }

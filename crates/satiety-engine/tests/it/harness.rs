@@ -166,6 +166,13 @@ async fn an_answer_that_is_no_proposal_changes_nothing() {
     };
     let error = engine.harness_expand(request).await.unwrap_err().to_string();
     assert!(error.contains("threshold_increases"), "{error}");
-    assert!(engine.harness_history(10).await.unwrap().entries.is_empty());
+    assert!(
+        engine
+            .harness_history(&root, 10)
+            .await
+            .unwrap()
+            .entries
+            .is_empty()
+    );
     engine.close().await;
 }

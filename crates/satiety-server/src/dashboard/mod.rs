@@ -256,7 +256,10 @@ async fn harness_page(State(at): State<Arc<App>>) -> Page {
         }
         Err(error) => return Err(error.into()),
     };
-    let (history, proposal) = tokio::join!(engine.harness_history(100), engine.harness_open_proposal());
+    let (history, proposal) = tokio::join!(
+        engine.harness_history(&at.folders.harness, 100),
+        engine.harness_open_proposal(&at.folders.harness)
+    );
     Ok(Html(harness::page(&status, &history?, proposal?.as_ref())))
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn gather(app: &App) {
     }
     if let Ok(Some(record)) = app
         .engine
-        .harness_record_by_key("eval-harness/saturation/aggregate")
+        .harness_record_by_key(&app.folders.harness, "eval-harness/saturation/aggregate")
         .await
         && let Some(score) = record["history"]
             .as_array()

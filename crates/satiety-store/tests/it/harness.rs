@@ -1,7 +1,9 @@
 //! The harness's log: all of an event or nothing, one writer's or the other's, on both engines.
 
 use satiety_store::Store;
-use satiety_store::harness::{AuditRow, HarnessChange, LedgerRow, RecordChange, VersionRow};
+use satiety_store::harness::{
+    AuditRow, HarnessChange, LedgerRow, RecordChange, VersionRow, harness_record_key,
+};
 use serde_json::json;
 
 use crate::support::on_both_engines;
@@ -19,6 +21,7 @@ fn entry(seq: i64, hash: &str) -> LedgerRow {
 
 fn change(entries: &[(i64, &str)], value: u32) -> HarnessChange {
     HarnessChange {
+        harness_id: String::new(),
         entries: entries.iter().map(|(seq, hash)| entry(*seq, hash)).collect(),
         records: vec![RecordChange {
             key: "eval-harness/saturation/aggregate".into(),
@@ -41,6 +44,7 @@ pub(crate) async fn fill(store: &Store) {
     assert!(store.commit_harness(&first).await.unwrap());
     let audit = AuditRow {
         audit_id: "audit-1".into(),
+        harness_id: String::new(),
         cycle_id: "cycle-1".into(),
         auditor: "anna".into(),
         accepts: true,
@@ -56,7 +60,7 @@ on_both_engines! {
         fill(&store).await;
         let seen = async || {
             let aggregate = store.record("eval-harness/saturation/aggregate").await.unwrap().unwrap();
-            (store.harness_ledger(0, 100).await.unwrap().len(), aggregate.body["value"].as_u64().unwrap())
+            (store.harness_ledger("", 0, 100).await.unwrap().len(), aggregate.body["value"].as_u64().unwrap())
         };
         // Somebody else wrote entry 1 meanwhile: nothing of this is written, not even entry 2.
         assert!(!store.commit_harness(&change(&[(1, "x"), (2, "y")], 2)).await.unwrap());
@@ -66,7 +70,7 @@ on_both_engines! {
         assert_eq!(seen().await, (2, 3));
         assert!(store.commit_harness(&change(&[(2, "c")], 4)).await.unwrap());
         assert_eq!(seen().await, (3, 4));
-        assert_eq!(store.harness_ledger(1, 1).await.unwrap(), [entry(1, "b")]);
+        assert_eq!(store.harness_ledger("", 1, 1).await.unwrap(), [entry(1, "b")]);
     }
 }
 
@@ -86,7 +90,7 @@ on_both_engines! {
             won += u32::from(task.await.unwrap());
         }
         assert_eq!(won, 1);
-        let [only] = &stores[0].harness_ledger(0, 100).await.unwrap()[..] else { panic!("one entry") };
+        let [only] = &stores[0].harness_ledger("", 0, 100).await.unwrap()[..] else { panic!("one entry") };
         let kept = stores[0].record("eval-harness/saturation/aggregate").await.unwrap().unwrap();
         assert_eq!(only.hash, format!("h{}", kept.body["value"]));
     }
@@ -99,12 +103,45 @@ on_both_engines! {
             let mut change = change(&[(seq, &format!("h{seq}"))], 0);
             change.versions.push(VersionRow { version: "v".into(), manifest, files });
             assert!(store.commit_harness(&change).await.unwrap());
-            store.harness_version("v").await.unwrap().unwrap()
+            store.harness_version("", "v").await.unwrap().unwrap()
         };
         assert_eq!(put(0, json!({"a": 1}), None).await.files, None);
         assert_eq!(put(1, json!({"a": 2}), Some(json!({"f": "1"}))).await.files, Some(json!({"f": "1"})));
         let last = put(2, json!({"a": 3}), Some(json!({"f": "2"}))).await;
         assert_eq!((last.manifest, last.files), (json!({"a": 1}), Some(json!({"f": "1"}))));
-        assert_eq!(store.harness_version("w").await.unwrap(), None);
+        assert_eq!(store.harness_version("", "w").await.unwrap(), None);
+    }
+}
+
+on_both_engines! {
+    async fn harnesses_have_logs_of_their_own_and_the_first_takes_over_what_was_there(fixture: Fixture) {
+        let store = fixture.open().await;
+        fill(&store).await;
+        let cycle = "eval-harness/saturation/cycles/cycle-1";
+        let expansion = "eval-harness/saturation/expansions/exp-1";
+        for key in [cycle, expansion] {
+            store.put_record(key, "1.0", &json!({"key": key}), None).await.unwrap();
+        }
+        store.claim_harness("harness-a").await.unwrap();
+        // A second claim finds nothing, and neither does another harness.
+        store.claim_harness("harness-a").await.unwrap();
+        store.claim_harness("harness-b").await.unwrap();
+        assert_eq!(store.harness_ids().await.unwrap(), ["harness-a"]);
+        assert_eq!(store.harness_ledger("harness-a", 0, 10).await.unwrap().len(), 2);
+        assert_eq!(store.harness_ledger("", 0, 10).await.unwrap(), []);
+        assert!(store.harness_version("harness-a", "v1").await.unwrap().is_some());
+        assert_eq!(store.harness_audits("harness-a", 10).await.unwrap().len(), 1);
+        for key in [cycle, expansion] {
+            let kept = store.record(&harness_record_key("harness-a", key)).await.unwrap().unwrap();
+            assert_eq!(kept.body, json!({"key": key}));
+            assert!(store.record(key).await.unwrap().is_none());
+        }
+        assert!(store.record(&harness_record_key("harness-a", "eval-harness/saturation/aggregate")).await.unwrap().is_some());
+        let other = HarnessChange { harness_id: "harness-b".into(), records: Vec::new(), ..change(&[(0, "x")], 1) };
+        assert!(store.commit_harness(&other).await.unwrap());
+        assert_eq!(store.harness_ledger("harness-b", 0, 10).await.unwrap(), [entry(0, "x")]);
+        assert_eq!(store.harness_version("harness-b", "v1").await.unwrap(), None);
+        assert_eq!(store.harness_audits("harness-b", 10).await.unwrap(), []);
+        assert_eq!(store.harness_ids().await.unwrap(), ["harness-a", "harness-b"]);
     }
 }

@@ -306,8 +306,7 @@ impl Aggregate {
         } else {
             all
         };
-        // Stated numbers do not bring the next expansion nearer either.
-        self.quiet_cycles = self.quiet_cycles.saturating_sub(u32::from(!unverified));
+        self.quiet_cycles = self.quiet_cycles.saturating_sub(1);
         self.last_updated = Some(snapshot.timestamp);
         Ok(())
     }

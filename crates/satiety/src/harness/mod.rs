@@ -16,7 +16,7 @@
 //! | what does it demand beside its cases? | [`rules`], [`thresholds`] |
 //! | what is research told, what can be tightened by rule? | [`brief`], [`harder`] |
 //! | how does it change, who agreed? | [`expansion`], [`proposal`], [`mod@amend`], [`approval`] |
-//! | what happened, and is the record whole? | [`ledger`] |
+//! | what happened, and is the record whole? | [`ledger`], [`archive`] |
 
 #![expect(
     clippy::float_cmp,
@@ -25,6 +25,7 @@
 
 pub mod amend;
 pub mod approval;
+pub mod archive;
 pub mod brief;
 pub mod cycles;
 pub mod expansion;

@@ -235,6 +235,7 @@ fn about(entry: &Entry) -> String {
             text(&body["why"])
         ),
         "keys" => format!("approvers, by {}", text(&body["by"])),
+        "history_begun" => format!("by {}: {}", text(&body["by"]), text(&body["why"])),
         "triggered" => format!("{} {}", text(&body["expansion_id"]), text(&detail["reason"])),
         "approved" => format!(
             "{} by {}",

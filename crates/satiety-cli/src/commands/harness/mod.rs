@@ -75,6 +75,7 @@ pub(super) async fn run(
         Harness::Reject(arguments) => {
             let decided = engine
                 .harness_reject(
+                    &folder(&arguments.folder, settings),
                     arguments.which.expansion.as_deref(),
                     ending(arguments.by, arguments.reason)?,
                 )
@@ -84,13 +85,13 @@ pub(super) async fn run(
         }
         Harness::Apply(arguments) => apply(arguments, engine, settings, printer).await,
         Harness::Rollback(arguments) => Box::pin(rollback(arguments, engine, settings, printer)).await,
-        Harness::History(arguments) => history(arguments, engine, printer).await,
+        Harness::History(arguments) => history(arguments, engine, settings, printer).await,
         Harness::Verify(arguments) => verify(arguments, engine, settings, printer).await,
         Harness::Keygen(arguments) => keygen(&arguments, printer),
         Harness::Keys(arguments) => keys(arguments, engine, settings, printer).await,
-        Harness::Audit(HarnessAudit::Add(arguments)) => audit(arguments, engine, printer).await,
+        Harness::Audit(HarnessAudit::Add(arguments)) => audit(arguments, engine, settings, printer).await,
         Harness::Audit(HarnessAudit::List { limit }) => {
-            let audits = engine.harness_audits(limit).await?;
+            let audits = engine.harness_audits(&settings.harness.folder, limit).await?;
             printer.answer(&changes::Audits { audits })?;
             Ok(Exit::Done)
         }
@@ -136,6 +137,10 @@ async fn record(
             metrics: arguments.metrics,
             cycle_id: arguments.cycle,
             driver: settings.harness.driver,
+            new_history: match arguments.why {
+                Some(why) if arguments.new_history => Some(ending(arguments.by, why)?),
+                _ => None,
+            },
         })
         .await?;
     notify(engine, settings, &recorded).await;
@@ -383,9 +388,15 @@ async fn tell_rollback(
     }
 }
 
-async fn history(arguments: HarnessHistoryArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+async fn history(
+    arguments: HarnessHistoryArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let root = folder(&arguments.folder, settings);
     if let Some(key) = &arguments.key {
-        let Some(record) = engine.harness_record_by_key(key).await? else {
+        let Some(record) = engine.harness_record_by_key(&root, key).await? else {
             return Err(Failure::bad_input(
                 format!("there is no record `{key}`"),
                 "keys are eval-harness/saturation/aggregate, …/cycles/ID and …/expansions/ID; cycles are kept for 90 days",
@@ -394,7 +405,7 @@ async fn history(arguments: HarnessHistoryArgs, engine: &Engine, printer: &Print
         printer.text(&format!("{record:#}"))?;
         return Ok(Exit::Done);
     }
-    printer.answer(&engine.harness_history(arguments.limit).await?)?;
+    printer.answer(&engine.harness_history(&root, arguments.limit).await?)?;
     Ok(Exit::Done)
 }
 
@@ -458,14 +469,20 @@ async fn keys(
     Ok(if fine { Exit::Done } else { Exit::GateSaysNo })
 }
 
-async fn audit(arguments: HarnessAuditAddArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+async fn audit(
+    arguments: HarnessAuditAddArgs,
+    engine: &Engine,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let request = AuditRequest {
+        cycle_id: arguments.cycle,
+        auditor: arguments.auditor,
+        accepts: arguments.accept,
+        note: arguments.note,
+    };
     let row = engine
-        .harness_audit(AuditRequest {
-            cycle_id: arguments.cycle,
-            auditor: arguments.auditor,
-            accepts: arguments.accept,
-            note: arguments.note,
-        })
+        .harness_audit(&folder(&arguments.folder, settings), request)
         .await?;
     printer.answer(&changes::Audits { audits: vec![row] })?;
     Ok(Exit::Done)

@@ -72,7 +72,11 @@ impl Parameters for HowMany {}
 
 async fn history(call: Call<Nothing, HowMany, NoBody>) -> Result<History, Problem> {
     let limit = usize::try_from(super::limit(call.query.limit)?).unwrap_or(usize::MAX);
-    Ok(call.app.engine.harness_history(limit).await?)
+    Ok(call
+        .app
+        .engine
+        .harness_history(&call.app.folders.harness, limit)
+        .await?)
 }
 
 /// A cycle to be recorded.
@@ -92,6 +96,7 @@ async fn record(call: Call<Nothing, Nothing, Json<CycleBody>>) -> Result<Recorde
         metrics: None,
         cycle_id: body.cycle_id,
         driver: folders.driver,
+        new_history: None,
     };
     let recorded = call.app.engine.harness_record(request).await;
     recorded.map_err(|error| discreet(&call.app, error))

@@ -46,6 +46,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     metrics: None,
                     cycle_id: asked.cycle_id,
                     driver: call.context.harness_driver,
+                    new_history: None,
                 };
                 Ok::<RecordedCycle, Problem>(call.engine().harness_record(request).await?)
             },
