@@ -69,7 +69,10 @@ impl Schemas {
             operations.insert(id.to_owned(), operation);
         }
         // The document describes the shapes that people write; traces and session logs are read as well.
-        document["components"]["schemas"]["ScoreBody"]["properties"]["conversation"] = Value::Bool(true);
+        let schemas = &mut document["components"]["schemas"];
+        schemas["ScoreBody"]["properties"]["conversation"] = Value::Bool(true);
+        // So are rounds of other loops, whose keys have other names.
+        schemas["GateBody"]["properties"]["rounds"]["items"] = Value::Bool(true);
         Self {
             components: document["components"].take(),
             operations,
