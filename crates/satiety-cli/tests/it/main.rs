@@ -20,6 +20,7 @@ mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_support;
+mod import_attacks;
 mod mcp;
 mod mcp_http;
 mod memory;
