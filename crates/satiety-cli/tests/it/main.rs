@@ -20,6 +20,7 @@ mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_support;
+#[cfg(unix)]
 mod import_attacks;
 mod mcp;
 mod mcp_http;
@@ -34,6 +35,7 @@ mod retrieval_peer;
 mod sandbox;
 mod serve;
 mod serve_faults;
+#[cfg(target_os = "linux")]
 mod server_load;
 mod store;
 mod support;

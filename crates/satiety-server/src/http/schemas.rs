@@ -71,6 +71,8 @@ impl Schemas {
         // The document describes the shapes that people write; traces and session logs are read as well.
         let schemas = &mut document["components"]["schemas"];
         schemas["ScoreBody"]["properties"]["conversation"] = Value::Bool(true);
+        // So are items with more fields, which their type checks.
+        schemas["UpdateScopeRequest"]["properties"]["add"]["items"] = Value::Bool(true);
         // So are rounds of other loops, whose keys have other names.
         schemas["GateBody"]["properties"]["rounds"]["items"] = Value::Bool(true);
         Self {

@@ -94,6 +94,7 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
             json!({"minItems": 1, "uniqueItems": true}),
         ),
         ("UpdateScopeRequest", "scope_id", id()),
+        ("UpdateScopeRequest", "add", json!({"items": context_item()})),
         ("ProposeScopeRequest", "scope_id", id()),
     ]
 }
@@ -163,6 +164,21 @@ pub(super) fn constrain(schemas: &mut Map<String, Value>) {
         }
     }
     schemas.values_mut().for_each(bound_numbers);
+}
+
+/// An item of a context, with what it needs at least.
+fn context_item() -> Value {
+    json!({
+        "type": "object",
+        "required": ["ctx_id", "zone", "token_count"],
+        "properties": {
+            "ctx_id": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.:-]+$"},
+            "zone": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.:-]+$"},
+            "token_count": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+            "content": {"type": "string"},
+            "pinned": {"type": "boolean"},
+        },
+    })
 }
 
 /// A round of a search loop: its results, or why it failed.
