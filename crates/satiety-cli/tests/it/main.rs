@@ -23,6 +23,8 @@ mod harness_lock;
 mod harness_measures;
 mod harness_phases;
 mod harness_support;
+#[cfg(unix)]
+mod import_attacks;
 mod mcp;
 mod mcp_http;
 mod memory;
@@ -38,6 +40,7 @@ mod sandbox;
 mod sandbox_attacks;
 mod serve;
 mod serve_faults;
+#[cfg(target_os = "linux")]
 mod server_load;
 mod store;
 mod support;

@@ -69,7 +69,12 @@ impl Schemas {
             operations.insert(id.to_owned(), operation);
         }
         // The document describes the shapes that people write; traces and session logs are read as well.
-        document["components"]["schemas"]["ScoreBody"]["properties"]["conversation"] = Value::Bool(true);
+        let schemas = &mut document["components"]["schemas"];
+        schemas["ScoreBody"]["properties"]["conversation"] = Value::Bool(true);
+        // So are items with more fields, which their type checks.
+        schemas["UpdateScopeRequest"]["properties"]["add"]["items"] = Value::Bool(true);
+        // So are rounds of other loops, whose keys have other names.
+        schemas["GateBody"]["properties"]["rounds"]["items"] = Value::Bool(true);
         Self {
             components: document["components"].take(),
             operations,

@@ -42,9 +42,9 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
             "conversation_id",
             json!({"minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.:-]+$"}),
         ),
-        ("BeginConversationRequest", "rounds", json!({"maxItems": 200})),
+        ("BeginConversationRequest", "rounds", json!({"maxItems": 100})),
         ("InlineRankings", "judgments", json!({"minItems": 1})),
-        ("InlineRankings", "runs", json!({"minItems": 1, "maxItems": 20})),
+        ("InlineRankings", "runs", json!({"minItems": 1, "maxItems": 10})),
         (
             "InlineRankings",
             "alpha",
@@ -75,18 +75,26 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("Feature", "alpha", json!({"minimum": 1e-4, "maximum": 0.49})),
         ("Feature", "beta", json!({"minimum": 1e-4, "maximum": 0.5})),
+        ("Feature", "effect", json!({"minimum": 0.001, "maximum": 1.0})),
+        ("MessageShape", "content", text()),
+        ("GateBody", "rounds", json!({"items": gate_round()})),
         ("UpdateBody", "title", text()),
         ("UpdateBody", "content", text()),
         ("ResearchBody", "task", text()),
         ("LinkBody", "from", id()),
         ("LinkBody", "to", id()),
-        ("ProposeScopeRequest", "exploration", share()),
+        (
+            "ProposeScopeRequest",
+            "exploration",
+            json!({"minimum": 0.0, "maximum": 0.5}),
+        ),
         (
             "InlineAnswers",
             "results",
             json!({"minItems": 1, "uniqueItems": true}),
         ),
         ("UpdateScopeRequest", "scope_id", id()),
+        ("UpdateScopeRequest", "add", json!({"items": context_item()})),
         ("ProposeScopeRequest", "scope_id", id()),
     ]
 }
@@ -111,6 +119,31 @@ pub(super) fn constrain(schemas: &mut Map<String, Value>) {
     {
         items["pattern"] = json!(MEASURE);
     }
+    // Absent and null are the same to whoever reads these.
+    for (name, properties) in [
+        ("Round", &["outputs", "inputs", "telemetry"][..]),
+        (
+            "Outputs",
+            &[
+                "claims",
+                "decisions",
+                "open_questions",
+                "next_actions",
+                "citations",
+            ],
+        ),
+    ] {
+        for property in properties {
+            if let Some(schema) = schemas
+                .get_mut(name)
+                .and_then(|schema| schema.pointer_mut(&format!("/properties/{property}")))
+            {
+                let mut own = schema.take();
+                let about = own.as_object_mut().and_then(|own| own.remove("description"));
+                *schema = json!({"description": about, "anyOf": [own, {"type": "null"}]});
+            }
+        }
+    }
     for (name, alternatives) in either() {
         if let Some(schema) = schemas.get_mut(name).and_then(Value::as_object_mut) {
             schema.insert("anyOf".into(), alternatives);
@@ -133,6 +166,36 @@ pub(super) fn constrain(schemas: &mut Map<String, Value>) {
     schemas.values_mut().for_each(bound_numbers);
 }
 
+/// An item of a context, with what it needs at least.
+fn context_item() -> Value {
+    json!({
+        "type": "object",
+        "required": ["ctx_id", "zone", "token_count"],
+        "properties": {
+            "ctx_id": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.:-]+$"},
+            "zone": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.:-]+$"},
+            "token_count": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+            "content": {"type": "string"},
+            "pinned": {"type": "boolean"},
+        },
+    })
+}
+
+/// A round of a search loop: its results, or why it failed.
+fn gate_round() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "properties": {
+            "query": text,
+            "results": {"type": "array", "items": {"type": "object", "required": ["title", "url", "snippet"],
+                "properties": {"title": text, "url": text, "snippet": text}}},
+            "error": text,
+        },
+        "anyOf": [{"required": ["results"]}, {"required": ["error"]}],
+    })
+}
+
 /// Types of which one property or another must be there.
 fn either() -> Vec<(&'static str, Value)> {
     let with = |name: &str, kind: &str, other: &str| json!({"required": [name], "properties": {name: {"type": kind}, other: {"type": "null"}}});
@@ -147,7 +210,8 @@ fn either() -> Vec<(&'static str, Value)> {
         (
             "ResearchBody",
             json!([{"required": ["task"], "properties": {"task": {"type": "string"}}},
-                {"required": ["resume"], "properties": {"resume": {"type": "string", "minLength": 1}}}]),
+                {"required": ["resume"], "properties": {"resume": {"type": "string", "minLength": 1},
+                    "task": {"type": "null"}, "source": {"type": "null"}}}]),
         ),
         (
             "ReplayBody",
