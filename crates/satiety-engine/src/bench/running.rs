@@ -171,6 +171,7 @@ impl Engine {
         if request.gate.is_some() {
             crate::harness::hold_to_lock(&mut request, &loaded)?;
         }
+        crate::harness::confine_harness_run(&mut request, &loaded)?;
         selection(&request).apply(&mut loaded.suite)?;
         let baseline = baseline_of(self, &loaded).await?;
         let power = power(&loaded, request.repeats, baseline.as_ref())?;

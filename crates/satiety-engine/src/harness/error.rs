@@ -329,7 +329,7 @@ impl HarnessError {
                 Self::Archive(_) => "restore the store from a backup, and find out who could write to it",
                 Self::Conflict => "run it again",
                 Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
-                Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all FOLDER`",
+                Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all FOLDER`; runs of chosen cases, of another target or without the sandbox do not count",
                 Self::RegressionTier { .. } => "repair the target and run the suite again; nothing was recorded",
                 Self::UnverifiedVersion => "run the suites and record that: `satiety bench run --all FOLDER && satiety harness record`",
                 Self::Selection { .. } => "what is verified is the whole harness, as it describes itself; leave them out",

@@ -40,7 +40,7 @@ pub(super) async fn weigh_graduations(
             let Some(loaded) = folder.suite(suite) else {
                 continue;
             };
-            for run in complete_runs(store, &loaded.suite, &loaded.hash(), MOST_RUNS).await? {
+            for run in complete_runs(store, folder, loaded, MOST_RUNS).await? {
                 let same = |hash: Option<&str>| hash == Some(graduation.hash.as_str());
                 let results = run
                     .results
@@ -73,7 +73,7 @@ pub(super) async fn failing_regressions(store: &Store, folder: &Folder) -> Resul
         if tests.is_empty() {
             continue;
         }
-        let runs = complete_runs(store, suite, &loaded.hash(), 1).await?;
+        let runs = complete_runs(store, folder, loaded, 1).await?;
         let Some(newest) = runs.last() else {
             continue;
         };

@@ -114,7 +114,7 @@ fn hashes(loaded: &[LoadedSuite]) -> FileHashes {
         .collect()
 }
 
-fn read_rules(path: &Path) -> Result<Rules, EngineError> {
+pub(super) fn read_rules(path: &Path) -> Result<Rules, EngineError> {
     if !path.is_file() {
         return Ok(Rules::default());
     }

@@ -11,6 +11,7 @@ use satiety::harness::{Lock, Manifest, Rigor, compare};
 
 use super::HarnessError;
 use super::check::{adoption, objections};
+use super::folder::{RULES_FILE, read_rules};
 use super::tree::{HarnessTree, LOCK_FILE};
 use crate::EngineError;
 use crate::bench::suites::LoadedSuite;
@@ -22,7 +23,7 @@ const LEVELS: usize = 8;
 /// Refuses a gated run that the lock of the suite's harness does not allow, and takes what the lock decides from the lock.
 /// Does nothing for a suite without a lock file at or above it.
 pub(crate) fn hold_to_lock(request: &mut RunBenchRequest, loaded: &LoadedSuite) -> Result<(), EngineError> {
-    let Some(root) = locked_root(loaded)? else {
+    let Some(root) = root_with(loaded, &[LOCK_FILE])? else {
         return Ok(());
     };
     let tree = HarnessTree::read(&root, None)?;
@@ -57,6 +58,18 @@ pub(crate) fn hold_to_lock(request: &mut RunBenchRequest, loaded: &LoadedSuite) 
         request.gate = Some(policy.clone());
     }
     request.sandbox = request.sandbox.max(Some(tree.lock.sandbox));
+    Ok(())
+}
+
+/// Runs of a suite that belongs to a harness have the sandbox that the harness requires, unless the caller chose another: its
+/// runs are what `harness record` goes by.
+pub(crate) fn confine_harness_run(request: &mut RunBenchRequest, loaded: &LoadedSuite) -> Result<(), EngineError> {
+    if request.sandbox.is_some() {
+        return Ok(());
+    }
+    if let Some(root) = root_with(loaded, &[LOCK_FILE, RULES_FILE])? {
+        request.sandbox = Some(read_rules(&root.join(RULES_FILE))?.sandbox);
+    }
     Ok(())
 }
 
@@ -126,8 +139,8 @@ fn is_softer(given: &GatePolicy, locked: &GatePolicy) -> Result<bool, EngineErro
     Ok(diff.changes.iter().any(|change| change.rigor == Rigor::Weaker))
 }
 
-/// The nearest directory at or above a suite that has a lock file, inside the repository that the suite is in.
-fn locked_root(loaded: &LoadedSuite) -> Result<Option<PathBuf>, EngineError> {
+/// The nearest directory at or above a suite that has one of these files, inside the repository that the suite is in.
+fn root_with(loaded: &LoadedSuite, names: &[&str]) -> Result<Option<PathBuf>, EngineError> {
     let file =
         std::path::absolute(&loaded.file).map_err(|cause| EngineError::file("find", &loaded.file, cause))?;
     let mut directory = file.parent();
@@ -135,7 +148,7 @@ fn locked_root(loaded: &LoadedSuite) -> Result<Option<PathBuf>, EngineError> {
         let Some(here) = directory else {
             break;
         };
-        if here.join(LOCK_FILE).exists() {
+        if names.iter().any(|name| here.join(name).exists()) {
             return Ok(Some(here.to_path_buf()));
         }
         if is_top(here) {

@@ -124,7 +124,7 @@ pub(super) async fn take(
     let mut most = 0;
     for loaded in &folder.suites {
         let suite = &loaded.suite;
-        let mut runs = complete_runs(store, suite, &loaded.hash(), VERSIONS).await?;
+        let mut runs = complete_runs(store, folder, loaded, VERSIONS).await?;
         let regression = regression_cases(suite);
         let mut state = SuiteState {
             suite_id: suite.suite_id.clone(),
@@ -194,17 +194,25 @@ pub(super) fn settings(folder: &Folder) -> MeasureSettings {
 }
 
 /// The newest complete runs of a whole suite, oldest first: `most` of them at most. Runs of chosen cases, of fewer repeats
-/// or with more time than the suite says, runs that stopped early and runs that were imported are no evidence.
+/// or with more time than the suite says, runs of another target than the one that is described beside the suite, runs with
+/// less of a sandbox than the harness requires, runs that stopped early and runs that were imported are no evidence.
 pub(super) async fn complete_runs(
     store: &Store,
-    suite: &BenchmarkSuite,
-    hash: &str,
+    folder: &Folder,
+    loaded: &LoadedSuite,
     most: u32,
 ) -> Result<Vec<BenchmarkRun>, EngineError> {
+    let (suite, hash) = (&loaded.suite, &loaded.hash());
+    let described = described_target(loaded, None)?;
     let rows = store.bench_runs(Some(&suite.suite_id), 4 * most).await?;
     let mut runs = Vec::new();
-    for row in rows.into_iter().filter(|row| is_whole(row, suite)) {
-        let same_suite = row.suite_hash == hash;
+    let counts = |row: &BenchRunRow| {
+        is_whole(row, suite)
+            && is_of_target(row, described.as_ref())
+            && is_confined(row, folder.rules.sandbox)
+    };
+    for row in rows.into_iter().filter(counts) {
+        let same_suite = row.suite_hash == *hash;
         let mut run = load(store, row, Detail::Figures).await?;
         // A skill run with and without itself is measured with it.
         run.results = leading(&run.results).into_iter().cloned().collect();
@@ -243,6 +251,34 @@ fn is_whole(row: &BenchRunRow, suite: &BenchmarkSuite) -> bool {
         && enough_repeats
         && enough_haste
         && option("imported_from").is_none()
+}
+
+/// Whether a run asked the target that the suite's directory describes; what confines it is judged apart.
+fn is_of_target(row: &BenchRunRow, described: Option<&TargetSpec>) -> bool {
+    let Some(described) = described else {
+        return true;
+    };
+    let unconfined = |mut spec: TargetSpec| {
+        if let Some(sandbox) = spec.sandbox_mut() {
+            *sandbox = None;
+        }
+        spec
+    };
+    // Runs of the first version did not keep their target.
+    row.config_snapshot.get("target").is_none_or(|target| {
+        serde_json::from_value(target.clone())
+            .is_ok_and(|spec| unconfined(spec) == unconfined(described.clone()))
+    })
+}
+
+/// Whether a run had the sandbox that the harness requires. Runs of the first version say nothing about it.
+fn is_confined(row: &BenchRunRow, required: SandboxRequirement) -> bool {
+    let isolation = row
+        .config_snapshot
+        .get("sandbox")
+        .and_then(|sandbox| sandbox.get("isolation"))
+        .and_then(|isolation| serde_json::from_value::<SandboxIsolation>(isolation.clone()).ok());
+    required != SandboxRequirement::Require || isolation.is_none_or(SandboxIsolation::is_full)
 }
 
 /// Whether every enabled case has all of its repeats.

@@ -32,7 +32,7 @@ pub use check::{
 pub use error::HarnessError;
 pub use expanding::{ExpandRequest, ProposeRequest, Proposed};
 pub use keys::KeyFile;
-pub(crate) use locked_gate::hold_to_lock;
+pub(crate) use locked_gate::{confine_harness_run, hold_to_lock};
 pub use measuring::{SuiteState, ThresholdState};
 pub use recording::{RecordCycleRequest, RecordedCycle};
 pub use satiety_store::harness::AuditRow;
