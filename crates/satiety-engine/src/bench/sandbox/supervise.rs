@@ -93,7 +93,11 @@ fn supervise(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<O
                 None => init(plan, program, args, signals, to),
             }
         }
-        SandboxIsolation::Bubblewrap => start_bubblewrap(plan, program, args, &to)?,
+        SandboxIsolation::Bubblewrap => {
+            // Bubblewrap ends as soon as the target has, a moment before its namespace does: what is left comes to us.
+            let _ = set_child_subreaper(Some(getpid()));
+            start_bubblewrap(plan, program, args, &to)?
+        }
         SandboxIsolation::None | SandboxIsolation::Landlock | SandboxIsolation::NotApplicable => {
             // Orphans of the target become ours. Where the kernel refuses, only its process group is ended.
             let _ = set_child_subreaper(Some(getpid()));
@@ -107,7 +111,8 @@ fn supervise(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<O
     // From here on the streams are the target's: nobody else may hold them open.
     detach_streams();
     let status = wait_for(plan, child, &signals, &runner);
-    if !plan.isolation.is_full() {
+    // Our own init is gone only when its namespace is.
+    if plan.isolation != SandboxIsolation::Namespaces {
         clear_orphans();
     }
     let mut said = Vec::new();
