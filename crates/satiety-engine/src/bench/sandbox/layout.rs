@@ -296,11 +296,10 @@ impl Layout {
         match (kind, above) {
             // Version managers: small programs that look for the real one beside them.
             (Some("shims"), Some(above))
-                if above.join("versions").is_dir() || above.join("installs").is_dir() =>
+                if (above.join("versions").is_dir() || above.join("installs").is_dir())
+                    && self.allow(above) =>
             {
-                if self.allow(above) {
-                    return Ok(());
-                }
+                return Ok(());
             }
             (Some("bin"), Some(prefix)) if is_installation(prefix) => {
                 let mut added = false;

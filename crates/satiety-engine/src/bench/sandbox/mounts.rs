@@ -106,7 +106,7 @@ fn bind(from: &Path, to: &Path) -> std::io::Result<()> {
         directory(to)?;
     } else if !to.exists() {
         directory(to.parent().unwrap_or(to))?;
-        std::fs::File::create(to)?;
+        fs_err::File::create(to)?;
     }
     Ok(mount_bind_recursive(from, to)?)
 }
@@ -143,7 +143,7 @@ fn devices(at: &Path, writable: &mut Vec<PathBuf>) -> Result<(), String> {
 /// Makes every mount below the root read-only, also those that came along with a directory, except what is to be written.
 fn make_read_only(root: &Path, writable: &[PathBuf]) -> Result<(), String> {
     let table =
-        std::fs::read("/proc/self/mountinfo").map_err(|error| format!("cannot list mounts: {error}"))?;
+        fs_err::read("/proc/self/mountinfo").map_err(|error| format!("cannot list mounts: {error}"))?;
     let mut points: Vec<PathBuf> = table
         .split(|byte| *byte == b'\n')
         .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
@@ -190,15 +190,12 @@ fn unescape(name: &[u8]) -> PathBuf {
             .filter(|_| *first == b'\\')
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = tail.get(3..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
+        if let Some(byte) = code {
+            bytes.push(byte);
+            rest = tail.get(3..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = tail;
         }
     }
     std::ffi::OsString::from_vec(bytes).into()

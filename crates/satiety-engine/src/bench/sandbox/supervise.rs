@@ -90,10 +90,14 @@ fn supervise(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<O
             enter_namespaces(plan)?;
             match raw::fork().map_err(|error| failed("start the first process", &error))? {
                 Some(child) => child,
-                None => init(plan, program, args, signals, to),
+                None => init(plan, program, args, &signals, to),
             }
         }
-        SandboxIsolation::Bubblewrap => start_bubblewrap(plan, program, args, &to)?,
+        SandboxIsolation::Bubblewrap => {
+            // Bubblewrap ends as soon as the target has, a moment before its namespace does: what is left comes to us.
+            let _ = set_child_subreaper(Some(getpid()));
+            start_bubblewrap(plan, program, args, &to)?
+        }
         SandboxIsolation::None | SandboxIsolation::Landlock | SandboxIsolation::NotApplicable => {
             // Orphans of the target become ours. Where the kernel refuses, only its process group is ended.
             let _ = set_child_subreaper(Some(getpid()));
@@ -107,7 +111,8 @@ fn supervise(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<O
     // From here on the streams are the target's: nobody else may hold them open.
     detach_streams();
     let status = wait_for(plan, child, &signals, &runner);
-    if !plan.isolation.is_full() {
+    // Our own init is gone only when its namespace is.
+    if plan.isolation != SandboxIsolation::Namespaces {
         clear_orphans();
     }
     let mut said = Vec::new();
@@ -202,7 +207,7 @@ fn init(
     plan: &Confinement,
     program: &OsStr,
     args: &[OsString],
-    signals: OwnedFd,
+    signals: &OwnedFd,
     mut to: std::fs::File,
 ) -> ! {
     let prepared = (|| {
@@ -230,7 +235,7 @@ fn init(
     };
     detach_streams();
     loop {
-        for signal in pending(&signals, None) {
+        for signal in pending(signals, None) {
             if signal != libc::SIGCHLD {
                 // The group of pid 1 means everybody: all processes of the namespace but ourselves.
                 let _ = kill_process_group(Pid::INIT, Signal::TERM);
@@ -287,30 +292,27 @@ fn start_bubblewrap(
         ..plan.clone()
     };
     let inner = serde_json::to_string(&inner).map_err(|error| failed(&error))?;
-    let child = match raw::fork().map_err(|error| failed(&error))? {
-        Some(child) => child,
-        None => {
-            let _ = setsid();
-            let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            let error = Command::new(bubblewrap)
-                .args(super::bubblewrap_args(plan))
-                .arg("--")
-                .arg(super::BUBBLEWRAP_HELPER)
-                .arg(INNER_COMMAND)
-                .arg(inner)
-                .arg(descriptor.to_string())
-                .arg(program)
-                .args(args)
-                .exec();
-            let _ = write!(&mut &*to, "E{}", failed(&error));
-            #[expect(
-                clippy::exit,
-                reason = "a forked process must not return into the supervisor's code"
-            )]
-            std::process::exit(i32::from(EXIT_NO_SANDBOX));
-        }
-    };
-    Ok(child)
+    if let Some(child) = raw::fork().map_err(|error| failed(&error))? {
+        return Ok(child);
+    }
+    let _ = setsid();
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let error = Command::new(bubblewrap)
+        .args(super::bubblewrap_args(plan))
+        .arg("--")
+        .arg(super::BUBBLEWRAP_HELPER)
+        .arg(INNER_COMMAND)
+        .arg(inner)
+        .arg(descriptor.to_string())
+        .arg(program)
+        .args(args)
+        .exec();
+    let _ = write!(&mut &*to, "E{}", failed(&error));
+    #[expect(
+        clippy::exit,
+        reason = "a forked process must not return into the supervisor's code"
+    )]
+    std::process::exit(i32::from(EXIT_NO_SANDBOX));
 }
 
 /// Puts the null device in place of the three streams, so that only the target holds the runner's pipes.
@@ -366,7 +368,7 @@ fn ask_to_end(plan: &Confinement, child: Pid) {
         // Bubblewrap and its own first process would end at once, and everybody with them.
         SandboxIsolation::Bubblewrap => {
             for id in descendants(child) {
-                let is_bubblewrap = std::fs::read_to_string(format!("/proc/{}/comm", id.as_raw_nonzero()))
+                let is_bubblewrap = fs_err::read_to_string(format!("/proc/{}/comm", id.as_raw_nonzero()))
                     .is_ok_and(|name| name.trim() == "bwrap");
                 if !is_bubblewrap {
                     let _ = kill_process(id, Signal::TERM);
@@ -409,7 +411,7 @@ fn children(of: Pid) -> Vec<Pid> {
         .into_iter()
         .flatten();
     for thread in threads.filter_map(Result::ok) {
-        let list = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        let list = fs_err::read_to_string(thread.path().join("children")).unwrap_or_default();
         found.extend(
             list.split_ascii_whitespace()
                 .filter_map(|child| Pid::from_raw(child.parse().ok()?)),

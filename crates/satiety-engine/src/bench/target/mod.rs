@@ -159,7 +159,7 @@ pub enum Target {
     /// A chat model.
     Chat(chat::ChatTarget),
     /// A tool of an MCP server.
-    Mcp(mcp::Mcp),
+    Mcp(Box<mcp::Mcp>),
     /// Recorded answers.
     Replay(replay::Replay),
     /// The goal comes back.
@@ -174,7 +174,7 @@ impl Target {
             TargetSpec::Worker(spec) => Self::Worker(worker::Pool::open(spec, surroundings)?),
             TargetSpec::Http(spec) => Self::Http(http::Http::open(spec, surroundings)?),
             TargetSpec::Chat(spec) => Self::Chat(chat::ChatTarget::open(spec, surroundings)?),
-            TargetSpec::Mcp(spec) => Self::Mcp(mcp::Mcp::open(spec, surroundings)?),
+            TargetSpec::Mcp(spec) => Self::Mcp(Box::new(mcp::Mcp::open(spec, surroundings)?)),
             TargetSpec::Replay(spec) => Self::Replay(replay::Replay::open(spec, surroundings)?),
             TargetSpec::Echo(_) => Self::Echo,
         })

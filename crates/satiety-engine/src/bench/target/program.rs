@@ -27,7 +27,7 @@ pub(super) struct Program {
     /// Where programs are looked for.
     search: String,
     /// The supervisor of the processes, and what confines them.
-    sandbox: Option<Sandbox>,
+    sandbox: Option<Box<Sandbox>>,
     /// Whether it could be started before: from then on, what cannot be started was removed.
     started: AtomicBool,
 }
@@ -91,7 +91,7 @@ impl Program {
                     .map_err(|error| OpenError::sandbox(error.to_string()))?;
                 let sandbox =
                     Sandbox::new(described.sandbox, &surroundings.sandbox, helper, &scratch, &named)?;
-                Some(sandbox)
+                Some(Box::new(sandbox))
             }
             None if described.sandbox.is_some() => {
                 return Err(OpenError::sandbox(
