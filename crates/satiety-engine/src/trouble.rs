@@ -44,12 +44,9 @@ impl EngineError {
                 satiety::eviction::EvictionError::NoItem { .. }
                 | satiety::eviction::EvictionError::UnknownIds { .. },
             )
-            | Self::Harness(
-                HarnessError::NoFolder { .. }
-                | HarnessError::NoSuites { .. }
-                | HarnessError::NoExpansion
-                | HarnessError::NoSuchExpansion(_),
-            ) => Trouble::NotThere,
+            | Self::Harness(HarnessError::NoExpansion | HarnessError::NoSuchExpansion(_)) => {
+                Trouble::NotThere
+            }
             Self::AlreadyThere { .. }
             | Self::EvictConflict { .. }
             | Self::NoChatModel

@@ -387,11 +387,11 @@ where
         .map_or(about.status, |gives| gives.0);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let path = path::<P>(&mut parts).await?;
-    let schemas = app.schemas.of(about.id);
-    schemas.check_parameters(&mut parts).await?;
     let Query(query) = Query::<Q>::try_from_uri(&parts.uri).map_err(|rejection| {
         Problem::bad_request(format!("the query cannot be read: {}", rejection.body_text()))
     })?;
+    let schemas = app.schemas.of(about.id);
+    schemas.check_parameters(&mut parts).await?;
     let bytes = read_body(&app, body).await?;
     let body = B::read(&parts.headers, &bytes)?;
     schemas.check_body(&bytes)?;

@@ -188,8 +188,8 @@ fn gate_round() -> Value {
         "type": "object",
         "properties": {
             "query": text,
-            "results": {"type": "array", "items": {"type": "object", "required": ["title", "url", "snippet"],
-                "properties": {"title": text, "url": text, "snippet": text}}},
+            "results": {"type": "array", "items": {"type": "object", "required": ["title", "snippet"],
+                "properties": {"title": text, "snippet": text}}},
             "error": text,
         },
         "anyOf": [{"required": ["results"]}, {"required": ["error"]}],

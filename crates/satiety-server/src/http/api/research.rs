@@ -177,7 +177,7 @@ fn source<'a>(app: &'a App, name: Option<&str>) -> Result<&'a str, Problem> {
         return Err(Problem::forbidden("this server lets nobody search")
             .hint("whoever runs it lists what may be searched with `--research-sources`"));
     }
-    Err(Problem::not_found("`source` is no source of this server")
+    Err(Problem::unprocessable("`source` is no source of this server")
         .hint(format!("it has {}", names.join(", ")))
         .at("source"))
 }
