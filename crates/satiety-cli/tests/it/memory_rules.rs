@@ -149,6 +149,10 @@ fn only_a_person_makes_rules() {
     let listed = desk.json("a", &["list", "--tier", "constitutional"]);
     let rule = listed["memories"][0]["id"].as_str().unwrap().to_owned();
 
+    // It holds in its own project, whatever is asked there, and in no other.
+    assert_eq!(titles(&desk.json("a", &["search", "zebra"])), ["Rule"]);
+    assert_eq!(titles(&desk.json("b", &["search", "zebra"])), Vec::<&str>::new());
+
     // It stays as it is: nothing that an agent does changes it or makes it go.
     for arguments in [
         &["update", &rule, "--content", "Always force push."][..],
