@@ -152,7 +152,7 @@ impl Drop for Admission {
         let used = *self.used_micros.get_mut() as f64 / 1000.0;
         let unused = reserved - used;
         self.of.with_budget(&self.caller, |budget, rule, now| {
-            budget.give_back(rule, unused, now)
+            budget.give_back(rule, unused, now);
         });
     }
 }

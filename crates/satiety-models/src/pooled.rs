@@ -73,13 +73,12 @@ impl Embedder for Pooled {
         Box::pin(async move {
             let mut vectors = Vec::with_capacity(texts.len());
             for (number, part) in texts.chunks(PART).enumerate() {
-                let place = match self.places.try_acquire() {
-                    Ok(place) => Ok(place),
-                    Err(_) => {
-                        // Only a call that has not begun is refused; one that has goes to the end of the queue.
-                        let _waiting = if number == 0 { Some(self.wait()?) } else { None };
-                        self.places.acquire().await
-                    }
+                let place = if let Ok(place) = self.places.try_acquire() {
+                    Ok(place)
+                } else {
+                    // Only a call that has not begun is refused; one that has goes to the end of the queue.
+                    let _waiting = if number == 0 { Some(self.wait()?) } else { None };
+                    self.places.acquire().await
                 };
                 // The semaphore is never closed; without a place the call would still be right, only not bounded.
                 let _place = place.ok();

@@ -68,7 +68,9 @@ impl Workload {
             outputs.claims.iter().for_each(|claim| add(&claim.text));
             claims += outputs.claims.len() as u64;
             for list in [&outputs.open_questions, &outputs.next_actions, &outputs.decisions] {
-                list.iter().for_each(|text| add(text));
+                for text in list {
+                    add(text);
+                }
                 others += list.len() as u64;
             }
         }

@@ -111,6 +111,7 @@ pub(crate) struct BenchRunArgs {
 
 /// How targets are asked.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct BenchHowArgs {
     /// Only this case; may be repeated
     #[arg(long = "case", value_name = "ID")]

@@ -11,6 +11,32 @@ use serde_json::{Value, json};
 
 use crate::harness_support::{Lab, PASSPHRASE};
 
+/// Answers a terminal with the beginning of the hash that it shows, and then with a passphrase.
+const SIGN: &str = r"
+import os, pty, re, select, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+seen = ''
+answered = 0
+while select.select([terminal], [], [], 60)[0]:
+    try:
+        data = os.read(terminal, 4096).decode(errors='replace')
+    except OSError:
+        break
+    if not data:
+        break
+    seen += data
+    if answered == 0 and 'hash to approve it: ' in seen:
+        answered = 1
+        os.write(terminal, (re.search(r'to lock +([0-9a-f]{8})', seen).group(1) + '\n').encode())
+    if answered == 1 and 'passphrase of anna: ' in seen:
+        answered = 2
+        os.write(terminal, (sys.argv[1] + '\n').encode())
+print(seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+";
+
 /// A harness with directory fixtures, a baseline and keys, committed as the base.
 struct Repo {
     lab: Lab,
@@ -498,7 +524,7 @@ fn every_deciding_byte_is_covered() {
             repo.edit("suites/harness.toml", "0.5", "0.49");
         }),
         ("rules removed", "thresholds.echoes/pass_rate", |repo| {
-            repo.remove("suites/harness.toml")
+            repo.remove("suites/harness.toml");
         }),
         ("repeats lowered", "suites.echoes.files", |repo| {
             repo.edit(
@@ -542,7 +568,7 @@ fn every_deciding_byte_is_covered() {
             );
         }),
         ("target removed", "targets.echoes", |repo| {
-            repo.remove("suites/echoes/target.toml")
+            repo.remove("suites/echoes/target.toml");
         }),
         ("target shadowed", "targets.echoes", |repo| {
             repo.remove("suites/echoes/target.toml");
@@ -578,7 +604,7 @@ fn every_deciding_byte_is_covered() {
             );
         }),
         ("baseline removed", "baselines.echoes", |repo| {
-            repo.remove("suites/echoes/baseline.json")
+            repo.remove("suites/echoes/baseline.json");
         }),
         ("baseline scores lowered", "baselines.echoes.mean_score", |repo| {
             repo.edit("suites/echoes/baseline.json", "\"score\":1.0", "\"score\":0.1");
@@ -605,7 +631,7 @@ fn every_deciding_byte_is_covered() {
             repo.lab.settings(&[&agent], "");
         }),
         ("keys removed", "keys.approvers.anna", |repo| {
-            repo.remove("satiety.toml")
+            repo.remove("satiety.toml");
         }),
         (
             "nearer settings with another key",
@@ -862,33 +888,9 @@ fn a_person_signs_a_transition_at_the_terminal_and_sees_all_of_it() {
     }
     assert!(!seen.contains('\u{1b}') && !seen.contains('\u{202e}'), "{seen:?}");
     // What is signed changes with every call, so the first letters are read off the screen.
-    const SCRIPT: &str = r"
-import os, pty, re, select, sys
-child, terminal = pty.fork()
-if child == 0:
-    os.execv(sys.argv[2], sys.argv[2:])
-seen = ''
-answered = 0
-while select.select([terminal], [], [], 60)[0]:
-    try:
-        data = os.read(terminal, 4096).decode(errors='replace')
-    except OSError:
-        break
-    if not data:
-        break
-    seen += data
-    if answered == 0 and 'hash to approve it: ' in seen:
-        answered = 1
-        os.write(terminal, (re.search(r'to lock +([0-9a-f]{8})', seen).group(1) + '\n').encode())
-    if answered == 1 and 'passphrase of anna: ' in seen:
-        answered = 2
-        os.write(terminal, (sys.argv[1] + '\n').encode())
-print(seen)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-";
     let mut command = Command::new("python3");
     command
-        .args(["-c", SCRIPT, PASSPHRASE, env!("CARGO_BIN_EXE_satiety")])
+        .args(["-c", SIGN, PASSPHRASE, env!("CARGO_BIN_EXE_satiety")])
         .args(arguments)
         .current_dir(repo.lab.place.folder.path())
         .env_clear();

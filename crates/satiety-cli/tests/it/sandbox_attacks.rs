@@ -218,7 +218,7 @@ fn no_answer(agent: &str, arguments: &[&str], prepare: impl Fn(&Attack)) {
     }
 }
 
-const READ: &str = r#"
+const READ: &str = r"
 import os, sys, json
 sys.stdin.read()
 found = []
@@ -238,7 +238,7 @@ def walk(top, depth=6):
         elif name != 'agent.py': read(path)
 def done(): print('tried', *found)
 base = os.path.dirname(os.path.abspath(__file__))
-"#;
+";
 
 fn reader(body: &str) -> String {
     format!("{READ}{body}\ndone()\n")

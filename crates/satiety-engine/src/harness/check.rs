@@ -448,10 +448,9 @@ fn merge(first: &mut Succession, second: Succession) {
 fn lock_state(base: Option<&Lock>, new: &HarnessTree) -> LockState {
     match (&new.lock_file, base) {
         (None, None) => LockState::Absent,
-        (None, Some(_)) => LockState::Invalid,
         (Some(file), _) if *file == new.lock => LockState::Current,
         (Some(file), Some(base)) if file == base => LockState::Stale,
-        (Some(_), _) => LockState::Invalid,
+        _ => LockState::Invalid,
     }
 }
 

@@ -46,19 +46,20 @@ pub(super) async fn weigh_graduations(
                     .results
                     .iter()
                     .filter(|result| same(result.case_hash.as_deref()));
-                let decided: Vec<bool> = results.filter_map(|result| result.passed()).collect();
+                let decided: Vec<bool> = results
+                    .filter_map(satiety::bench::BenchmarkResult::passed)
+                    .collect();
                 if !decided.is_empty() {
                     record.decided += 1;
                     record.passed += usize::from(decided.iter().all(|passed| *passed));
                 }
             }
         }
-        match graduation.objection(record) {
-            Some(objection) => weighed.objections.push(objection),
-            None => {
-                let place = format!("suites.{}.{}.tier", graduation.suite, graduation.case_id);
-                weighed.proven.insert(place);
-            }
+        if let Some(objection) = graduation.objection(record) {
+            weighed.objections.push(objection);
+        } else {
+            let place = format!("suites.{}.{}.tier", graduation.suite, graduation.case_id);
+            weighed.proven.insert(place);
         }
     }
     Ok(weighed)

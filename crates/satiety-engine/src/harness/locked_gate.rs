@@ -63,7 +63,10 @@ pub(crate) fn hold_to_lock(request: &mut RunBenchRequest, loaded: &LoadedSuite) 
 
 /// Runs of a suite that belongs to a harness have the sandbox that the harness requires, unless the caller chose another: its
 /// runs are what `harness record` goes by.
-pub(crate) fn confine_harness_run(request: &mut RunBenchRequest, loaded: &LoadedSuite) -> Result<(), EngineError> {
+pub(crate) fn confine_harness_run(
+    request: &mut RunBenchRequest,
+    loaded: &LoadedSuite,
+) -> Result<(), EngineError> {
     if request.sandbox.is_some() {
         return Ok(());
     }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use satiety::bench::{BenchmarkRun, BenchmarkSuite, Direction, GateVerdict, leading, summarize};
+use satiety::bench::contract::TargetSpec;
+use satiety::bench::{
+    BenchmarkRun, BenchmarkSuite, Direction, GateVerdict, SandboxIsolation, SandboxRequirement, leading,
+    summarize,
+};
 use satiety::harness::measured::{
     CaseHistory, Matrix, MeasureSettings, Measured, SaturationEvidence, measure, saturation_evidence,
 };
@@ -18,7 +22,9 @@ use super::HarnessError;
 use super::folder::Folder;
 use super::state::State;
 use crate::EngineError;
+use crate::bench::described_target;
 use crate::bench::stored::{Detail, load};
+use crate::bench::suites::LoadedSuite;
 
 /// Versions that are looked at for each suite.
 const VERSIONS: u32 = 8;

@@ -44,17 +44,16 @@ impl Engine {
             Some(anchor) => ledger::verify_anchored(&state.entries, anchor),
             None => ledger::verify_chain(&state.entries),
         };
-        match whole {
-            Err(broken) => problems.push(broken.to_string()),
-            Ok(()) => {
-                let known = match state.check_history() {
-                    Ok(()) => state.check_identity(&folder).await,
-                    Err(problem) => Err(problem.into()),
-                };
-                keep(&mut problems, known)?;
-                keep(&mut problems, state.check_branch(&folder).await)?;
-                verify_values(&state, &folder, &mut problems).await?;
-            }
+        if let Err(broken) = whole {
+            problems.push(broken.to_string());
+        } else {
+            let known = match state.check_history() {
+                Ok(()) => state.check_identity(&folder).await,
+                Err(problem) => Err(problem.into()),
+            };
+            keep(&mut problems, known)?;
+            keep(&mut problems, state.check_branch(&folder).await)?;
+            verify_values(&state, &folder, &mut problems).await?;
         }
         Ok(Verified {
             entries: state.entries.len(),

@@ -80,7 +80,7 @@ impl Engine {
     /// Measures runs that come with the request.
     pub async fn evaluate_inline(&self, request: &InlineRankings) -> Result<Evaluated, EngineError> {
         let bootstrap = BootstrapSettings::default();
-        self.admit_rankings(request, bootstrap.resamples)?;
+        Self::admit_rankings(request, bootstrap.resamples)?;
         let (folder, rankings) = put_down(request)?;
         let evaluated = self
             .evaluate_retrieval(EvaluateRequest {
@@ -105,7 +105,7 @@ impl Engine {
     /// Compares runs that come with the request with the first of them.
     pub async fn compare_inline(&self, request: &InlineRankings) -> Result<Compared, EngineError> {
         let defaults = ComparisonSettings::default();
-        self.admit_rankings(request, defaults.permutations + defaults.bootstrap.resamples)?;
+        Self::admit_rankings(request, defaults.permutations + defaults.bootstrap.resamples)?;
         let (folder, rankings) = put_down(request)?;
         let compared = self
             .compare_retrieval(CompareRequest {
@@ -132,7 +132,7 @@ impl Engine {
 
 impl Engine {
     /// Admits the cost of measuring these rankings with so many resamples of each measure.
-    fn admit_rankings(&self, request: &InlineRankings, resamples: u64) -> Result<(), EngineError> {
+    fn admit_rankings(request: &InlineRankings, resamples: u64) -> Result<(), EngineError> {
         let measures = match request.measures.len() {
             0 => default_measures().len(),
             some => some,

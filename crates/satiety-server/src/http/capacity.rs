@@ -126,7 +126,7 @@ pub(crate) struct McpSessions {
 }
 
 /// After so long without a message a session has ended.
-pub(crate) const IDLE: Duration = Duration::from_secs(300);
+pub(crate) const IDLE: Duration = Duration::from_mins(5);
 
 impl McpSessions {
     pub(crate) fn new(most: usize, most_each: usize) -> Self {

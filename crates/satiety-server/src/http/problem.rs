@@ -7,6 +7,15 @@ use satiety_engine::{EngineError, Trouble};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+/// What a request would cost, and what it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Cost {
+    /// What the request was estimated to cost, in units of about a millisecond of one processor.
+    pub estimated: u64,
+    /// What it may cost: the limit of one request, or what the caller has left.
+    pub limit: u64,
+}
+
 // Its texts are boxed, because every `Result` of this crate has room for one.
 /// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -26,12 +35,9 @@ pub struct Problem {
     /// Where in the request body: a JSON path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Box<str>>,
-    /// What the request was estimated to cost, in units of about a millisecond of one processor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub estimated: Option<u64>,
-    /// What it may cost: the limit of one request, or what the caller has left.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u64>,
+    /// What the request would cost, where it would cost too much.
+    #[serde(flatten)]
+    pub cost: Option<Box<Cost>>,
     /// What tells this request from others, also in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Box<str>>,
@@ -40,7 +46,7 @@ pub struct Problem {
     pub retry_after: Option<u16>,
     /// What is said to the log and to nobody else.
     #[serde(skip)]
-    pub inside: Option<Box<str>>,
+    pub inside: Option<Box<String>>,
 }
 
 impl Problem {
@@ -54,8 +60,7 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             at: None,
-            estimated: None,
-            limit: None,
+            cost: None,
             request_id: None,
             retry_after: None,
             inside: None,
@@ -81,12 +86,12 @@ impl Problem {
     }
 
     /// Something that went wrong inside.
-    pub fn inside(what: impl Into<Box<str>>) -> Self {
+    pub fn inside(what: impl Into<String>) -> Self {
         let mut problem = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "something went wrong inside the server; its log says what, under this request's id",
         );
-        problem.inside = Some(what.into());
+        problem.inside = Some(Box::new(what.into()));
         problem
     }
 
@@ -154,10 +159,10 @@ fn kind(status: StatusCode) -> (&'static str, &'static str) {
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         let said = error.to_string();
-        let (estimated, limit) = match &error {
-            EngineError::TooCostly { estimated, limit, .. } => (Some(*estimated), Some(*limit)),
-            EngineError::BudgetSpent { estimated, left, .. } => (Some(*estimated), Some(*left)),
-            _ => (None, None),
+        let cost = match &error {
+            EngineError::TooCostly { estimated, limit, .. } => Some((*estimated, *limit)),
+            EngineError::BudgetSpent { estimated, left, .. } => Some((*estimated, *left)),
+            _ => None,
         };
         let retry_after = match &error {
             EngineError::BudgetSpent { retry_after, .. } => Some(*retry_after),
@@ -179,13 +184,13 @@ impl From<EngineError> for Problem {
                     "the store or a model does not answer; nothing was acknowledged",
                 )
                 .retry_after(1);
-                problem.inside = Some(said.into());
+                problem.inside = Some(Box::new(said));
                 return problem;
             }
             Trouble::Internal => return Self::inside(said),
         };
         let mut problem = Self::new(status, said);
-        (problem.estimated, problem.limit) = (estimated, limit);
+        problem.cost = cost.map(|(estimated, limit)| Box::new(Cost { estimated, limit }));
         if let Some(seconds) = retry_after {
             problem = problem.retry_after(seconds);
         }

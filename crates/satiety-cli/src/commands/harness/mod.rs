@@ -83,7 +83,7 @@ pub(super) async fn run(
             printer.answer(&decided)?;
             Ok(Exit::Done)
         }
-        Harness::Apply(arguments) => apply(arguments, engine, settings, printer).await,
+        Harness::Apply(arguments) => Box::pin(apply(arguments, engine, settings, printer)).await,
         Harness::Rollback(arguments) => Box::pin(rollback(arguments, engine, settings, printer)).await,
         Harness::History(arguments) => history(arguments, engine, settings, printer).await,
         Harness::Verify(arguments) => verify(arguments, engine, settings, printer).await,
@@ -341,9 +341,8 @@ async fn apply(
         bar.finish();
         printer.note(&format!("  {step}"));
     };
-    let applied = engine
-        .harness_apply(request, &stop, told, |seen| bar.show(seen))
-        .await?;
+    let applying = engine.harness_apply(request, &stop, told, |seen| bar.show(seen));
+    let applied = Box::pin(applying).await?;
     bar.finish();
     if applied.phase == Phase::RolledBack {
         tell_rollback(engine, settings, &applied).await;

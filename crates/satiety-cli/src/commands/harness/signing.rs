@@ -126,7 +126,7 @@ fn cases(text: &mut String, sides: &[CaseSides]) {
             "skip",
         ];
         for name in names {
-            let of = |value: Option<&Value>| value.map(|value| value[name].clone()).unwrap_or(Value::Null);
+            let of = |value: Option<&Value>| value.map_or(Value::Null, |value| value[name].clone());
             let (before, now) = (of(old), of(new));
             let is_empty =
                 |value: &Value| value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);

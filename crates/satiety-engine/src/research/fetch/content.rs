@@ -473,7 +473,7 @@ mod tests {
     fn a_parser_that_takes_too_long_is_given_up() {
         let began = std::time::Instant::now();
         let outcome = in_time(Duration::from_millis(30), || {
-            std::thread::sleep(Duration::from_millis(300))
+            std::thread::sleep(Duration::from_millis(300));
         });
         assert!(matches!(outcome, Parsed::Late) && began.elapsed() < Duration::from_millis(250));
         assert!(matches!(in_time(PARSE_TIME, || 1), Parsed::Done(1)));
@@ -540,7 +540,10 @@ pub(crate) mod test_pdf {
 
     /// A PDF whose pages all show one packed stream.
     pub(crate) fn pages_of_one_stream(packed: &[u8], pages: usize) -> Vec<u8> {
-        let kids: String = (0..pages).map(|page| format!("{} 0 R ", page + 10)).collect();
+        let kids = (0..pages).fold(String::new(), |mut kids, page| {
+            let _ = write!(kids, "{} 0 R ", page + 10);
+            kids
+        });
         let mut pdf = b"%PDF-1.4\n".to_vec();
         let mut places: Vec<(usize, usize)> = Vec::new();
         let mut add = |pdf: &mut Vec<u8>, number: usize, object: &[u8]| {

@@ -592,20 +592,13 @@ fn attribute_at(from: &str, at: usize) -> (&str, &str, usize) {
         return (name, "", name_end);
     }
     let start = until(equals + 1, &is_not_blank);
-    match bytes.get(start) {
-        Some(quote @ (b'"' | b'\'')) => {
-            let end = until(start + 1, &|byte| byte == *quote);
-            (
-                name,
-                from.get(start + 1..end).unwrap_or_default(),
-                (end + 1).min(bytes.len()),
-            )
-        }
-        _ => {
-            let end = until(start, &|byte| is_blank(byte) || byte == b'>');
-            (name, from.get(start..end).unwrap_or_default(), end)
-        }
+    if let Some(quote @ (b'"' | b'\'')) = bytes.get(start) {
+        let end = until(start + 1, &|byte| byte == *quote);
+        let value = from.get(start + 1..end).unwrap_or_default();
+        return (name, value, (end + 1).min(bytes.len()));
     }
+    let end = until(start, &|byte| is_blank(byte) || byte == b'>');
+    (name, from.get(start..end).unwrap_or_default(), end)
 }
 
 fn shortened(value: &str) -> &str {

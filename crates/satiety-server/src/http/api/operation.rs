@@ -85,7 +85,7 @@ async fn ready(call: Call<Nothing, Nothing, NoBody>) -> Result<Word, Problem> {
     call.app.engine.ping().await.map_err(|error| {
         let mut problem =
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer").retry_after(1);
-        problem.inside = Some(error.to_string().into());
+        problem.inside = Some(Box::new(error.to_string()));
         problem
     })?;
     Ok(Word { status: "ok" })

@@ -95,7 +95,7 @@ fn keys_of_the_new_side_never_count() {
     let mut new = without_a_case(&old);
     new.keys.approvers[0].public_key = to_hex(key(2).verifying_key().as_bytes());
     let step = sign(&old, &new, "t1", &key(2));
-    assert!(!check(&old, &step.to, &[step.clone()], 1).allowed);
+    assert!(!check(&old, &step.to, std::slice::from_ref(&step), 1).allowed);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn free_changes_may_stand_before_and_after_a_signed_step() {
         answer.unused
     );
     // Without the first the second leads from nowhere.
-    assert!(!check(&old, &second.to, &[second.clone()], 1).allowed);
+    assert!(!check(&old, &second.to, std::slice::from_ref(&second), 1).allowed);
 }
 
 #[test]
