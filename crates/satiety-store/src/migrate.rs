@@ -325,7 +325,8 @@ mod tests {
                 "f5a053931b78aa54",
                 "a7e445d4d532dde9",
                 "1d4d11d80a1df139",
-                "9cbb8fc48d32312c"
+                "9cbb8fc48d32312c",
+                "07b5793743a1e9bf"
             ]
         );
     }

@@ -325,18 +325,25 @@ pub(crate) struct HarnessApplyArgs {
 /// Options of `bench run` that would choose what is verified: named, so that the refusal can say why.
 #[derive(Debug, Args)]
 pub(crate) struct RefusedSelection {
+    /// Refused: every case is verified
     #[arg(long = "case", value_name = "ID", hide = true)]
     pub(crate) cases: Vec<String>,
+    /// Refused: every case is verified
     #[arg(long, value_name = "TAG", hide = true)]
     pub(crate) tag: Vec<String>,
+    /// Refused: the suites say how often a case is run
     #[arg(long, short = 'n', value_name = "N", hide = true)]
     pub(crate) repeats: Option<u32>,
+    /// Refused: the suites say how long a case may take
     #[arg(long, value_name = "SECONDS", hide = true)]
     pub(crate) timeout: Option<f64>,
+    /// Refused unless harness.toml allows it
     #[arg(long, hide = true)]
     pub(crate) no_sandbox: bool,
+    /// Refused: earlier answers verify nothing
     #[arg(long, hide = true)]
     pub(crate) cache: bool,
+    /// Refused: the seed is fixed
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     pub(crate) seed: u64,
 }

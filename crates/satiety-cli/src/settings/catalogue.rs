@@ -526,6 +526,7 @@ mod tests {
                 ("models.embedder", &["builtin", "none"][..]),
                 ("models.chat", &["none"]),
                 ("dialogue.profile", &["default", "spec"]),
+                ("bench.sandbox", &["auto", "require"]),
                 ("harness.folder", &["."])
             ]
         );

@@ -141,17 +141,9 @@ fn no_answer_over_http_is_left_out() {
         });
         let lab = Lab::new(6);
         lab.place.write("suites/harness.toml", THRESHOLDS);
-        let target = format!("http://127.0.0.1:{port}/");
-        lab.run(&[
-            "bench",
-            "run",
-            "suites/echoes",
-            "--retries",
-            "0",
-            "--quiet",
-            "--target",
-            &target,
-        ]);
+        let target = format!("type = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\n");
+        lab.place.write("suites/echoes/target.toml", &target);
+        lab.run(&["bench", "run", "suites/echoes", "--retries", "0", "--quiet"]);
         lab.expect(1, &["harness", "record"]);
         assert_eq!(
             threshold(&lab.status(), "echoes/pass_rate")["found"],

@@ -111,14 +111,7 @@ fn an_archive_unpacks_only_so_far() {
     }
     fs_err::write(place.path("run.txt.gz"), packed.finish().unwrap()).unwrap();
     place.write("qrels.txt", "q1 0 d1 1\n");
-    let shown = place.run(&[
-        "retrieval",
-        "evaluate",
-        "--qrels",
-        "qrels.txt",
-        "--run",
-        "run.txt.gz",
-    ]);
+    let shown = place.run(&["retrieval", "eval", "--qrels", "qrels.txt", "--run", "run.txt.gz"]);
     assert!(
         shown.starts_with("exit 2\n") && (shown.contains("times its size") || shown.contains("longer than")),
         "{shown}"

@@ -195,7 +195,8 @@ fn file_hash(path: &Path) -> Result<String, EngineError> {
 }
 
 /// The hash of a directory: every file below it with its relative name, whether it may be executed, and its content.
-/// Symbolic links and special files are refused. Directories without files do not count, since git knows none.
+/// Symbolic links count by what they name, special files are refused. Directories without files do not count, since git
+/// knows none.
 fn tree_hash(root: &Path) -> Result<String, EngineError> {
     let mut entries: BTreeMap<String, (bool, String)> = BTreeMap::new();
     let mut todo = vec![root.to_path_buf()];
@@ -210,6 +211,11 @@ fn tree_hash(root: &Path) -> Result<String, EngineError> {
                 let executable = is_executable(&path)?;
                 let name = shown(path.strip_prefix(root).unwrap_or(&path));
                 entries.insert(name, (executable, file_hash(&path)?));
+            } else if kind.is_symlink() {
+                // Where it leads is not part of the directory; `harness check` refuses links altogether.
+                let to = fs_err::read_link(&path).map_err(failed)?;
+                let name = shown(path.strip_prefix(root).unwrap_or(&path));
+                entries.insert(name, (false, format!("link:{}", shown(&to))));
             } else {
                 return Err(crate::harness::HarnessError::Link { path: shown(&path) }.into());
             }

@@ -217,7 +217,8 @@ impl Engine {
                 let folder = Folder::read(root)?;
                 if let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) {
                     let from = state.manifest(&approval.statement.from_version).await?;
-                    keep_approval(&folder, proposal, approval, from)?;
+                    let to = state.manifest(&approval.statement.to_version).await?;
+                    keep_approval(&folder, proposal, approval, (from, to))?;
                 }
                 disk::write_retirements(&folder, &content)?;
                 let folder = Folder::read(root)?;
@@ -475,13 +476,13 @@ fn keep_approval(
     folder: &Folder,
     proposal: &Proposal,
     approval: &satiety::harness::Approval,
-    from: satiety::harness::Manifest,
+    (from, to): (satiety::harness::Manifest, satiety::harness::Manifest),
 ) -> Result<(), EngineError> {
     let applied = AppliedProposal {
         proposal: proposal.clone(),
         approval: approval.clone(),
         from: Some(from),
-        to: Some(folder.manifest.clone()),
+        to: Some(to),
     };
     let mut text = serde_json::to_string_pretty(&applied)?;
     text.push('\n');

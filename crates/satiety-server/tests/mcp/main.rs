@@ -27,7 +27,7 @@ struct Place {
 
 /// An engine with a store of its own and without a sentence model.
 fn engine(folder: &Path) -> Arc<Engine> {
-    Arc::new(Engine::new(Settings {
+    let engine = Engine::new(Settings {
         store: format!("sqlite:{}", folder.join("t.db").display())
             .parse()
             .unwrap(),
@@ -36,7 +36,9 @@ fn engine(folder: &Path) -> Arc<Engine> {
         chat: None,
         api_key: None,
         anthropic_key: None,
-    }))
+    });
+    // A test cannot be started again as the supervisor of a sandbox; the command's own tests have it.
+    Arc::new(engine.with_sandbox(satiety::bench::SandboxRequirement::Off))
 }
 
 impl Place {

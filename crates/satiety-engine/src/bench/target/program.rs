@@ -157,7 +157,11 @@ impl Program {
                 self.started.store(true, Ordering::SeqCst);
                 Ok(process)
             }
-            Err(error) if self.started.load(Ordering::SeqCst) && error.kind == ErrorKind::Harness => {
+            Err(error)
+                if self.started.load(Ordering::SeqCst)
+                    && error.kind == ErrorKind::Harness
+                    && find_program(&self.path.to_string_lossy(), &self.search).is_none() =>
+            {
                 Err(TargetError::new(ErrorKind::Target, error.message))
             }
             Err(error) => Err(error),
