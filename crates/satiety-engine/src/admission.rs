@@ -1,10 +1,10 @@
 //! Admission control and cancellation for work that somebody else asked for.
 //!
 //! A surface that serves others (HTTP, MCP over HTTP) runs each request inside [`Admission::scope`]. Use cases estimate what
-//! they are about to do from its size and call [`admit`] before they do it: work that is too large for one request, or that the
+//! they are about to do from its size and call `admit` before they do it: work that is too large for one request, or that the
 //! caller has no budget left for, is refused before it costs anything. Without a scope (the command line) nothing is refused.
 //!
-//! Work that takes a processor for longer than a moment runs in [`Engine::compute`]: on a thread of its own, so many at a time,
+//! Work that takes a processor for longer than a moment runs in `Engine::compute`: on a thread of its own, so many at a time,
 //! with a flag that is set when nobody waits for the answer any more. The flag is looked at between steps, so processor time
 //! ends with the request.
 

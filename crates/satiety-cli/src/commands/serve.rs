@@ -25,7 +25,7 @@ use crate::settings::Settings;
 const RATE: u32 = 100;
 
 /// The process ends so long before its time is over, because ending takes a moment, too.
-const LAST_MOMENT: Duration = Duration::from_millis(250);
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// Files that a server needs beside its connections: the store, suites, pipes of targets.
 const OTHER_FILES: usize = 256;
@@ -116,7 +116,7 @@ impl Asked {
         let listening = move || {
             signals.block_on(asked_to_end());
             let _ = tell.send(());
-            std::thread::sleep(shutdown.saturating_sub(LAST_MOMENT.min(shutdown / 10)));
+            std::thread::sleep(shutdown.saturating_sub(LAST_MOMENT.min(shutdown / 4)));
             warn("the server did not end in time and was cut off; runs can be taken up again");
             std::process::exit(Exit::Environment.code().into());
         };

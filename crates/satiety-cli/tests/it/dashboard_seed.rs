@@ -439,6 +439,11 @@ fn memories(seeding: &Seeding<'_>) -> String {
         let found = all.iter().find(|memory| memory["title"] == title).unwrap();
         text(&found["id"]).to_owned()
     };
+    // Files are at most important.
+    for topic in TOPICS {
+        let id = id_of(&format!("Decision on {topic}"));
+        seeding.run(&["memory", "update", &id, "--tier", "critical"]);
+    }
     let corpus: Vec<String> = TOPICS
         .iter()
         .enumerate()

@@ -384,7 +384,12 @@ fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
         assert!(!out.contains("weaker  "), "after {attempt}: {out}");
         if let Some(status) = ended {
             let log = fs_err::read_to_string(lab.place.path("apply.log")).unwrap();
-            assert!(status.success(), "apply failed after {attempt} kills: {log}");
+            // A kill may hit between the last step and the end of the process.
+            let done_before = log.contains("no expansion is open");
+            assert!(
+                status.success() || done_before,
+                "apply failed after {attempt} kills: {log}"
+            );
             break;
         }
         kills += 1;

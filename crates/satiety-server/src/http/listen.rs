@@ -179,7 +179,7 @@ impl Listening {
 
 /// The part of the shutdown timeout that requests and jobs get; the rest is for closing the store.
 fn graceful_part(timeout: Duration) -> Duration {
-    timeout.saturating_sub((timeout / 5).min(Duration::from_secs(2)))
+    timeout.saturating_sub((timeout / 3).min(Duration::from_secs(2)))
 }
 
 async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
