@@ -117,7 +117,7 @@ impl Asked {
             signals.block_on(asked_to_end());
             let _ = tell.send(());
             std::thread::sleep(shutdown.saturating_sub(LAST_MOMENT.min(shutdown / 4)));
-            warn("the server did not end in time and was cut off; runs can be taken up again");
+            warn("graceful shutdown timed out; interrupted runs can be resumed");
             std::process::exit(Exit::Environment.code().into());
         };
         std::thread::Builder::new()

@@ -14,7 +14,7 @@ pub(crate) enum Takes {
     Boolean,
 }
 
-/// Whether a file that nobody gave may decide on a setting.
+/// Whether a settings file that was found, not given, may decide on a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// It cannot send anything anywhere, run, read or write anything, or switch a protection off.

@@ -10,7 +10,7 @@ use serde_json::Value;
 const LONGEST: usize = 4000;
 
 /// What a terminal can and cannot prove.
-const PROOF: &str = "Whoever has the key file and its passphrase can sign: a terminal proves neither presence nor identity.\n\
+const PROOF: &str = "Any program with the key file and its passphrase can sign: a terminal proves neither presence nor identity.\n\
 Keep the key where no agent can read it. The signature covers exactly what is shown here, once.";
 
 /// A transition between two locks.
@@ -68,7 +68,7 @@ fn author_kind(author: &satiety::harness::Author) -> &'static str {
     match author {
         Author::Rules => "computed by rule",
         Author::Model(_) => "a model",
-        Author::Person(_) => "a person, by the name given with --by; nobody checked it",
+        Author::Person(_) => "a person, by the name given with --by, which is not verified",
         Author::Agent(_) => "an agent, by the name that it gave itself",
     }
 }
