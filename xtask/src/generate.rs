@@ -36,12 +36,21 @@ fn write_to(folder: &Path) -> Result<()> {
         fs_err::remove_dir_all(folder)?;
     }
     fs_err::create_dir_all(folder)?;
-    let status = Command::new(crate::test::cargo())
-        .args(["run", "--quiet", "--package", "satiety-cli", "--", "reference"])
-        .arg(folder)
-        .current_dir(crate::test::root())
+    let root = crate::test::root();
+    let built = Command::new(crate::test::cargo())
+        .args(crate::test::TEST_BUILD)
+        .args(["--no-run", "--quiet"])
+        .current_dir(&root)
         .status()
         .context("cannot run cargo")?;
+    ensure!(built.success(), "the build failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), std::path::PathBuf::from);
+    let status = Command::new(target.join("debug/satiety"))
+        .arg("reference")
+        .arg(folder)
+        .current_dir(&root)
+        .status()
+        .context("cannot run the binary that the tests built")?;
     ensure!(status.success(), "`satiety reference` failed");
     Ok(())
 }

@@ -36,6 +36,10 @@ const STEPS: &[(&str, &str)] = &[
     ("generated", "reference pages and man pages are up to date"),
 ];
 
+/// The one build of the test command. Whatever else needs a binary uses this one: another selection of packages has
+/// other features and would compile everything again.
+pub const TEST_BUILD: &[&str] = &["test", "--workspace", "--tests"];
+
 struct Outcome {
     step: &'static str,
     state: State,
@@ -151,14 +155,8 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             Err(error) => State::Failed(format!("{error:#}")),
         },
         "tests" => {
-            let mut command = cargo_command(&[
-                "test",
-                "--workspace",
-                "--lib",
-                "--bins",
-                "--tests",
-                "--no-fail-fast",
-            ]);
+            let mut command = cargo_command(TEST_BUILD);
+            command.arg("--no-fail-fast");
             if let Some(server) = server {
                 command.env("SATIETY_TEST_POSTGRES", server.url("postgres"));
             }

@@ -1,5 +1,5 @@
 //! How often the gate is wrong: unchanged flaky systems must seldom raise an alarm, real drops must be found. The full
-//! table is printed by `cargo run --release -p perf --bin bench_gate`.
+//! table is printed by `cargo run --release --manifest-path studies/Cargo.toml --bin bench_gate`.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

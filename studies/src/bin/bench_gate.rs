@@ -1,7 +1,7 @@
 //! How often the regression gate is wrong, by simulation: unchanged flaky systems and real drops, beside the literal
 //! rule "any case that passed and now fails" and a paired t-test over cases.
 //!
-//! `cargo run --release -p perf --bin bench_gate [SIMULATIONS]`
+//! `cargo run --release --manifest-path studies/Cargo.toml --bin bench_gate [SIMULATIONS]`
 
 #![expect(clippy::print_stdout, reason = "a program that prints its table")]
 

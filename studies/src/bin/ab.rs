@@ -3,8 +3,8 @@
 //! at, and the specification's ratio without a variance. And what shadow runs cost the one who asks.
 //!
 //! ```text
-//! cargo run --release -p perf --bin ab [RUNS]         tests; 2,000 runs of up to 1,000 queries unless told
-//! cargo run --release -p perf --bin ab latency        searches with and without shadow runs
+//! cargo run --release --manifest-path studies/Cargo.toml --bin ab [RUNS]         tests; 2,000 runs of up to 1,000 queries unless told
+//! cargo run --release --manifest-path studies/Cargo.toml --bin ab latency        searches with and without shadow runs
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a program that prints its table")]

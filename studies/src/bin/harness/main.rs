@@ -1,6 +1,6 @@
 //! Is the harness right about suites that have become too easy, how soon, how often by mistake, and at what cost?
 //!
-//! `cargo run --release -p perf --bin harness [HISTORIES]`
+//! `cargo run --release --manifest-path studies/Cargo.toml --bin harness [HISTORIES]`
 
 #![expect(clippy::print_stdout, reason = "a program that prints its tables")]
 

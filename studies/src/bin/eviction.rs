@@ -1,6 +1,6 @@
 //! Eviction: hit rates of policies beside Belady's bound, what feedback teaches, and the time that ranking takes.
 //!
-//! `cargo run --release -p perf --bin eviction [SESSIONS]`
+//! `cargo run --release --manifest-path studies/Cargo.toml --bin eviction [SESSIONS]`
 //!
 //! Weights were tuned on seeds 1 and 2 of the generator; feedback is gathered on seeds 11 to 13; everything is reported on
 //! seeds 101 to 103.
