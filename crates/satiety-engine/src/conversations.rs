@@ -182,7 +182,7 @@ impl Engine {
             what: format!("a conversation `{id}`"),
             hint: "add rounds to it, or choose another id".into(),
         };
-        if store.conversation_state(&id).await?.is_some() {
+        if store.conversations().state(&id).await?.is_some() {
             return Err(taken());
         }
         let row = ConversationRow {
@@ -194,7 +194,7 @@ impl Engine {
             score: None,
             report: Value::Null,
         };
-        if !store.begin_conversation(&row).await? {
+        if !store.conversations().begin(&row).await? {
             return Err(taken());
         }
         self.conversation_append(AppendRoundsRequest {
@@ -255,13 +255,17 @@ impl Engine {
             };
             let rows = rows(&request.rounds, &verdicts, state.1)?;
             let store = self.store().await?;
-            let Some(written) = store.extend_conversation(&row, state.1, &rows).await? else {
+            let Some(written) = store.conversations().extend(&row, state.1, &rows).await? else {
                 continue;
             };
             let body = json!({"signal": row.signal, "score": report.score, "rounds": before + rows.len(),
                 "profile": report.profile, "embedder": report.embedder});
             // The rounds are kept; saying that they are not would make the caller send them again.
-            if let Err(error) = store.append(Event::now("dialogue.verdict", id, body)).await {
+            if let Err(error) = store
+                .journal()
+                .append(Event::now("dialogue.verdict", id, body))
+                .await
+            {
                 tracing::warn!(%error, conversation = id, "a verdict is missing in the journal");
             }
             state = (written, state.1 + signed(request.rounds.len()));
@@ -281,7 +285,7 @@ impl Engine {
 
     /// A conversation with its rounds.
     pub async fn conversation(&self, id: &str) -> Result<KeptConversation, EngineError> {
-        let found = self.store().await?.conversation(id).await?;
+        let found = self.store().await?.conversations().get(id).await?;
         let (row, rounds) = found.ok_or_else(|| no_conversation(id))?;
         Ok(KeptConversation {
             conversation_id: row.id,
@@ -300,8 +304,8 @@ impl Engine {
     /// The rounds of a conversation behind the first `after`.
     pub async fn conversation_rounds(&self, id: &str, after: i64) -> Result<Vec<KeptRound>, EngineError> {
         let store = self.store().await?;
-        let rows = store.rounds_after(id, after, 500).await?;
-        if rows.is_empty() && store.conversation_state(id).await?.is_none() {
+        let rows = store.conversations().rounds_after(id, after, 500).await?;
+        if rows.is_empty() && store.conversations().state(id).await?.is_none() {
             return Err(no_conversation(id));
         }
         Ok(rows.into_iter().map(kept).collect())
@@ -317,7 +321,8 @@ impl Engine {
         let mut rows = self
             .store()
             .await?
-            .conversations_before(before, limit + 1)
+            .conversations()
+            .list_before(before, limit + 1)
             .await?;
         let more = signed(rows.len()) > limit;
         rows.truncate(usize::try_from(limit).unwrap_or_default());
@@ -335,13 +340,18 @@ impl Engine {
     async fn conversation_now(&self, id: &str) -> Result<Current, EngineError> {
         let store = self.store().await?;
         let state = store
-            .conversation_state(id)
+            .conversations()
+            .state(id)
             .await?
             .ok_or_else(|| no_conversation(id))?;
         if let Some(current) = self.conversations.get(id, state) {
             return Ok(current);
         }
-        let (row, rounds) = store.conversation(id).await?.ok_or_else(|| no_conversation(id))?;
+        let (row, rounds) = store
+            .conversations()
+            .get(id)
+            .await?
+            .ok_or_else(|| no_conversation(id))?;
         let conversation = self.fresh_conversation(&row.profile).await?;
         let count = signed(rounds.len());
         let earlier = rounds

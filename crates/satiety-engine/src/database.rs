@@ -68,14 +68,14 @@ impl Engine {
 
     /// The retention rules.
     pub async fn retention_rules(&self) -> Result<Vec<Rule>, EngineError> {
-        Ok(self.store().await?.retention_rules().await?)
+        Ok(self.store().await?.retention().rules().await?)
     }
 
     /// Sets retention rules.
     pub async fn set_retention_rules(&self, rules: &[Rule]) -> Result<(), EngineError> {
         let store = self.store().await?;
         for rule in rules {
-            store.set_retention_rule(rule).await?;
+            store.retention().set_rule(rule).await?;
         }
         Ok(())
     }
@@ -84,7 +84,8 @@ impl Engine {
     pub async fn db_retain(&self, dry_run: bool) -> Result<Retained, EngineError> {
         let store = self.store().await?;
         Ok(store
-            .retain(
+            .retention()
+            .apply(
                 satiety_store::now_micros(),
                 &self.settings.archive_folder,
                 dry_run,
@@ -95,7 +96,7 @@ impl Engine {
     /// Carries out the retention rules, unless somebody who shares this store does so now or did within `every`.
     pub async fn db_retain_in_turn(&self, every: Duration) -> Result<Option<Retained>, EngineError> {
         let store = self.store().await?;
-        let Some(turn) = store.take_turn("retention", every, TURN).await? else {
+        let Some(turn) = store.maintenance().take_turn("retention", every, TURN).await? else {
             return Ok(None);
         };
         match self.db_retain(false).await {

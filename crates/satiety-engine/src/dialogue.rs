@@ -163,10 +163,13 @@ impl Engine {
             });
         }
         let store = self.store().await?;
-        store.put_conversation(&conversation, &rounds).await?;
+        store.conversations().put(&conversation, &rounds).await?;
         let body = json!({"signal": conversation.signal, "score": report.score, "rounds": rounds.len(),
             "profile": report.profile, "embedder": report.embedder});
-        store.append(Event::now("dialogue.verdict", &id, body)).await?;
+        store
+            .journal()
+            .append(Event::now("dialogue.verdict", &id, body))
+            .await?;
         Ok(id)
     }
 }

@@ -114,25 +114,30 @@ impl Engine {
 
     /// What is known about a write that comes with a key.
     pub async fn repeated(&self, write: &Repeatable) -> Result<Repeated, EngineError> {
-        Ok(match self.store().await?.claim_key(&write.claim()).await? {
-            Claim::Ours => Repeated::First,
-            Claim::UnderWay => Repeated::UnderWay,
-            Claim::OtherRequest => Repeated::OtherRequest,
-            Claim::Answered { status, body } => Repeated::Answered {
-                status: u16::try_from(status).unwrap_or(500),
-                body,
+        Ok(
+            match self.store().await?.idempotency().claim(&write.claim()).await? {
+                Claim::Ours => Repeated::First,
+                Claim::UnderWay => Repeated::UnderWay,
+                Claim::OtherRequest => Repeated::OtherRequest,
+                Claim::Answered { status, body } => Repeated::Answered {
+                    status: u16::try_from(status).unwrap_or(500),
+                    body,
+                },
             },
-        })
+        )
     }
 
     /// Keeps the answer for who asks again.
     pub async fn keep_answer(&self, write: &Repeatable, status: u16, body: &str) -> Result<(), EngineError> {
         let store = self.store().await?;
-        Ok(store.settle_key(&write.claim(), i64::from(status), body).await?)
+        Ok(store
+            .idempotency()
+            .settle(&write.claim(), i64::from(status), body)
+            .await?)
     }
 
     /// Nothing was done, so the write may be tried again.
     pub async fn forget_attempt(&self, write: &Repeatable) -> Result<(), EngineError> {
-        Ok(self.store().await?.release_key(&write.claim()).await?)
+        Ok(self.store().await?.idempotency().release(&write.claim()).await?)
     }
 }

@@ -181,9 +181,12 @@ impl Engine {
             last_used_at: None,
         };
         let store = self.store().await?;
-        store.put_token(&row).await?;
+        store.tokens().put(&row).await?;
         let body = json!({"name": row.name, "scope": row.scope, "expires_at": row.expires_at});
-        store.append(Event::now("token.created", token_id, body)).await?;
+        store
+            .journal()
+            .append(Event::now("token.created", token_id, body))
+            .await?;
         Ok(CreatedToken {
             token: format!("{PREFIX}_{token_id}_{secret}"),
             about: shown(row),
@@ -192,7 +195,7 @@ impl Engine {
 
     /// All tokens.
     pub async fn token_list(&self) -> Result<TokenList, EngineError> {
-        let rows = self.store().await?.tokens().await?;
+        let rows = self.store().await?.tokens().list().await?;
         Ok(TokenList {
             tokens: rows.into_iter().map(shown).collect(),
         })
@@ -204,6 +207,7 @@ impl Engine {
         let now = now_micros();
         let rows: Vec<TokenRow> = store
             .tokens()
+            .list()
             .await?
             .into_iter()
             .filter(|row| row.token_id == named || (row.name == named && is_valid(row, now)))
@@ -220,15 +224,16 @@ impl Engine {
                 });
             }
         };
-        store.revoke_token(&row.token_id, now).await?;
+        store.tokens().revoke(&row.token_id, now).await?;
         store
+            .journal()
             .append(Event::now(
                 "token.revoked",
                 &row.token_id,
                 json!({"name": row.name}),
             ))
             .await?;
-        let row = store.token(&row.token_id).await?.unwrap_or(row);
+        let row = store.tokens().get(&row.token_id).await?.unwrap_or(row);
         Ok(shown(row))
     }
 
@@ -238,7 +243,7 @@ impl Engine {
             return Ok(None);
         };
         let store = self.store().await?;
-        let Some(row) = store.token(token_id).await? else {
+        let Some(row) = store.tokens().get(token_id).await? else {
             return Ok(None);
         };
         let Ok(kept) = blake3::Hash::from_hex(&row.hash) else {
@@ -250,7 +255,7 @@ impl Engine {
             return Ok(None);
         }
         if row.last_used_at.is_none_or(|at| now - at > USED_EVERY) {
-            store.touch_token(token_id, now).await?;
+            store.tokens().touch(token_id, now).await?;
         }
         Ok(Some(shown(row)))
     }
@@ -258,12 +263,17 @@ impl Engine {
     /// Keeps who wrote what through a server.
     pub async fn audit(&self, entry: &AuditEntry) -> Result<(), EngineError> {
         let event = Event::now(AUDIT, &entry.who, serde_json::to_value(entry)?);
-        Ok(self.store().await?.append(event).await?)
+        Ok(self.store().await?.journal().append(event).await?)
     }
 
     /// Writes that were made through a server, the latest first.
     pub async fn audit_log(&self, limit: u32) -> Result<AuditLog, EngineError> {
-        let events = self.store().await?.latest_events(AUDIT, i64::from(limit)).await?;
+        let events = self
+            .store()
+            .await?
+            .journal()
+            .latest(AUDIT, i64::from(limit))
+            .await?;
         let entries = events
             .into_iter()
             .map(|event| serde_json::from_value(event.body))

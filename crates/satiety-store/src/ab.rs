@@ -163,11 +163,15 @@ macro_rules! test_columns {
     }};
 }
 
-impl Store {
+/// The features under test and their shadow runs: [`Store::experiments`].
+#[derive(Debug, Clone, Copy)]
+pub struct Experiments<'s>(pub(crate) &'s Store);
+
+impl Experiments<'_> {
     /// Starts a test; says whether the feature is new. One that is there stays as it is.
-    pub async fn start_ab_test(&self, row: &AbTestRow) -> Result<bool, StoreError> {
+    pub async fn start(self, row: &AbTestRow) -> Result<bool, StoreError> {
         let text = Texts::of(row);
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let mut insert = QueryBuilder::new(format!("INSERT INTO eval_ab_tests ({TEST_COLUMNS}) "));
             insert.push_values([row], |mut values, row| {
                 values
@@ -200,10 +204,10 @@ impl Store {
 
     /// Writes a test as it is now, with everything that was graded for it, or nothing at all when somebody else has
     /// changed the test since `row` was read; says which. `row.version` is the version that was read.
-    pub async fn change_ab_test(&self, row: &AbTestRow, graded: &[GradedRun]) -> Result<bool, StoreError> {
+    pub async fn change(self, row: &AbTestRow, graded: &[GradedRun]) -> Result<bool, StoreError> {
         let text = Texts::of(row);
         let now = now_micros();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let changed = sqlx::query(
                 "UPDATE eval_ab_tests SET status = $3, log_likelihood_ratio = $4, upper_bound = $5, lower_bound = $6,
                      sample_count = $7, control_mrr_sum = $8, treatment_mrr_sum = $9, control_ndcg_sum = $10,
@@ -252,9 +256,9 @@ impl Store {
     }
 
     /// A feature's test.
-    pub async fn ab_test(&self, feature_id: &str) -> Result<Option<AbTestRow>, StoreError> {
+    pub async fn get(self, feature_id: &str) -> Result<Option<AbTestRow>, StoreError> {
         let select = format!("SELECT {TEST_COLUMNS} FROM eval_ab_tests WHERE feature_id = $1");
-        let found = reading!(&self.pool, |connection| {
+        let found = reading!(&self.0.pool, |connection| {
             let row = sqlx::query(sqlx::AssertSqlSafe(select.as_str()))
                 .bind(storable(feature_id))
                 .fetch_optional(connection)
@@ -268,9 +272,9 @@ impl Store {
     }
 
     /// All tests, the oldest first.
-    pub async fn ab_tests(&self) -> Result<Vec<AbTestRow>, StoreError> {
+    pub async fn list(self) -> Result<Vec<AbTestRow>, StoreError> {
         let select = format!("SELECT {TEST_COLUMNS} FROM eval_ab_tests ORDER BY started_at, feature_id");
-        let found = reading!(&self.pool, |connection| {
+        let found = reading!(&self.0.pool, |connection| {
             let rows = sqlx::query(sqlx::AssertSqlSafe(select.as_str()))
                 .fetch_all(connection)
                 .await?;
@@ -287,8 +291,8 @@ impl Store {
     }
 
     /// Something that changes whenever a test does: how many there are, and the sum of their versions.
-    pub async fn ab_state(&self) -> Result<(i64, i64), StoreError> {
-        reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn state(self) -> Result<(i64, i64), StoreError> {
+        reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT COUNT(*), CAST(COALESCE(SUM(version), 0) AS BIGINT) FROM eval_ab_tests"
         )
         .fetch_one(connection)
@@ -296,11 +300,12 @@ impl Store {
     }
 
     fn ab_test_row(
-        &self,
+        self,
         (row, feature, state, checklist): (AbTestRow, String, String, Option<String>),
     ) -> Result<AbTestRow, StoreError> {
         let parse = |text: &str, what: &str| {
-            self.parse_json(text, || format!("{what} of the test of {}", row.feature_id))
+            self.0
+                .parse_json(text, || format!("{what} of the test of {}", row.feature_id))
         };
         Ok(AbTestRow {
             feature: parse(&feature, "the feature")?,
@@ -311,11 +316,11 @@ impl Store {
     }
 
     /// Keeps what a shadow run found; says whether this query had none for this feature.
-    pub async fn put_shadow_run(&self, row: &ShadowRunRow) -> Result<bool, StoreError> {
+    pub async fn put_shadow_run(self, row: &ShadowRunRow) -> Result<bool, StoreError> {
         let ids = |list: &[String]| storable(&Value::from(list.to_vec()).to_string()).into_owned();
         let (control, treatment) = (ids(&row.control_result_ids), ids(&row.treatment_result_ids));
         let difference = storable(&row.difference.to_string()).into_owned();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let mut insert = QueryBuilder::new(format!("INSERT INTO eval_shadow_runs ({RUN_COLUMNS}) "));
             insert.push_values([row], |mut values, row| {
                 values
@@ -345,14 +350,14 @@ impl Store {
     }
 
     /// Shadow runs of a feature, the latest first.
-    pub async fn shadow_runs(&self, feature_id: &str, limit: u32) -> Result<Vec<ShadowRunRow>, StoreError> {
+    pub async fn shadow_runs(self, feature_id: &str, limit: u32) -> Result<Vec<ShadowRunRow>, StoreError> {
         self.runs_where("feature_id = $1 AND created_at > $2", feature_id, i64::MIN, limit)
             .await
     }
 
     /// Those whose lists were not graded yet, the latest first.
     pub async fn open_shadow_runs(
-        &self,
+        self,
         feature_id: &str,
         limit: u32,
     ) -> Result<Vec<ShadowRunRow>, StoreError> {
@@ -362,7 +367,7 @@ impl Store {
 
     /// Those of them from before a time with whose results something was done, the latest first.
     pub async fn used_shadow_runs(
-        &self,
+        self,
         feature_id: &str,
         before: i64,
         limit: u32,
@@ -373,7 +378,7 @@ impl Store {
     }
 
     async fn runs_where(
-        &self,
+        self,
         condition: &str,
         feature_id: &str,
         time: i64,
@@ -382,7 +387,7 @@ impl Store {
         let select = format!(
             "SELECT {RUN_COLUMNS} FROM eval_shadow_runs WHERE {condition} ORDER BY created_at DESC, run_id DESC LIMIT $3"
         );
-        let found = reading!(&self.pool, |connection| {
+        let found = reading!(&self.0.pool, |connection| {
             // Not user input: one of the conditions above.
             let rows = sqlx::query(sqlx::AssertSqlSafe(select.as_str()))
                 .bind(storable(feature_id))
@@ -419,7 +424,7 @@ impl Store {
             found
         })?;
         let read = |(row, [control, treatment, difference]): (ShadowRunRow, [String; 3])| {
-            let parse = |text: &str| self.parse_json(text, || format!("shadow run {}", row.run_id));
+            let parse = |text: &str| self.0.parse_json(text, || format!("shadow run {}", row.run_id));
             let ids = |text: &str| -> Result<Vec<String>, StoreError> {
                 let list = parse(text)?;
                 let ids = list.as_array().into_iter().flatten();
@@ -436,8 +441,8 @@ impl Store {
     }
 
     /// How many shadow runs of a feature there are of each outcome: `open`, `counted` and `failed`.
-    pub async fn count_shadow_runs(&self, feature_id: &str) -> Result<[u64; 3], StoreError> {
-        let rows: Vec<(String, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn count_shadow_runs(self, feature_id: &str) -> Result<[u64; 3], StoreError> {
+        let rows: Vec<(String, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT outcome, COUNT(*) FROM eval_shadow_runs WHERE feature_id = $1 GROUP BY outcome"
         )
         .bind(storable(feature_id))
@@ -451,10 +456,10 @@ impl Store {
     }
 
     /// What was done with results of these queries, in the order in which it was done.
-    pub async fn use_of_queries(&self, query_ids: &[String]) -> Result<Vec<UseRow>, StoreError> {
+    pub async fn use_of_queries(self, query_ids: &[String]) -> Result<Vec<UseRow>, StoreError> {
         let mut found = Vec::new();
         for ids in query_ids.chunks(500) {
-            let rows: Vec<(String, String, String)> = reading!(&self.pool, |connection| {
+            let rows: Vec<(String, String, String)> = reading!(&self.0.pool, |connection| {
                 let mut select = QueryBuilder::new(
                     "SELECT query_id, event_type, memory_id FROM eval_feedback WHERE memory_id IS NOT NULL AND query_id IN (",
                 );

@@ -65,11 +65,15 @@ pub struct ConversationSummaryRow {
     pub updated_at: i64,
 }
 
-impl Store {
+/// Scored conversations: [`Store::conversations`].
+#[derive(Debug, Clone, Copy)]
+pub struct Conversations<'s>(pub(crate) &'s Store);
+
+impl Conversations<'_> {
     /// Adds rounds behind the `expected` ones that are there, with the conversation as it is after them; returns the
     /// moment of the change. None when somebody else has added rounds meanwhile: then nothing is changed.
-    pub async fn extend_conversation(
-        &self,
+    pub async fn extend(
+        self,
         conversation: &ConversationRow,
         expected: i64,
         rounds: &[RoundRow],
@@ -79,7 +83,7 @@ impl Store {
         let bodies: Vec<String> = rounds.iter().map(|round| round.body.to_string()).collect();
         let behind = expected + i64::try_from(rounds.len()).unwrap_or(i64::MAX);
         let mut attempts = 0;
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             attempts += 1;
             // The row of the conversation is the lock: whoever changes it second sees what the first has added.
             let changed = sqlx::query(
@@ -135,10 +139,10 @@ impl Store {
     }
 
     /// Writes a conversation that has no rounds yet; says whether its id was free.
-    pub async fn begin_conversation(&self, conversation: &ConversationRow) -> Result<bool, StoreError> {
+    pub async fn begin(self, conversation: &ConversationRow) -> Result<bool, StoreError> {
         let now = now_micros();
         let report = conversation.report.to_string();
-        let written = in_transaction!(&self.pool, |connection| {
+        let written = in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (id) DO NOTHING",
@@ -159,8 +163,8 @@ impl Store {
     }
 
     /// The moment a conversation was last written, and how many rounds it has.
-    pub async fn conversation_state(&self, id: &str) -> Result<Option<(i64, i64)>, StoreError> {
-        reading!(&self.pool, |connection| {
+    pub async fn state(self, id: &str) -> Result<Option<(i64, i64)>, StoreError> {
+        reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT updated_at, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id) FROM conversations WHERE id = $1"
         )
@@ -171,8 +175,8 @@ impl Store {
     }
 
     /// The rounds of a conversation behind the first `after` ones, in order.
-    pub async fn rounds_after(&self, id: &str, after: i64, limit: i64) -> Result<Vec<RoundRow>, StoreError> {
-        let rounds: Vec<RoundColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn rounds_after(self, id: &str, after: i64, limit: i64) -> Result<Vec<RoundRow>, StoreError> {
+        let rounds: Vec<RoundColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT position, agent, signal, novelty, readiness, body FROM rounds
                  WHERE conversation_id = $1 AND position > $2 ORDER BY position LIMIT $3"
         )
@@ -188,13 +192,13 @@ impl Store {
     }
 
     /// Conversations, the latest first, behind the one that was last written at this moment and has this id.
-    pub async fn conversations_before(
-        &self,
+    pub async fn list_before(
+        self,
         before: Option<(i64, &str)>,
         limit: i64,
     ) -> Result<Vec<ConversationSummaryRow>, StoreError> {
         let (at, id) = before.unwrap_or((i64::MAX, "\u{10FFFF}"));
-        let rows: Vec<SummaryColumns> = reading!(&self.pool, |connection| {
+        let rows: Vec<SummaryColumns> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT id, topic, profile, signal, score, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id),
                     created_at, updated_at
@@ -222,15 +226,11 @@ impl Store {
     }
 
     /// Writes a conversation and all its rounds, over what was stored under its id.
-    pub async fn put_conversation(
-        &self,
-        conversation: &ConversationRow,
-        rounds: &[RoundRow],
-    ) -> Result<(), StoreError> {
+    pub async fn put(self, conversation: &ConversationRow, rounds: &[RoundRow]) -> Result<(), StoreError> {
         let now = now_micros();
         let report = conversation.report.to_string();
         let bodies: Vec<String> = rounds.iter().map(|round| round.body.to_string()).collect();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
@@ -271,11 +271,8 @@ impl Store {
     }
 
     /// A conversation with its rounds in order.
-    pub async fn conversation(
-        &self,
-        id: &str,
-    ) -> Result<Option<(ConversationRow, Vec<RoundRow>)>, StoreError> {
-        let row: Option<ConversationColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn get(self, id: &str) -> Result<Option<(ConversationRow, Vec<RoundRow>)>, StoreError> {
+        let row: Option<ConversationColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT id, topic, profile, embedder, signal, score, report FROM conversations WHERE id = $1"
         )
         .bind(storable(id))
@@ -284,14 +281,16 @@ impl Store {
         let Some((id, topic, profile, embedder, signal, score, report)) = row else {
             return Ok(None);
         };
-        let rounds: Vec<RoundColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+        let rounds: Vec<RoundColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT position, agent, signal, novelty, readiness, body FROM rounds
                  WHERE conversation_id = $1 ORDER BY position"
         )
         .bind(&id)
         .fetch_all(connection)
         .await?)?;
-        let report = self.parse_json(&report, || format!("the report of conversation {id}"))?;
+        let report = self
+            .0
+            .parse_json(&report, || format!("the report of conversation {id}"))?;
         let rounds = rounds
             .into_iter()
             .map(|columns| self.round(&id, columns))
@@ -310,9 +309,11 @@ impl Store {
         )))
     }
 
-    fn round(&self, id: &str, columns: RoundColumns) -> Result<RoundRow, StoreError> {
+    fn round(self, id: &str, columns: RoundColumns) -> Result<RoundRow, StoreError> {
         let (position, agent, signal, novelty, readiness, body) = columns;
-        let body = self.parse_json(&body, || format!("round {position} of conversation {id}"))?;
+        let body = self
+            .0
+            .parse_json(&body, || format!("round {position} of conversation {id}"))?;
         Ok(RoundRow {
             position,
             agent,

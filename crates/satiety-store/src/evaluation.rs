@@ -111,16 +111,20 @@ pub const FIGURES: [&str; 19] = [
     "p_value",
 ];
 
-impl Store {
+/// What retrieval is measured with, and the results: [`Store::evaluation`].
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluation<'s>(pub(crate) &'s Store);
+
+impl Evaluation<'_> {
     /// Writes queries, over those with the same ids, and judgments, over those of the same query, document and source;
     /// all of them or none.
-    pub async fn put_evaluation_corpus(
-        &self,
+    pub async fn put_corpus(
+        self,
         queries: &[EvalQueryRow],
         judgments: &[EvalJudgmentRow],
     ) -> Result<(), StoreError> {
         let now = now_micros();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             for rows in queries.chunks(BATCH) {
                 let mut insert = QueryBuilder::new(
                     "INSERT INTO eval_queries (query_id, query, intent, mode, session_id, tool_name, result_ids,
@@ -183,8 +187,8 @@ impl Store {
     }
 
     /// Queries of the evaluation corpus after an id, in the order of ids, with their judgments; at most `limit`.
-    pub async fn evaluation_corpus(
-        &self,
+    pub async fn corpus(
+        self,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, StoreError> {
@@ -202,7 +206,7 @@ impl Store {
             return Ok(Vec::new());
         };
         let (first, last) = (&first.0.query_id, &last.0.query_id);
-        let judgments: Vec<JudgmentColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+        let judgments: Vec<JudgmentColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT query_id, memory_id, source, relevance, annotator, confidence FROM eval_judgments
                  WHERE query_id >= $1 AND query_id <= $2 ORDER BY query_id, memory_id, source"
         )
@@ -234,7 +238,7 @@ impl Store {
 
     /// All queries after an id, in the order of ids, with when they were asked: those of the log and of the corpus.
     pub async fn logged_queries(
-        &self,
+        self,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, i64)>, StoreError> {
@@ -250,13 +254,13 @@ impl Store {
     }
 
     async fn query_page(
-        &self,
+        self,
         select: &'static str,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, i64)>, StoreError> {
-        self.settle_log().await;
-        let rows: Vec<(QueryColumns, i64)> = reading!(&self.pool, |connection| {
+        self.0.query_log().flush().await;
+        let rows: Vec<(QueryColumns, i64)> = reading!(&self.0.pool, |connection| {
             let found = sqlx::query(select)
                 .bind(storable(after.unwrap_or_default()))
                 .bind(i64::from(limit))
@@ -296,7 +300,7 @@ impl Store {
             .collect()
     }
 
-    fn query_row(&self, columns: QueryColumns) -> Result<EvalQueryRow, StoreError> {
+    fn query_row(self, columns: QueryColumns) -> Result<EvalQueryRow, StoreError> {
         let QueryColumns {
             row,
             result_ids,
@@ -305,7 +309,8 @@ impl Store {
             detail,
         } = columns;
         let parse = |text: &str, what: &str| {
-            self.parse_json(text, || format!("{what} of evaluation query {}", row.query_id))
+            self.0
+                .parse_json(text, || format!("{what} of evaluation query {}", row.query_id))
         };
         let ids = parse(&result_ids, "the results")?;
         let ids = ids.as_array().into_iter().flatten();
@@ -319,13 +324,13 @@ impl Store {
     }
 
     /// Writes the figures of a measured run.
-    pub async fn put_evaluation_result(&self, row: &EvalResultRow) -> Result<(), StoreError> {
+    pub async fn put_result(self, row: &EvalResultRow) -> Result<(), StoreError> {
         let now = now_micros();
         let figure = |name: &str| {
             let found = row.figures.iter().find(|(known, _)| known == name);
             found.map(|(_, value)| *value)
         };
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let mut insert = QueryBuilder::new(format!(
                 "INSERT INTO eval_results (run_id, run_type, feature_id, {}, channel_contribution_json, query_count,
                      control_run_id, is_significant, created_at, per_query_results, report) ",

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
 
-use crate::evaluation::{EvalJudgmentRow, FIGURES};
+use crate::evaluation::{EvalJudgmentRow, Evaluation, FIGURES};
 use crate::memory::FeedbackRow;
 use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::{StoreError, now_micros, storable};
 
 /// Rows that go with one statement.
 const BATCH: usize = 500;
@@ -125,10 +125,10 @@ macro_rules! settle {
     };
 }
 
-impl Store {
+impl Evaluation<'_> {
     /// Takes logged queries into the corpus, all of them or none.
-    pub async fn mark_corpus(&self, marks: &[CorpusMark]) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn mark_corpus(self, marks: &[CorpusMark]) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             for mark in marks {
                 sqlx::query(
                     "UPDATE eval_queries SET is_eval_corpus = TRUE, eval_category = $1, detail = $2 WHERE query_id = $3",
@@ -143,10 +143,10 @@ impl Store {
     }
 
     /// What was done with the results of queries, oldest first.
-    pub async fn feedback_of_queries(&self, ids: &[String]) -> Result<Vec<FeedbackRow>, StoreError> {
+    pub async fn feedback_of_queries(self, ids: &[String]) -> Result<Vec<FeedbackRow>, StoreError> {
         let mut rows: Vec<FeedbackColumns> = Vec::new();
         for batch in ids.chunks(BATCH) {
-            let found: Vec<FeedbackColumns> = reading!(&self.pool, |connection| {
+            let found: Vec<FeedbackColumns> = reading!(&self.0.pool, |connection| {
                 let mut select = QueryBuilder::new(
                     "SELECT feedback_id, event_type, session_id, query_id, memory_id, rank_in_results, metadata,
                          created_at FROM eval_feedback WHERE query_id IN (",
@@ -164,7 +164,9 @@ impl Store {
             .map(
                 |(feedback_id, event_type, session_id, query_id, memory_id, rank, metadata, created_at)| {
                     Ok(FeedbackRow {
-                        metadata: self.parse_json(&metadata, || format!("feedback {feedback_id}"))?,
+                        metadata: self
+                            .0
+                            .parse_json(&metadata, || format!("feedback {feedback_id}"))?,
                         feedback_id,
                         event_type,
                         session_id,
@@ -180,11 +182,11 @@ impl Store {
 
     /// Keeps what an annotator said, over what they said before, with the judgment that follows from what all have said.
     pub async fn put_annotation(
-        &self,
+        self,
         row: &AnnotationRow,
         judgment: Option<&EvalJudgmentRow>,
     ) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO eval_annotations (query_id, memory_id, annotator, relevance, created_at)
                  VALUES ($1, $2, $3, $4, $5)
@@ -204,11 +206,11 @@ impl Store {
 
     /// Takes back what an annotator said; the judgment becomes what follows from what the others have said.
     pub async fn remove_annotation(
-        &self,
+        self,
         row: &AnnotationRow,
         judgment: Option<&EvalJudgmentRow>,
     ) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "DELETE FROM eval_annotations WHERE query_id = $1 AND memory_id = $2 AND annotator = $3",
             )
@@ -222,9 +224,9 @@ impl Store {
     }
 
     /// Everything that annotators said, in the order in which they said it.
-    pub async fn annotations(&self) -> Result<Vec<AnnotationRow>, StoreError> {
+    pub async fn annotations(self) -> Result<Vec<AnnotationRow>, StoreError> {
         let rows: Vec<(String, String, String, Option<i64>, i64)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT query_id, memory_id, annotator, relevance, created_at FROM eval_annotations
                  ORDER BY created_at, query_id, memory_id, annotator"
             )
@@ -241,9 +243,9 @@ impl Store {
     }
 
     /// Keeps an answer, over the one to the same query in the same run.
-    pub async fn put_answer(&self, row: &AnswerRow) -> Result<(), StoreError> {
+    pub async fn put_answer(self, row: &AnswerRow) -> Result<(), StoreError> {
         let results = row.results.to_string();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO eval_answers (run_id, query_id, system, results, latency_ms, error, created_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -263,8 +265,8 @@ impl Store {
     }
 
     /// The answers of a run, in the order of queries.
-    pub async fn answers_of_run(&self, run_id: &str) -> Result<Vec<AnswerRow>, StoreError> {
-        let rows: Vec<AnswerColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn answers(self, run_id: &str) -> Result<Vec<AnswerRow>, StoreError> {
+        let rows: Vec<AnswerColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT run_id, query_id, system, results, latency_ms, error, created_at FROM eval_answers
              WHERE run_id = $1 ORDER BY query_id"
         )
@@ -276,11 +278,8 @@ impl Store {
 
     /// The ids of the latest runs that have answers, newest first, with the system, the number of answers, and whether
     /// the run was measured: one that was not is unfinished.
-    pub async fn runs_with_answers(
-        &self,
-        limit: u32,
-    ) -> Result<Vec<(String, String, i64, bool)>, StoreError> {
-        let rows: Vec<(String, String, i64, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn runs_with_answers(self, limit: u32) -> Result<Vec<(String, String, i64, bool)>, StoreError> {
+        let rows: Vec<(String, String, i64, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT a.run_id, MIN(a.system), COUNT(*), COUNT(r.run_id) FROM eval_answers a
              LEFT JOIN eval_results r ON r.run_id = a.run_id
              GROUP BY a.run_id ORDER BY MAX(a.created_at) DESC, a.run_id DESC LIMIT $1"
@@ -295,30 +294,53 @@ impl Store {
     }
 
     /// The latest measured runs, newest first.
-    pub async fn evaluation_results(&self, limit: u32) -> Result<Vec<StoredResult>, StoreError> {
+    pub async fn results(self, limit: u32) -> Result<Vec<StoredResult>, StoreError> {
         self.stored_results(None, limit).await
     }
 
     /// A measured run.
-    pub async fn evaluation_result(&self, run_id: &str) -> Result<Option<StoredResult>, StoreError> {
+    pub async fn result(self, run_id: &str) -> Result<Option<StoredResult>, StoreError> {
         Ok(self.stored_results(Some(run_id), 1).await?.pop())
     }
 
     /// What a measured run got for each query, where that was kept.
-    pub async fn evaluation_by_query(&self, run_id: &str) -> Result<Option<Value>, StoreError> {
-        let row: Option<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn results_by_query(self, run_id: &str) -> Result<Option<Value>, StoreError> {
+        let row: Option<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT per_query_results FROM eval_results WHERE run_id = $1"
         )
         .bind(storable(run_id))
         .fetch_optional(connection)
         .await?)?;
-        row.map(|(text,)| self.parse_json(&text, || format!("the queries of run {run_id}")))
-            .transpose()
+        row.map(|(text,)| {
+            self.0
+                .parse_json(&text, || format!("the queries of run {run_id}"))
+        })
+        .transpose()
     }
 
-    async fn stored_results(&self, run: Option<&str>, limit: u32) -> Result<Vec<StoredResult>, StoreError> {
+    /// Relevant memories (grade above 0) of those of these queries that somebody judged: query and memory.
+    pub async fn relevant_memories(self, queries: &[String]) -> Result<Vec<(String, String)>, StoreError> {
+        let mut rows = Vec::new();
+        for batch in queries.chunks(BATCH) {
+            let found: Vec<(String, String)> = reading!(&self.0.pool, |connection| {
+                let mut select = QueryBuilder::new(
+                    "SELECT query_id, memory_id FROM eval_judgments WHERE relevance > 0 AND query_id IN (",
+                );
+                let mut list = select.separated(", ");
+                for id in batch {
+                    list.push_bind(storable(id));
+                }
+                select.push(") GROUP BY query_id, memory_id ORDER BY query_id, memory_id");
+                select.build_query_as().fetch_all(connection).await?
+            })?;
+            rows.extend(found);
+        }
+        Ok(rows)
+    }
+
+    async fn stored_results(self, run: Option<&str>, limit: u32) -> Result<Vec<StoredResult>, StoreError> {
         let columns = FIGURES.join(", ");
-        let rows: Vec<(StoredResult, String)> = reading!(&self.pool, |connection| {
+        let rows: Vec<(StoredResult, String)> = reading!(&self.0.pool, |connection| {
             let mut select = QueryBuilder::new(format!(
                 "SELECT run_id, run_type, query_count, control_run_id, is_significant, created_at, report, {columns}
                  FROM eval_results"
@@ -353,17 +375,21 @@ impl Store {
         rows.into_iter()
             .map(|(result, report)| {
                 Ok(StoredResult {
-                    report: self.parse_json(&report, || format!("the report of run {}", result.run_id))?,
+                    report: self
+                        .0
+                        .parse_json(&report, || format!("the report of run {}", result.run_id))?,
                     ..result
                 })
             })
             .collect()
     }
 
-    fn answer_row(&self, columns: AnswerColumns) -> Result<AnswerRow, StoreError> {
+    fn answer_row(self, columns: AnswerColumns) -> Result<AnswerRow, StoreError> {
         let (run_id, query_id, system, results, latency_ms, error, created_at) = columns;
         Ok(AnswerRow {
-            results: self.parse_json(&results, || format!("the answer to {query_id} in run {run_id}"))?,
+            results: self
+                .0
+                .parse_json(&results, || format!("the answer to {query_id} in run {run_id}"))?,
             run_id,
             query_id,
             system,

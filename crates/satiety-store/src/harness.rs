@@ -97,9 +97,13 @@ pub fn harness_record_key(harness_id: &str, key: &str) -> String {
     }
 }
 
-impl Store {
+/// The logs, versions and audits of harnesses: [`Store::harness`].
+#[derive(Debug, Clone, Copy)]
+pub struct Harness<'s>(pub(crate) &'s Store);
+
+impl Harness<'_> {
     /// Writes everything of an event, or nothing: false when somebody else wrote an entry with the first one's number.
-    pub async fn commit_harness(&self, change: &HarnessChange) -> Result<bool, StoreError> {
+    pub async fn commit(self, change: &HarnessChange) -> Result<bool, StoreError> {
         let now = now_micros();
         let records: Vec<String> = change
             .records
@@ -118,8 +122,8 @@ impl Store {
             .collect();
         let first = change.entries.first().map_or(0, |row| row.seq);
         let ours: Vec<&str> = change.entries.iter().map(|row| row.hash.as_str()).collect();
-        let postgres = matches!(self.pool, Pool::Postgres { .. });
-        in_transaction!(&self.pool, |connection| {
+        let postgres = matches!(self.0.pool, Pool::Postgres { .. });
+        in_transaction!(&self.0.pool, |connection| {
             if postgres {
                 // SQLite has one writer at a time anyway.
                 sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
@@ -187,9 +191,9 @@ impl Store {
 
     /// Gives the log, versions, audits and records that have no identity yet to a harness, all together. Changes nothing
     /// where the harness has a log already, so doing it twice does no harm.
-    pub async fn claim_harness(&self, harness_id: &str) -> Result<(), StoreError> {
-        let postgres = matches!(self.pool, Pool::Postgres { .. });
-        in_transaction!(&self.pool, |connection| {
+    pub async fn claim(self, harness_id: &str) -> Result<(), StoreError> {
+        let postgres = matches!(self.0.pool, Pool::Postgres { .. });
+        in_transaction!(&self.0.pool, |connection| {
             if postgres {
                 sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
             }
@@ -221,8 +225,8 @@ impl Store {
     }
 
     /// The harnesses that have a log in this store; empty names what has no identity yet.
-    pub async fn harness_ids(&self) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn ids(self) -> Result<Vec<String>, StoreError> {
+        let rows: Vec<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT DISTINCT harness_id FROM harness_ledger ORDER BY harness_id"
         )
         .fetch_all(connection)
@@ -231,23 +235,19 @@ impl Store {
     }
 
     /// Entries of a harness's log from a number on, a page at a time.
-    pub async fn harness_ledger(
-        &self,
-        harness_id: &str,
-        from: i64,
-        limit: u32,
-    ) -> Result<Vec<LedgerRow>, StoreError> {
-        let rows: Vec<(i64, String, String, String, String, String)> = reading!(&self.pool, |connection| {
-            sqlx::query_as(
-                "SELECT seq, prev, at, kind, body, hash FROM harness_ledger
+    pub async fn ledger(self, harness_id: &str, from: i64, limit: u32) -> Result<Vec<LedgerRow>, StoreError> {
+        let rows: Vec<(i64, String, String, String, String, String)> =
+            reading!(&self.0.pool, |connection| {
+                sqlx::query_as(
+                    "SELECT seq, prev, at, kind, body, hash FROM harness_ledger
                  WHERE harness_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3",
-            )
-            .bind(harness_id)
-            .bind(from)
-            .bind(i64::from(limit))
-            .fetch_all(connection)
-            .await?
-        })?;
+                )
+                .bind(harness_id)
+                .bind(from)
+                .bind(i64::from(limit))
+                .fetch_all(connection)
+                .await?
+            })?;
         let row = |(seq, prev, at, kind, body, hash)| LedgerRow {
             seq,
             prev,
@@ -260,13 +260,9 @@ impl Store {
     }
 
     /// A version of a harness by its hash.
-    pub async fn harness_version(
-        &self,
-        harness_id: &str,
-        version: &str,
-    ) -> Result<Option<VersionRow>, StoreError> {
+    pub async fn version(self, harness_id: &str, version: &str) -> Result<Option<VersionRow>, StoreError> {
         let row: Option<(String, String, Option<String>)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT version, manifest, files FROM harness_versions WHERE harness_id = $1 AND version = $2"
             )
             .bind(harness_id)
@@ -276,8 +272,8 @@ impl Store {
         row.map(|(version, manifest, files)| {
             let what = || format!("harness version {version}");
             Ok(VersionRow {
-                manifest: self.parse_json(&manifest, what)?,
-                files: files.map(|files| self.parse_json(&files, what)).transpose()?,
+                manifest: self.0.parse_json(&manifest, what)?,
+                files: files.map(|files| self.0.parse_json(&files, what)).transpose()?,
                 version,
             })
         })
@@ -285,8 +281,8 @@ impl Store {
     }
 
     /// Keeps what an auditor said.
-    pub async fn put_harness_audit(&self, row: &AuditRow) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn put_audit(self, row: &AuditRow) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO harness_audits (audit_id, cycle_id, auditor, accepts, note, at, harness_id)
                  VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (audit_id) DO NOTHING",
@@ -304,9 +300,9 @@ impl Store {
     }
 
     /// What auditors said about a harness, newest first.
-    pub async fn harness_audits(&self, harness_id: &str, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+    pub async fn audits(self, harness_id: &str, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         let rows: Vec<(String, String, String, bool, String, i64)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT audit_id, cycle_id, auditor, accepts, note, at FROM harness_audits
                  WHERE harness_id = $1 ORDER BY at DESC, audit_id DESC LIMIT $2"
             )

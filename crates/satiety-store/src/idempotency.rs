@@ -6,7 +6,7 @@ use crate::{Store, StoreError, storable};
 /// What is known about a key when somebody comes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// It is ours: do the work and call [`Store::settle_key`] or [`Store::release_key`].
+    /// It is ours: do the work and call [`Idempotency::settle`] or [`Idempotency::release`].
     Ours,
     /// Somebody is at it.
     UnderWay,
@@ -40,10 +40,14 @@ pub struct KeyClaim<'a> {
     pub lost_before: i64,
 }
 
-impl Store {
+/// The idempotency keys of the server: [`Store::idempotency`].
+#[derive(Debug, Clone, Copy)]
+pub struct Idempotency<'s>(pub(crate) &'s Store);
+
+impl Idempotency<'_> {
     /// Takes a key, or says what became of it.
-    pub async fn claim_key(&self, claim: &KeyClaim<'_>) -> Result<Claim, StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn claim(self, claim: &KeyClaim<'_>) -> Result<Claim, StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2
                  AND (created_at < $3 OR (status IS NULL AND created_at < $4))",
@@ -67,7 +71,7 @@ impl Store {
             .await?;
         })?;
         let found: Option<(String, String, Option<i64>, Option<String>)> = reading!(
-            &self.pool,
+            &self.0.pool,
             |connection| {
                 sqlx::query_as(
                 "SELECT request_hash, holder, status, body FROM idempotency_keys WHERE caller = $1 AND key = $2"
@@ -91,8 +95,8 @@ impl Store {
     }
 
     /// Keeps the answer under the key.
-    pub async fn settle_key(&self, claim: &KeyClaim<'_>, status: i64, body: &str) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn settle(self, claim: &KeyClaim<'_>, status: i64, body: &str) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "UPDATE idempotency_keys SET status = $4, body = $5 WHERE caller = $1 AND key = $2 AND holder = $3",
             )
@@ -107,8 +111,8 @@ impl Store {
     }
 
     /// Gives the key back: nothing was done, so the request may be tried again.
-    pub async fn release_key(&self, claim: &KeyClaim<'_>) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn release(self, claim: &KeyClaim<'_>) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query("DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2 AND holder = $3")
                 .bind(storable(claim.caller))
                 .bind(storable(claim.key))

@@ -48,26 +48,30 @@ pub struct Query {
     pub limit: i64,
 }
 
-impl Store {
+/// The append-only journal: [`Store::journal`].
+#[derive(Debug, Clone, Copy)]
+pub struct Journal<'s>(pub(crate) &'s Store);
+
+impl Journal<'_> {
     /// Appends one event; when this returns `Ok`, it is durable.
-    pub async fn append(&self, event: Event) -> Result<(), StoreError> {
+    pub async fn append(self, event: Event) -> Result<(), StoreError> {
         self.append_all(vec![event]).await
     }
 
     /// Appends events, all of them or none.
-    pub async fn append_all(&self, events: Vec<Event>) -> Result<(), StoreError> {
+    pub async fn append_all(self, events: Vec<Event>) -> Result<(), StoreError> {
         if events.is_empty() {
             return Ok(());
         }
-        self.journal.append(&self.pool, events).await
+        self.0.journal.append(&self.0.pool, events).await
     }
 
     /// Reads events, oldest first, a page at a time.
-    pub async fn events(&self, query: &Query) -> Result<Vec<Event>, StoreError> {
+    pub async fn events(self, query: &Query) -> Result<Vec<Event>, StoreError> {
         let limit = if query.limit <= 0 { 100 } else { query.limit };
         let after = query.after.as_deref().unwrap_or("");
         let rows: Vec<(String, i64, String, String, String)> = match &query.subject {
-            Some(subject) => reading!(&self.pool, |connection| {
+            Some(subject) => reading!(&self.0.pool, |connection| {
                 sqlx::query_as(
                 "SELECT id, at, kind, subject, body FROM journal WHERE subject = $1 AND id > $2 ORDER BY id LIMIT $3"
             )
@@ -77,7 +81,7 @@ impl Store {
             .fetch_all(connection)
             .await?
             })?,
-            None => reading!(&self.pool, |connection| sqlx::query_as(
+            None => reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT id, at, kind, subject, body FROM journal WHERE id > $1 ORDER BY id LIMIT $2"
             )
             .bind(storable(after))
@@ -89,8 +93,8 @@ impl Store {
     }
 
     /// The latest events of a kind, newest first.
-    pub async fn latest_events(&self, kind: &str, limit: i64) -> Result<Vec<Event>, StoreError> {
-        let rows: Vec<(String, i64, String, String, String)> = reading!(&self.pool, |connection| {
+    pub async fn latest(self, kind: &str, limit: i64) -> Result<Vec<Event>, StoreError> {
+        let rows: Vec<(String, i64, String, String, String)> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
                 "SELECT id, at, kind, subject, body FROM journal WHERE kind = $1 ORDER BY id DESC LIMIT $2",
             )
@@ -102,9 +106,9 @@ impl Store {
         rows.into_iter().map(|row| self.event(row)).collect()
     }
 
-    fn event(&self, row: (String, i64, String, String, String)) -> Result<Event, StoreError> {
+    fn event(self, row: (String, i64, String, String, String)) -> Result<Event, StoreError> {
         let (id, at, kind, subject, body) = row;
-        let body = self.parse_json(&body, || format!("event {id}"))?;
+        let body = self.0.parse_json(&body, || format!("event {id}"))?;
         Ok(Event {
             id,
             at,
@@ -115,8 +119,8 @@ impl Store {
     }
 
     /// How many events there are.
-    pub async fn count_events(&self) -> Result<i64, StoreError> {
-        let (count,): (i64,) = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn count(self) -> Result<i64, StoreError> {
+        let (count,): (i64,) = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT COUNT(*) FROM journal"
         )
         .fetch_one(connection)

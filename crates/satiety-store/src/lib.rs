@@ -18,14 +18,13 @@
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
 //! | [`memory_tasks`] | tasks that an agent began and closed, and its sessions as a whole |
 //! | [`tokens`], [`idempotency`] | who may ask the server, and writes that may be sent again |
-//! | [`chores`] | what one does for all who share the store |
+//! | [`maintenance`] | what one process does for all that share the store |
 //! | [`ab`] | features of the memory's search under test, and their shadow runs |
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
 pub mod ab;
 pub mod bench;
-pub mod chores;
 pub mod conversations;
 mod error;
 pub mod evaluation;
@@ -35,6 +34,7 @@ mod group_commit;
 pub mod harness;
 pub mod idempotency;
 pub mod journal;
+pub mod maintenance;
 pub mod memory;
 pub mod memory_tasks;
 mod migrate;
@@ -52,21 +52,21 @@ mod url;
 pub use error::StoreError;
 pub use migrate::{Migration, SCHEMA_VERSION, migrations};
 pub use pool::Operation;
-pub use query_log::{LogState, LoggedQuery};
+pub use query_log::{LogState, LoggedQuery, QueryLog};
 pub use status::{Status, TableStatus};
 pub use tables::{Column, Kind, TABLES, Table};
 pub use url::StoreUrl;
 
 use group_commit::GroupCommit;
 use pool::Pool;
-use query_log::QueryLog;
+use query_log::LogWriter;
 
 /// An open store: cheap to clone, safe to share between tasks.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: Pool,
     journal: GroupCommit,
-    log: std::sync::Arc<QueryLog>,
+    log: std::sync::Arc<LogWriter>,
 }
 
 /// How to open a store.
@@ -98,7 +98,7 @@ impl Store {
             Migrate::Never => migrate::refuse_newer(&pool).await?,
         }
         let journal = GroupCommit::start(pool.clone());
-        let log = QueryLog::start(pool.clone());
+        let log = LogWriter::start(pool.clone());
         Ok(Self { pool, journal, log })
     }
 
@@ -114,7 +114,7 @@ impl Store {
 
     /// Closes all connections, after what was under way has finished and what was logged is written.
     pub async fn close(&self) {
-        self.settle_log().await;
+        self.query_log().flush().await;
         self.pool.close().await;
     }
 
@@ -125,6 +125,99 @@ impl Store {
             what: what(),
             detail: cause.to_string(),
         })
+    }
+
+    /// Reads back a JSON list of texts that this store wrote.
+    fn read_list(&self, text: &str, what: impl FnOnce() -> String) -> Result<Vec<String>, StoreError> {
+        let value = self.parse_json(text, what)?;
+        let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(values
+            .iter()
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect())
+    }
+}
+
+/// The capabilities. Each handle is a borrowed store with the methods of one capability.
+impl Store {
+    /// Memories, their chunks and links, and the feedback on results.
+    pub fn memories(&self) -> memory::Memories<'_> {
+        memory::Memories(self)
+    }
+
+    /// Tasks of agents, and their sessions.
+    pub fn tasks(&self) -> memory_tasks::Tasks<'_> {
+        memory_tasks::Tasks(self)
+    }
+
+    /// The asynchronous log of searches.
+    pub fn query_log(&self) -> QueryLog<'_> {
+        QueryLog(self)
+    }
+
+    /// The evaluation corpus, judgments, annotations and measured runs.
+    pub fn evaluation(&self) -> evaluation::Evaluation<'_> {
+        evaluation::Evaluation(self)
+    }
+
+    /// Features under test and their shadow runs.
+    pub fn experiments(&self) -> ab::Experiments<'_> {
+        ab::Experiments(self)
+    }
+
+    /// Scored conversations.
+    pub fn conversations(&self) -> conversations::Conversations<'_> {
+        conversations::Conversations(self)
+    }
+
+    /// Research runs and cached searches.
+    pub fn research(&self) -> research::Research<'_> {
+        research::Research(self)
+    }
+
+    /// Benchmark runs, baselines, gates, ablations and queued cases.
+    pub fn bench(&self) -> bench::Bench<'_> {
+        bench::Bench(self)
+    }
+
+    /// Logs, versions and audits of harnesses.
+    pub fn harness(&self) -> harness::Harness<'_> {
+        harness::Harness(self)
+    }
+
+    /// Contexts, eviction proposals and scorers.
+    pub fn eviction(&self) -> eviction::Eviction<'_> {
+        eviction::Eviction(self)
+    }
+
+    /// JSON documents by key.
+    pub fn records(&self) -> records::Records<'_> {
+        records::Records(self)
+    }
+
+    /// The append-only journal.
+    pub fn journal(&self) -> journal::Journal<'_> {
+        journal::Journal(self)
+    }
+
+    /// Retention rules.
+    pub fn retention(&self) -> retention::Retention<'_> {
+        retention::Retention(self)
+    }
+
+    /// Work that one process does for all that share the store.
+    pub fn maintenance(&self) -> maintenance::Maintenance<'_> {
+        maintenance::Maintenance(self)
+    }
+
+    /// API tokens.
+    pub fn tokens(&self) -> tokens::Tokens<'_> {
+        tokens::Tokens(self)
+    }
+
+    /// Idempotency keys.
+    pub fn idempotency(&self) -> idempotency::Idempotency<'_> {
+        idempotency::Idempotency(self)
     }
 }
 

@@ -278,20 +278,24 @@ macro_rules! columns {
     }};
 }
 
-impl Store {
+/// Memories with their chunks, links and feedback: [`Store::memories`].
+#[derive(Debug, Clone, Copy)]
+pub struct Memories<'s>(pub(crate) &'s Store);
+
+impl Memories<'_> {
     /// Keeps a memory, over the one with the same id. With `chunks`, its pieces are replaced; without, they stay.
-    pub async fn put_memory(&self, row: &MemoryRow, chunks: Option<&[ChunkRow]>) -> Result<(), StoreError> {
-        self.put_memories(&[(row.clone(), chunks.map(<[ChunkRow]>::to_vec))])
+    pub async fn put(self, row: &MemoryRow, chunks: Option<&[ChunkRow]>) -> Result<(), StoreError> {
+        self.put_all(&[(row.clone(), chunks.map(<[ChunkRow]>::to_vec))])
             .await
     }
 
     /// Keeps memories, all of them or none.
-    pub async fn put_memories(&self, rows: &[(MemoryRow, Option<Vec<ChunkRow>>)]) -> Result<(), StoreError> {
+    pub async fn put_all(self, rows: &[(MemoryRow, Option<Vec<ChunkRow>>)]) -> Result<(), StoreError> {
         let (triggers, learnt): (Vec<String>, Vec<String>) = rows
             .iter()
             .map(|(row, _)| (list(&row.triggers), list(&row.learnt)))
             .unzip();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             for (at, (row, chunks)) in rows.iter().enumerate() {
                 let change = count!(connection, "change", 1_i64);
                 sqlx::query(
@@ -358,11 +362,11 @@ impl Store {
     }
 
     /// Forgets memories with their pieces and links; says how many were there.
-    pub async fn remove_memories(&self, ids: &[String]) -> Result<u64, StoreError> {
+    pub async fn remove(self, ids: &[String]) -> Result<u64, StoreError> {
         if ids.is_empty() {
             return Ok(0);
         }
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let mut removed = 0;
             for id in ids {
                 let gone = sqlx::query("DELETE FROM memories WHERE memory_id = $1")
@@ -381,8 +385,8 @@ impl Store {
     /// Ids of memories whose time has come.
     ///
     /// In the order of expiry, so that the index on it is used: by id, `SQLite` looks through all memories.
-    pub async fn expired_memories(&self, now: i64) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn expired(self, now: i64) -> Result<Vec<String>, StoreError> {
+        let rows: Vec<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT memory_id FROM memories WHERE expires_at <= $1 ORDER BY expires_at LIMIT 10000"
         )
         .bind(now)
@@ -392,10 +396,10 @@ impl Store {
     }
 
     /// Memories by their ids, in the order of ids.
-    pub async fn memories_by_id(&self, ids: &[String]) -> Result<Vec<MemoryRow>, StoreError> {
+    pub async fn by_id(self, ids: &[String]) -> Result<Vec<MemoryRow>, StoreError> {
         let mut rows = Vec::with_capacity(ids.len());
         for batch in ids.chunks(BATCH) {
-            let found: Vec<Columns> = reading!(&self.pool, |connection| {
+            let found: Vec<Columns> = reading!(&self.0.pool, |connection| {
                 let mut select =
                     QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE memory_id IN ("));
                 let mut list = select.separated(", ");
@@ -411,8 +415,8 @@ impl Store {
     }
 
     /// The memory that comes from a file.
-    pub async fn memory_of_origin(&self, origin: &str) -> Result<Option<MemoryRow>, StoreError> {
-        let found: Vec<Columns> = reading!(&self.pool, |connection| {
+    pub async fn by_origin(self, origin: &str) -> Result<Option<MemoryRow>, StoreError> {
+        let found: Vec<Columns> = reading!(&self.0.pool, |connection| {
             let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE origin = "));
             select.push_bind(storable(origin));
             columns!(select.build().fetch_all(connection).await?)
@@ -421,9 +425,9 @@ impl Store {
     }
 
     /// Ids and files of the memories whose files begin so.
-    pub async fn memory_origins(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn origins(self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         let end = format!("{prefix}\u{10FFFF}");
-        reading!(&self.pool, |connection| sqlx::query_as(
+        reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT memory_id, origin FROM memories WHERE origin >= $1 AND origin < $2 ORDER BY origin"
         )
         .bind(storable(prefix))
@@ -433,8 +437,8 @@ impl Store {
     }
 
     /// Whether every piece of a memory has a vector of this model; with an empty name, always.
-    pub async fn memory_is_embedded(&self, id: &str, embedder: &str) -> Result<bool, StoreError> {
-        let (missing,): (i64,) = reading!(&self.pool, |connection| {
+    pub async fn is_embedded(self, id: &str, embedder: &str) -> Result<bool, StoreError> {
+        let (missing,): (i64,) = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT COUNT(*) FROM memory_chunks WHERE memory_id = $1 AND (embedder IS NULL OR embedder <> $2)"
         )
@@ -447,8 +451,8 @@ impl Store {
     }
 
     /// Memories that changed after a number, oldest change first, a page at a time.
-    pub async fn memories_after(&self, change: i64, limit: u32) -> Result<Vec<MemoryRow>, StoreError> {
-        let found: Vec<Columns> = reading!(&self.pool, |connection| {
+    pub async fn after(self, change: i64, limit: u32) -> Result<Vec<MemoryRow>, StoreError> {
+        let found: Vec<Columns> = reading!(&self.0.pool, |connection| {
             let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE change > "));
             select.push_bind(change);
             select.push(" ORDER BY change LIMIT ");
@@ -459,7 +463,7 @@ impl Store {
     }
 
     /// What is to be known about memories that changed after a number, oldest change first, a page at a time.
-    pub async fn memory_heads_after(&self, change: i64, limit: u32) -> Result<Vec<HeadRow>, StoreError> {
+    pub async fn headers_after(self, change: i64, limit: u32) -> Result<Vec<HeadRow>, StoreError> {
         type Found = (
             String,
             String,
@@ -472,7 +476,7 @@ impl Store {
             Option<i64>,
             (i64, i64, Option<String>, Option<String>),
         );
-        let rows: Vec<Found> = reading!(&self.pool, |connection| {
+        let rows: Vec<Found> = reading!(&self.0.pool, |connection| {
             let found = sqlx::query(
                 "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
                      CAST(octet_length(content) AS BIGINT), project, project_label
@@ -518,8 +522,8 @@ impl Store {
                 (change, bytes, project, project_label),
             ) = row;
             let what = || format!("memory {memory_id}");
-            let mut phrases = self.read_list(&triggers, what)?;
-            phrases.extend(self.read_list(&learnt, what)?);
+            let mut phrases = self.0.read_list(&triggers, what)?;
+            phrases.extend(self.0.read_list(&learnt, what)?);
             Ok(HeadRow {
                 memory_id,
                 title,
@@ -539,13 +543,13 @@ impl Store {
     }
 
     /// Pieces after a number, a page at a time, with or without their vectors.
-    pub async fn memory_pieces_after(
-        &self,
+    pub async fn chunks_after(
+        self,
         doc: i64,
         limit: u32,
         vectors: bool,
     ) -> Result<Vec<PieceRow>, StoreError> {
-        let rows: Vec<PieceColumns> = reading!(&self.pool, |connection| {
+        let rows: Vec<PieceColumns> = reading!(&self.0.pool, |connection| {
             let mut select = QueryBuilder::new(select_pieces(vectors));
             select.push(" WHERE doc > ").push_bind(doc);
             select.push(" ORDER BY doc LIMIT ").push_bind(i64::from(limit));
@@ -555,10 +559,10 @@ impl Store {
     }
 
     /// All pieces of these memories, in their order, with or without their vectors.
-    pub async fn memory_pieces_of(&self, ids: &[String], vectors: bool) -> Result<Vec<PieceRow>, StoreError> {
+    pub async fn chunks_of(self, ids: &[String], vectors: bool) -> Result<Vec<PieceRow>, StoreError> {
         let mut all = Vec::new();
         for batch in ids.chunks(BATCH) {
-            let rows: Vec<PieceColumns> = reading!(&self.pool, |connection| {
+            let rows: Vec<PieceColumns> = reading!(&self.0.pool, |connection| {
                 let mut select = QueryBuilder::new(select_pieces(vectors));
                 select.push(" WHERE memory_id IN (");
                 let mut list = select.separated(", ");
@@ -574,8 +578,8 @@ impl Store {
     }
 
     /// The ids of all memories.
-    pub async fn memory_ids(&self) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn ids(self) -> Result<Vec<String>, StoreError> {
+        let rows: Vec<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT memory_id FROM memories ORDER BY memory_id"
         )
         .fetch_all(connection)
@@ -584,8 +588,8 @@ impl Store {
     }
 
     /// How far there is something to read.
-    pub async fn memory_state(&self) -> Result<MemoryState, StoreError> {
-        let rows: Vec<(String, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn state(self) -> Result<MemoryState, StoreError> {
+        let rows: Vec<(String, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT name, value FROM memory_counters"
         )
         .fetch_all(connection)
@@ -604,7 +608,7 @@ impl Store {
 
     /// Pieces that have any of these words, best first. Words are alternatives, stemmed as English by both engines; on
     /// SQLite the score is BM25, on PostgreSQL its own density rank.
-    pub async fn search_memory_words(&self, words: &[&str], limit: u32) -> Result<Vec<WordHit>, StoreError> {
+    pub async fn search_words(self, words: &[&str], limit: u32) -> Result<Vec<WordHit>, StoreError> {
         // Letters and digits only: nothing that either engine's query language could read as an operator.
         let words: Vec<String> = words
             .iter()
@@ -619,11 +623,11 @@ impl Store {
             return Ok(Vec::new());
         }
         let limit = i64::from(limit);
-        let rows: Vec<(String, i64, f64)> = match &self.pool {
+        let rows: Vec<(String, i64, f64)> = match &self.0.pool {
             Pool::Sqlite { .. } => {
                 let query: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 let query = query.join(" OR ");
-                reading!(&self.pool, |connection| sqlx::query_as(
+                reading!(&self.0.pool, |connection| sqlx::query_as(
                     "SELECT c.memory_id, c.doc, f.score FROM
                          (SELECT rowid, -bm25(memory_fts) AS score FROM memory_fts WHERE memory_fts MATCH $1
                           ORDER BY bm25(memory_fts), rowid LIMIT $2) f
@@ -637,7 +641,7 @@ impl Store {
             Pool::Postgres { .. } => {
                 let query: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
                 let query = query.join(" | ");
-                reading!(&self.pool, |connection| {
+                reading!(&self.0.pool, |connection| {
                     sqlx::query_as(
                     "SELECT memory_id, doc, ts_rank(to_tsvector('english', title || ' ' || body || ' ' || phrases),
                          to_tsquery('english', $1), 1)::float8 AS score FROM memory_chunks
@@ -660,10 +664,10 @@ impl Store {
     }
 
     /// The title and text of pieces.
-    pub async fn memory_pieces(&self, docs: &[i64]) -> Result<Vec<(i64, String, String)>, StoreError> {
+    pub async fn chunk_texts(self, docs: &[i64]) -> Result<Vec<(i64, String, String)>, StoreError> {
         let mut rows = Vec::with_capacity(docs.len());
         for batch in docs.chunks(BATCH) {
-            let found: Vec<(i64, String, String)> = reading!(&self.pool, |connection| {
+            let found: Vec<(i64, String, String)> = reading!(&self.0.pool, |connection| {
                 let mut select =
                     QueryBuilder::new("SELECT doc, title, body FROM memory_chunks WHERE doc IN (");
                 let mut list = select.separated(", ");
@@ -679,8 +683,8 @@ impl Store {
     }
 
     /// How many pieces there are, and how many of them have a vector of this model.
-    pub async fn count_memory_pieces(&self, embedder: &str) -> Result<(i64, i64), StoreError> {
-        reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn count_chunks(self, embedder: &str) -> Result<(i64, i64), StoreError> {
+        reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT COUNT(*), COUNT(CASE WHEN embedder = $1 THEN 1 END) FROM memory_chunks"
         )
         .bind(embedder)
@@ -689,9 +693,9 @@ impl Store {
     }
 
     /// Links one memory to another; the same link twice is one. False when one of them is not there.
-    pub async fn link_memories(&self, link: &LinkRow) -> Result<bool, StoreError> {
+    pub async fn link(self, link: &LinkRow) -> Result<bool, StoreError> {
         let now = now_micros();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let (there,): (i64,) =
                 sqlx::query_as("SELECT COUNT(*) FROM memories WHERE memory_id = $1 OR memory_id = $2")
                     .bind(storable(&link.from_id))
@@ -715,8 +719,8 @@ impl Store {
     }
 
     /// Takes a link away; says whether it was there.
-    pub async fn unlink_memories(&self, link: &LinkRow) -> Result<bool, StoreError> {
-        let gone = in_transaction!(&self.pool, |connection| {
+    pub async fn unlink(self, link: &LinkRow) -> Result<bool, StoreError> {
+        let gone = in_transaction!(&self.0.pool, |connection| {
             sqlx::query("DELETE FROM memory_links WHERE from_id = $1 AND to_id = $2 AND kind = $3")
                 .bind(storable(&link.from_id))
                 .bind(storable(&link.to_id))
@@ -729,10 +733,10 @@ impl Store {
     }
 
     /// All links that begin or end at these memories.
-    pub async fn memory_links(&self, ids: &[String]) -> Result<Vec<LinkRow>, StoreError> {
+    pub async fn links(self, ids: &[String]) -> Result<Vec<LinkRow>, StoreError> {
         let mut rows = Vec::new();
         for batch in ids.chunks(BATCH) {
-            let found: Vec<(String, String, String)> = reading!(&self.pool, |connection| {
+            let found: Vec<(String, String, String)> = reading!(&self.0.pool, |connection| {
                 let mut select =
                     QueryBuilder::new("SELECT from_id, to_id, kind FROM memory_links WHERE from_id IN (");
                 let mut list = select.separated(", ");
@@ -758,21 +762,21 @@ impl Store {
     }
 
     /// Keeps what was done with results.
-    pub async fn put_feedback(&self, rows: &[FeedbackRow]) -> Result<(), StoreError> {
+    pub async fn put_feedback(self, rows: &[FeedbackRow]) -> Result<(), StoreError> {
         let rows: Vec<(&FeedbackRow, String)> =
             rows.iter().map(|row| (row, row.metadata.to_string())).collect();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             insert_feedback!(connection, rows);
         })
     }
 
     /// What was done in a session, newest first, with what is still waiting to be written.
     pub async fn feedback_of_session(
-        &self,
+        self,
         session: &str,
         limit: u32,
     ) -> Result<Vec<FeedbackRow>, StoreError> {
-        let waiting = self.waiting_queries(session);
+        let waiting = self.0.query_log().waiting_queries(session);
         let mut rows = self.written_feedback(session, limit).await?;
         for event in waiting.iter().flat_map(|query| &query.events) {
             // It may have been written since we looked at what is waiting.
@@ -785,7 +789,7 @@ impl Store {
         Ok(rows)
     }
 
-    async fn written_feedback(&self, session: &str, limit: u32) -> Result<Vec<FeedbackRow>, StoreError> {
+    async fn written_feedback(self, session: &str, limit: u32) -> Result<Vec<FeedbackRow>, StoreError> {
         type Found = (
             String,
             String,
@@ -796,7 +800,7 @@ impl Store {
             String,
             i64,
         );
-        let rows: Vec<Found> = reading!(&self.pool, |connection| {
+        let rows: Vec<Found> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT feedback_id, event_type, session_id, query_id, memory_id, rank_in_results, metadata, created_at
              FROM eval_feedback WHERE session_id = $1 ORDER BY created_at DESC, feedback_id DESC LIMIT $2"
@@ -819,7 +823,9 @@ impl Store {
                     created_at,
                 )| {
                     Ok(FeedbackRow {
-                        metadata: self.parse_json(&metadata, || format!("feedback {feedback_id}"))?,
+                        metadata: self
+                            .0
+                            .parse_json(&metadata, || format!("feedback {feedback_id}"))?,
                         feedback_id,
                         event_type,
                         session_id,
@@ -833,28 +839,18 @@ impl Store {
             .collect()
     }
 
-    fn memory_rows(&self, rows: Vec<Columns>) -> Result<Vec<MemoryRow>, StoreError> {
+    fn memory_rows(self, rows: Vec<Columns>) -> Result<Vec<MemoryRow>, StoreError> {
         rows.into_iter()
             .map(|(mut row, triggers, learnt)| {
                 let what = || format!("memory {}", row.memory_id);
-                let (triggers, learnt) = (self.read_list(&triggers, what)?, self.read_list(&learnt, what)?);
+                let (triggers, learnt) = (
+                    self.0.read_list(&triggers, what)?,
+                    self.0.read_list(&learnt, what)?,
+                );
                 (row.triggers, row.learnt) = (triggers, learnt);
                 Ok(row)
             })
             .collect()
-    }
-
-    pub(crate) fn read_list(
-        &self,
-        text: &str,
-        what: impl FnOnce() -> String,
-    ) -> Result<Vec<String>, StoreError> {
-        let value = self.parse_json(text, what)?;
-        let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(values
-            .iter()
-            .filter_map(|value| value.as_str().map(str::to_owned))
-            .collect())
     }
 }
 

@@ -7,9 +7,6 @@ use sqlx::QueryBuilder;
 use crate::pool::{in_transaction, reading};
 use crate::{Store, StoreError, storable};
 
-/// Ids that go with one statement.
-const BATCH: usize = 500;
-
 /// A task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRow {
@@ -85,13 +82,17 @@ type Columns = (
     Option<i64>,
 );
 
-impl Store {
+/// The tasks and sessions of agents: [`Store::tasks`].
+#[derive(Debug, Clone, Copy)]
+pub struct Tasks<'s>(pub(crate) &'s Store);
+
+impl Tasks<'_> {
     /// Writes a task, over the one with the same id, unless that one is closed; says whether it did.
-    pub async fn put_task(&self, row: &TaskRow) -> Result<bool, StoreError> {
+    pub async fn put(self, row: &TaskRow) -> Result<bool, StoreError> {
         let preflight = row.preflight.to_string();
         let postflight = row.postflight.as_ref().map(ToString::to_string);
         let summary = row.summary.as_ref().map(ToString::to_string);
-        let written = in_transaction!(&self.pool, |connection| {
+        let written = in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO memory_tasks (task_id, session_id, folder, task, query_id, preflight, outcome, postflight,
                      learning_index, summary, opened_at, closed_at)
@@ -123,8 +124,8 @@ impl Store {
     }
 
     /// A task by its id.
-    pub async fn task(&self, task_id: &str) -> Result<Option<TaskRow>, StoreError> {
-        let rows: Vec<Columns> = reading!(&self.pool, |connection| {
+    pub async fn get(self, task_id: &str) -> Result<Option<TaskRow>, StoreError> {
+        let rows: Vec<Columns> = reading!(&self.0.pool, |connection| {
             let mut select =
                 QueryBuilder::new(format!("SELECT {COLUMNS} FROM memory_tasks WHERE task_id = "));
             select.push_bind(storable(task_id));
@@ -134,8 +135,8 @@ impl Store {
     }
 
     /// Tasks of a session, or of all, newest first.
-    pub async fn tasks(&self, session: Option<&str>, limit: u32) -> Result<Vec<TaskRow>, StoreError> {
-        let rows: Vec<Columns> = reading!(&self.pool, |connection| {
+    pub async fn list(self, session: Option<&str>, limit: u32) -> Result<Vec<TaskRow>, StoreError> {
+        let rows: Vec<Columns> = reading!(&self.0.pool, |connection| {
             let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memory_tasks"));
             if let Some(session) = session {
                 select.push(" WHERE session_id = ").push_bind(storable(session));
@@ -147,9 +148,9 @@ impl Store {
         self.task_rows(rows)
     }
 
-    fn task_rows(&self, rows: Vec<Columns>) -> Result<Vec<TaskRow>, StoreError> {
+    fn task_rows(self, rows: Vec<Columns>) -> Result<Vec<TaskRow>, StoreError> {
         let json = |text: Option<String>, id: &str| {
-            text.map(|text| self.parse_json(&text, || format!("task {id}")))
+            text.map(|text| self.0.parse_json(&text, || format!("task {id}")))
                 .transpose()
         };
         rows.into_iter()
@@ -157,7 +158,7 @@ impl Store {
                 let (task_id, session_id, folder, task, query_id, preflight, outcome, postflight, ..) = row;
                 let (learning_index, summary, opened_at, closed_at) = (row.8, row.9, row.10, row.11);
                 Ok(TaskRow {
-                    preflight: self.parse_json(&preflight, || format!("task {task_id}"))?,
+                    preflight: self.0.parse_json(&preflight, || format!("task {task_id}"))?,
                     postflight: json(postflight, &task_id)?,
                     summary: json(summary, &task_id)?,
                     task_id,
@@ -175,8 +176,8 @@ impl Store {
     }
 
     /// Sessions with queries or tasks, the latest first.
-    pub async fn memory_sessions(&self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
-        let rows: Vec<(String, i64, i64, i64)> = reading!(&self.pool, |connection| {
+    pub async fn sessions(self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
+        let rows: Vec<(String, i64, i64, i64)> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
                 "SELECT session_id, CAST(SUM(asked) AS BIGINT), MIN(at), MAX(at) FROM (
                      SELECT session_id, 1 AS asked, created_at AS at FROM eval_queries WHERE session_id IS NOT NULL
@@ -198,12 +199,14 @@ impl Store {
 
     /// The queries of a session, newest first.
     pub async fn session_queries(
-        &self,
+        self,
         session: &str,
         limit: u32,
     ) -> Result<Vec<SessionQueryRow>, StoreError> {
-        let rows: Vec<(String, String, Option<String>, String, i64)> = reading!(&self.pool, |connection| {
-            sqlx::query_as(
+        let rows: Vec<(String, String, Option<String>, String, i64)> = reading!(
+            &self.0.pool,
+            |connection| {
+                sqlx::query_as(
                 "SELECT query_id, query, intent, result_ids, created_at FROM eval_queries WHERE session_id = $1
                  ORDER BY created_at DESC, query_id DESC LIMIT $2"
             )
@@ -211,10 +214,11 @@ impl Store {
             .bind(i64::from(limit))
             .fetch_all(connection)
             .await?
-        })?;
+            }
+        )?;
         rows.into_iter()
             .map(|(query_id, query, intent, results, created_at)| {
-                let results = self.parse_json(&results, || format!("query {query_id}"))?;
+                let results = self.0.parse_json(&results, || format!("query {query_id}"))?;
                 let results = results.as_array().map(Vec::as_slice).unwrap_or_default();
                 Ok(SessionQueryRow {
                     result_ids: results
@@ -228,25 +232,5 @@ impl Store {
                 })
             })
             .collect()
-    }
-
-    /// Relevant memories (grade above 0) of those of these queries that somebody judged: query and memory.
-    pub async fn relevant_memories(&self, queries: &[String]) -> Result<Vec<(String, String)>, StoreError> {
-        let mut rows = Vec::new();
-        for batch in queries.chunks(BATCH) {
-            let found: Vec<(String, String)> = reading!(&self.pool, |connection| {
-                let mut select = QueryBuilder::new(
-                    "SELECT query_id, memory_id FROM eval_judgments WHERE relevance > 0 AND query_id IN (",
-                );
-                let mut list = select.separated(", ");
-                for id in batch {
-                    list.push_bind(storable(id));
-                }
-                select.push(") GROUP BY query_id, memory_id ORDER BY query_id, memory_id");
-                select.build_query_as().fetch_all(connection).await?
-            })?;
-            rows.extend(found);
-        }
-        Ok(rows)
     }
 }

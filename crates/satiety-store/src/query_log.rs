@@ -2,7 +2,7 @@
 //! writer puts everything that is waiting into one commit.
 //!
 //! What waits is bounded: when the writer falls behind, searches wait for room rather than lose what they asked. What
-//! waits can already be read by sessions, and [`Store::settle_log`] writes it at once, which everything that reads the
+//! waits can already be read by sessions, and [`QueryLog::flush`] writes it at once, which everything that reads the
 //! tables calls first. A process that is killed loses at most what came in the last [`LINGER`] and the commit under way.
 
 use std::collections::{HashSet, VecDeque};
@@ -68,9 +68,9 @@ struct Shared {
 
 /// The way to the writer. Its task ends when the last of these is gone and nothing waits any more.
 #[derive(Debug)]
-pub(crate) struct QueryLog(Arc<Shared>);
+pub(crate) struct LogWriter(Arc<Shared>);
 
-impl QueryLog {
+impl LogWriter {
     pub(crate) fn start(pool: Pool) -> Arc<Self> {
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
@@ -87,7 +87,7 @@ impl QueryLog {
     }
 }
 
-impl Drop for QueryLog {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         self.0.closed.store(true, Ordering::SeqCst);
         self.0.wake.notify_one();
@@ -108,10 +108,14 @@ impl Shared {
     }
 }
 
-impl Store {
+/// The asynchronous log of searches: [`Store::query_log`].
+#[derive(Debug, Clone, Copy)]
+pub struct QueryLog<'s>(pub(crate) &'s Store);
+
+impl QueryLog<'_> {
     /// Logs a search. Returns as soon as there is room for it, and that is at once unless thousands wait.
-    pub async fn log_query(&self, query: LoggedQuery) {
-        let shared = &self.log.0;
+    pub async fn append(self, query: LoggedQuery) {
+        let shared = &self.0.log.0;
         let query = Arc::new(query);
         loop {
             let full = {
@@ -136,8 +140,8 @@ impl Store {
     }
 
     /// Returns when everything that was logged before is written, or has turned out to be unwritable.
-    pub async fn settle_log(&self) {
-        let shared = &self.log.0;
+    pub async fn flush(self) {
+        let shared = &self.0.log.0;
         let target = shared.handed.load(Ordering::SeqCst);
         if *shared.done.borrow() >= target {
             return;
@@ -148,8 +152,8 @@ impl Store {
     }
 
     /// How the log is.
-    pub fn log_state(&self) -> LogState {
-        let shared = &self.log.0;
+    pub fn state(self) -> LogState {
+        let shared = &self.0.log.0;
         let lost = shared.lost.load(Ordering::SeqCst);
         let problem = shared.problem.lock().unwrap_or_else(PoisonError::into_inner);
         LogState {
@@ -162,15 +166,15 @@ impl Store {
 
     /// The queries of a session with what they found, newest first, with those that are still waiting to be written:
     /// id, query, results.
-    pub async fn queries_of_session(&self, session: &str, limit: u32) -> Result<Vec<QueryFound>, StoreError> {
+    pub async fn queries_of_session(self, session: &str, limit: u32) -> Result<Vec<QueryFound>, StoreError> {
         let waiting = self.waiting_queries(session);
         let written = self.written_queries(session, limit).await?;
         Ok(newest_queries(written, &waiting, limit as usize))
     }
 
     /// The queries of a session that are in the table, with the time of each.
-    async fn written_queries(&self, session: &str, limit: u32) -> Result<Vec<(i64, QueryFound)>, StoreError> {
-        let rows: Vec<(i64, String, String, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+    async fn written_queries(self, session: &str, limit: u32) -> Result<Vec<(i64, QueryFound)>, StoreError> {
+        let rows: Vec<(i64, String, String, String)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT created_at, query_id, query, result_ids FROM eval_queries WHERE session_id = $1
              ORDER BY created_at DESC, query_id DESC LIMIT $2"
         )
@@ -180,15 +184,15 @@ impl Store {
         .await?)?;
         rows.into_iter()
             .map(|(at, id, query, results)| {
-                let results = self.read_list(&results, || format!("query {id}"))?;
+                let results = self.0.read_list(&results, || format!("query {id}"))?;
                 Ok((at, (id, query, results)))
             })
             .collect()
     }
 
     /// Searches of a session that are not written yet, oldest first.
-    pub(crate) fn waiting_queries(&self, session: &str) -> Vec<Arc<LoggedQuery>> {
-        let waiting = self.log.0.waiting();
+    pub(crate) fn waiting_queries(self, session: &str) -> Vec<Arc<LoggedQuery>> {
+        let waiting = self.0.log.0.waiting();
         let own = waiting
             .iter()
             .filter(|query| query.row.session_id.as_deref() == Some(session));

@@ -26,10 +26,14 @@ pub struct Record {
     pub expires_at: Option<i64>,
 }
 
-impl Store {
+/// JSON documents by key: [`Store::records`].
+#[derive(Debug, Clone, Copy)]
+pub struct Records<'s>(pub(crate) &'s Store);
+
+impl Records<'_> {
     /// Writes a document, over the one that has this key.
-    pub async fn put_record(
-        &self,
+    pub async fn put(
+        self,
         key: &str,
         schema_version: &str,
         body: &Value,
@@ -37,7 +41,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let now = now_micros();
         let body = body.to_string();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO records (key, schema_version, body, created_at, updated_at, expires_at)
                  VALUES ($1, $2, $3, $4, $4, $5)
@@ -55,8 +59,8 @@ impl Store {
     }
 
     /// The document with this key, unless it has expired.
-    pub async fn record(&self, key: &str) -> Result<Option<Record>, StoreError> {
-        let row: Option<RecordRow> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn get(self, key: &str) -> Result<Option<Record>, StoreError> {
+        let row: Option<RecordRow> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT key, schema_version, body, created_at, updated_at, expires_at FROM records
              WHERE key = $1 AND (expires_at IS NULL OR expires_at > $2)"
         )
@@ -68,15 +72,10 @@ impl Store {
     }
 
     /// The documents whose keys begin with `prefix`, by key, a page at a time: at most `limit` after key `after`.
-    pub async fn records_under(
-        &self,
-        prefix: &str,
-        after: &str,
-        limit: i64,
-    ) -> Result<Vec<Record>, StoreError> {
+    pub async fn list_under(self, prefix: &str, after: &str, limit: i64) -> Result<Vec<Record>, StoreError> {
         // A range instead of LIKE: no escaping, and both engines use the index.
         let end = format!("{prefix}\u{10FFFF}");
-        let rows: Vec<RecordRow> = reading!(&self.pool, |connection| sqlx::query_as(
+        let rows: Vec<RecordRow> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT key, schema_version, body, created_at, updated_at, expires_at FROM records
              WHERE key >= $1 AND key < $2 AND key > $3 AND (expires_at IS NULL OR expires_at > $4)
              ORDER BY key LIMIT $5"
@@ -92,8 +91,8 @@ impl Store {
     }
 
     /// Removes a document; says whether it was there.
-    pub async fn remove_record(&self, key: &str) -> Result<bool, StoreError> {
-        let removed = in_transaction!(&self.pool, |connection| {
+    pub async fn remove(self, key: &str) -> Result<bool, StoreError> {
+        let removed = in_transaction!(&self.0.pool, |connection| {
             sqlx::query("DELETE FROM records WHERE key = $1")
                 .bind(storable(key))
                 .execute(&mut *connection)
@@ -103,9 +102,9 @@ impl Store {
         Ok(removed > 0)
     }
 
-    fn read_record(&self, row: RecordRow) -> Result<Record, StoreError> {
+    fn read_record(self, row: RecordRow) -> Result<Record, StoreError> {
         let (key, schema_version, body, created_at, updated_at, expires_at) = row;
-        let body = self.parse_json(&body, || format!("record {key}"))?;
+        let body = self.0.parse_json(&body, || format!("record {key}"))?;
         Ok(Record {
             key,
             schema_version,

@@ -55,11 +55,15 @@ type RunColumns = (
     Option<String>,
 );
 
-impl Store {
+/// Research runs and cached searches: [`Store::research`].
+#[derive(Debug, Clone, Copy)]
+pub struct Research<'s>(pub(crate) &'s Store);
+
+impl Research<'_> {
     /// Begins a run, or does nothing when it has begun.
-    pub async fn begin_research(&self, run: &ResearchRunRow) -> Result<(), StoreError> {
+    pub async fn begin(self, run: &ResearchRunRow) -> Result<(), StoreError> {
         let settings = run.settings.to_string();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO research_runs (run_id, task, source, started_at, settings)
                  VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id) DO NOTHING",
@@ -75,8 +79,8 @@ impl Store {
     }
 
     /// Writes a round; one that is there already stays as it is.
-    pub async fn put_research_round(&self, run_id: &str, round: &ResearchRoundRow) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn put_round(self, run_id: &str, round: &ResearchRoundRow) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO research_rounds (run_id, round, query, reason, accepted, novelty, body)
                  VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, round) DO NOTHING",
@@ -94,15 +98,15 @@ impl Store {
     }
 
     /// Ends a run with its report.
-    pub async fn complete_research(
-        &self,
+    pub async fn complete(
+        self,
         run_id: &str,
         completed_at: i64,
         stop_reason: &str,
         report: &Value,
     ) -> Result<(), StoreError> {
         let report = report.to_string();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "UPDATE research_runs SET completed_at = $1, stop_reason = $2, report = $3 WHERE run_id = $4",
             )
@@ -116,8 +120,8 @@ impl Store {
     }
 
     /// A run by its id.
-    pub async fn research_run(&self, run_id: &str) -> Result<Option<ResearchRunRow>, StoreError> {
-        let row: Option<RunColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn run(self, run_id: &str) -> Result<Option<ResearchRunRow>, StoreError> {
+        let row: Option<RunColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT run_id, task, source, started_at, completed_at, settings, stop_reason, report
              FROM research_runs WHERE run_id = $1"
         )
@@ -128,9 +132,9 @@ impl Store {
     }
 
     /// Runs, newest first, each with the number of its rounds; without their reports, which are long.
-    pub async fn research_runs(&self, limit: u32) -> Result<Vec<(ResearchRunRow, i64)>, StoreError> {
+    pub async fn runs(self, limit: u32) -> Result<Vec<(ResearchRunRow, i64)>, StoreError> {
         type Columns = (String, String, String, i64, Option<i64>, Option<String>, i64);
-        let rows: Vec<Columns> = reading!(&self.pool, |connection| sqlx::query_as(
+        let rows: Vec<Columns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT run_id, task, source, started_at, completed_at, stop_reason,
                     (SELECT COUNT(*) FROM research_rounds WHERE research_rounds.run_id = research_runs.run_id)
              FROM research_runs ORDER BY started_at DESC, run_id DESC LIMIT $1"
@@ -155,8 +159,8 @@ impl Store {
     }
 
     /// The newest run that has not ended.
-    pub async fn unfinished_research(&self) -> Result<Option<ResearchRunRow>, StoreError> {
-        let row: Option<RunColumns> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn unfinished(self) -> Result<Option<ResearchRunRow>, StoreError> {
+        let row: Option<RunColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT run_id, task, source, started_at, completed_at, settings, stop_reason, report
              FROM research_runs WHERE completed_at IS NULL ORDER BY started_at DESC, run_id DESC LIMIT 1"
         )
@@ -166,9 +170,9 @@ impl Store {
     }
 
     /// The rounds of a run, in order.
-    pub async fn research_rounds(&self, run_id: &str) -> Result<Vec<ResearchRoundRow>, StoreError> {
+    pub async fn rounds(self, run_id: &str) -> Result<Vec<ResearchRoundRow>, StoreError> {
         let rows: Vec<(i64, String, String, bool, Option<f64>, String)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT round, query, reason, accepted, novelty, body
                  FROM research_rounds WHERE run_id = $1 ORDER BY round"
             )
@@ -187,8 +191,8 @@ impl Store {
     }
 
     /// What a search brought, if it was made since `not_before`.
-    pub async fn cached_search(&self, key: &str, not_before: i64) -> Result<Option<String>, StoreError> {
-        let row: Option<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn cached_search(self, key: &str, not_before: i64) -> Result<Option<String>, StoreError> {
+        let row: Option<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT body FROM research_searches WHERE key = $1 AND created_at >= $2"
         )
         .bind(key)
@@ -200,14 +204,14 @@ impl Store {
 
     /// Keeps what a search brought, over what was kept before.
     pub async fn cache_search(
-        &self,
+        self,
         key: &str,
         source: &str,
         query: &str,
         body: &str,
     ) -> Result<(), StoreError> {
         let now = now_micros();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO research_searches (key, source, query, body, created_at) VALUES ($1, $2, $3, $4, $5)
                  ON CONFLICT (key) DO UPDATE SET body = excluded.body, created_at = excluded.created_at",
@@ -222,11 +226,16 @@ impl Store {
         })
     }
 
-    fn research_row(&self, columns: RunColumns) -> Result<ResearchRunRow, StoreError> {
+    fn research_row(self, columns: RunColumns) -> Result<ResearchRunRow, StoreError> {
         let (run_id, task, source, started_at, completed_at, settings, stop_reason, report) = columns;
-        let settings = self.parse_json(&settings, || format!("the settings of research {run_id}"))?;
+        let settings = self
+            .0
+            .parse_json(&settings, || format!("the settings of research {run_id}"))?;
         let report = report
-            .map(|report| self.parse_json(&report, || format!("the report of research {run_id}")))
+            .map(|report| {
+                self.0
+                    .parse_json(&report, || format!("the report of research {run_id}"))
+            })
             .transpose()?;
         Ok(ResearchRunRow {
             run_id,

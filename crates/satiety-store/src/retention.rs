@@ -131,10 +131,14 @@ impl FromStr for Rule {
     }
 }
 
-impl Store {
+/// The retention rules: [`Store::retention`].
+#[derive(Debug, Clone, Copy)]
+pub struct Retention<'s>(pub(crate) &'s Store);
+
+impl Retention<'_> {
     /// The rules, by subject.
-    pub async fn retention_rules(&self) -> Result<Vec<Rule>, StoreError> {
-        let rows: Vec<(String, Option<i64>, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn rules(self) -> Result<Vec<Rule>, StoreError> {
+        let rows: Vec<(String, Option<i64>, String)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT subject, keep_days, action FROM retention_rules ORDER BY subject"
         )
         .fetch_all(connection)
@@ -157,9 +161,9 @@ impl Store {
     }
 
     /// Sets the rule of its subject.
-    pub async fn set_retention_rule(&self, rule: &Rule) -> Result<(), StoreError> {
+    pub async fn set_rule(self, rule: &Rule) -> Result<(), StoreError> {
         let now = now_micros();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO retention_rules (subject, keep_days, action, updated_at) VALUES ($1, $2, $3, $4)
                  ON CONFLICT (subject) DO UPDATE SET keep_days = excluded.keep_days, action = excluded.action,
@@ -175,16 +179,11 @@ impl Store {
     }
 
     /// Carries out all rules as of `now` (microseconds since 1970). Archives go to `archive_folder`.
-    pub async fn retain(
-        &self,
-        now: i64,
-        archive_folder: &Path,
-        dry_run: bool,
-    ) -> Result<Retained, StoreError> {
-        self.settle_log().await;
+    pub async fn apply(self, now: i64, archive_folder: &Path, dry_run: bool) -> Result<Retained, StoreError> {
+        self.0.query_log().flush().await;
         let expired_records = self.remove_expired(now, dry_run).await?;
         let mut outcomes = Vec::new();
-        for rule in self.retention_rules().await? {
+        for rule in self.rules().await? {
             let outcome = match (rule.action, rule.keep_days) {
                 (Action::Keep, _) | (_, None) => Outcome {
                     rule,
@@ -198,7 +197,9 @@ impl Store {
             };
             if outcome.rows > 0 && !dry_run {
                 let body = json!({"rule": outcome.rule.to_string(), "rows": outcome.rows, "archive": outcome.archive});
-                self.append(Event::now("store.retained", &outcome.rule.subject, body))
+                self.0
+                    .journal()
+                    .append(Event::now("store.retained", &outcome.rule.subject, body))
                     .await?;
             }
             outcomes.push(outcome);
@@ -210,9 +211,9 @@ impl Store {
         })
     }
 
-    async fn remove_expired(&self, now: i64, dry_run: bool) -> Result<u64, StoreError> {
+    async fn remove_expired(self, now: i64, dry_run: bool) -> Result<u64, StoreError> {
         if dry_run {
-            let (count,): (i64,) = reading!(&self.pool, |connection| sqlx::query_as(
+            let (count,): (i64,) = reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT COUNT(*) FROM records WHERE expires_at <= $1"
             )
             .bind(now)
@@ -220,7 +221,7 @@ impl Store {
             .await?)?;
             return Ok(u64::try_from(count).unwrap_or(0));
         }
-        in_transaction!(&self.pool, |connection| sqlx::query(
+        in_transaction!(&self.0.pool, |connection| sqlx::query(
             "DELETE FROM records WHERE expires_at <= $1"
         )
         .bind(now)
@@ -230,7 +231,7 @@ impl Store {
     }
 
     async fn carry_out(
-        &self,
+        self,
         rule: Rule,
         cutoff: i64,
         archive_folder: &Path,
@@ -238,7 +239,7 @@ impl Store {
     ) -> Result<Outcome, StoreError> {
         let scope = Scope::of(&rule)?;
         if dry_run {
-            let rows = scope.count(self, cutoff).await?;
+            let rows = scope.count(self.0, cutoff).await?;
             return Ok(Outcome {
                 rule,
                 rows,
@@ -248,7 +249,7 @@ impl Store {
         let mut archive = None;
         let mut removed = 0;
         loop {
-            let rows = scope.oldest(self, cutoff).await?;
+            let rows = scope.oldest(self.0, cutoff).await?;
             let Some(last) = rows.last() else { break };
             tracing::debug!(subject = rule.subject, rows = rows.len(), oldest_kept = ?last.get(scope.age), "retaining");
             let keys: Vec<String> = rows
@@ -263,12 +264,12 @@ impl Store {
                 };
                 file.write(scope.table.name, &rows).await?;
                 for (child, column) in scope.table.children {
-                    file.write(child, &scope.children(self, child, column, &keys).await?)
+                    file.write(child, &scope.children(self.0, child, column, &keys).await?)
                         .await?;
                 }
                 file.sync().await?;
             }
-            let count = scope.remove(self, cutoff, &keys).await?;
+            let count = scope.remove(self.0, cutoff, &keys).await?;
             removed += count;
             // Rows that were touched meanwhile are young again; without this, a busy one would be fetched for ever.
             if count == 0 {

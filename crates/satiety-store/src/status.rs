@@ -48,7 +48,7 @@ impl Store {
 
     /// What is in this store. Works on an older schema, too, and changes nothing.
     pub async fn status(&self) -> Result<Status, StoreError> {
-        self.settle_log().await;
+        self.query_log().flush().await;
         let schema_version = migrate::version(&self.pool).await?;
         let mut tables = Vec::new();
         for table in TABLES.iter().filter(|table| table.since <= schema_version) {

@@ -27,10 +27,14 @@ pub struct TokenRow {
     pub last_used_at: Option<i64>,
 }
 
-impl Store {
+/// The API tokens of the server: [`Store::tokens`].
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens<'s>(pub(crate) &'s Store);
+
+impl Tokens<'_> {
     /// Keeps a new token.
-    pub async fn put_token(&self, token: &TokenRow) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn put(self, token: &TokenRow) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO api_tokens
                      (token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at)
@@ -50,8 +54,8 @@ impl Store {
     }
 
     /// The token with this id.
-    pub async fn token(&self, token_id: &str) -> Result<Option<TokenRow>, StoreError> {
-        let row: Option<Columns> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn get(self, token_id: &str) -> Result<Option<TokenRow>, StoreError> {
+        let row: Option<Columns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
              FROM api_tokens WHERE token_id = $1"
         )
@@ -62,8 +66,8 @@ impl Store {
     }
 
     /// All tokens, the newest first.
-    pub async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
-        let rows: Vec<Columns> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn list(self) -> Result<Vec<TokenRow>, StoreError> {
+        let rows: Vec<Columns> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
              FROM api_tokens ORDER BY created_at DESC, token_id DESC"
         )
@@ -73,8 +77,8 @@ impl Store {
     }
 
     /// Takes a token back; says whether there was one that was not.
-    pub async fn revoke_token(&self, token_id: &str, at: i64) -> Result<bool, StoreError> {
-        let changed = in_transaction!(&self.pool, |connection| {
+    pub async fn revoke(self, token_id: &str, at: i64) -> Result<bool, StoreError> {
+        let changed = in_transaction!(&self.0.pool, |connection| {
             sqlx::query("UPDATE api_tokens SET revoked_at = $2 WHERE token_id = $1 AND revoked_at IS NULL")
                 .bind(storable(token_id))
                 .bind(at)
@@ -86,8 +90,8 @@ impl Store {
     }
 
     /// Notes that a token let somebody in.
-    pub async fn touch_token(&self, token_id: &str, at: i64) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn touch(self, token_id: &str, at: i64) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query("UPDATE api_tokens SET last_used_at = $2 WHERE token_id = $1")
                 .bind(storable(token_id))
                 .bind(at)

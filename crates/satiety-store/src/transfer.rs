@@ -73,7 +73,7 @@ pub(crate) use row_to_json;
 impl Store {
     /// Writes everything to `out`, as of one moment.
     pub async fn export(&self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, StoreError> {
-        self.settle_log().await;
+        self.query_log().flush().await;
         let mut out = HashingWriter {
             out,
             hasher: blake3::Hasher::new(),
@@ -200,7 +200,7 @@ impl Store {
 
     /// Makes a backup at `path`, which must not exist yet, while the store stays in use.
     pub async fn backup(&self, path: &Path) -> Result<BackupKind, StoreError> {
-        self.settle_log().await;
+        self.query_log().flush().await;
         let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is a file of that name");
         if path.exists() {
             return Err(StoreError::file("cannot write the backup", path, taken));

@@ -204,7 +204,7 @@ fn event(number: usize) -> Event {
 async fn write_singles(url: &str, rows: usize) -> Result<()> {
     let store = open(url).await?;
     for number in 0..rows {
-        store.append(event(number)).await?;
+        store.journal().append(event(number)).await?;
     }
     store.close().await;
     Ok(())
@@ -212,7 +212,7 @@ async fn write_singles(url: &str, rows: usize) -> Result<()> {
 
 async fn write_batch(url: &str, rows: usize) -> Result<()> {
     let store = open(url).await?;
-    store.append_all((0..rows).map(event).collect()).await?;
+    store.journal().append_all((0..rows).map(event).collect()).await?;
     store.close().await;
     Ok(())
 }

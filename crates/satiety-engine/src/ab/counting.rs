@@ -68,7 +68,7 @@ impl Engine {
                 return Ok(());
             }
             put_trial(&mut row, &trial)?;
-            if store.change_ab_test(&row, &graded).await? {
+            if store.experiments().change(&row, &graded).await? {
                 if trial.decision() == Decision::AcceptTreatment && self.ab.settings.auto_graduate {
                     // Refused or undecided is an answer too; it is kept with the test.
                     Box::pin(self.ab_graduate(feature_id, Some("by itself: `ab.auto_graduate`".into())))
@@ -90,10 +90,16 @@ impl Engine {
         let judged = self.corpus_grades().await?;
         let settle = i64::try_from(self.ab.settings.settle.as_micros()).unwrap_or(i64::MAX);
         let settled = now_micros().saturating_sub(settle);
-        let latest = store.open_shadow_runs(feature_id, LOOKED_AT).await?;
-        let used = store.used_shadow_runs(feature_id, settled, LOOKED_AT).await?;
+        let latest = store
+            .experiments()
+            .open_shadow_runs(feature_id, LOOKED_AT)
+            .await?;
+        let used = store
+            .experiments()
+            .used_shadow_runs(feature_id, settled, LOOKED_AT)
+            .await?;
         let ids: Vec<String> = used.iter().map(|run| run.query_id.clone()).collect();
-        let uses = store.use_of_queries(&ids).await?;
+        let uses = store.experiments().use_of_queries(&ids).await?;
         let mut by_query: HashMap<&str, Vec<Used<'_>>> = HashMap::new();
         for one in &uses {
             if let Some(kind) = kind_named(&one.event_type) {
@@ -157,7 +163,7 @@ impl Engine {
         let mut questions = Vec::new();
         let mut after: Option<String> = None;
         loop {
-            let page = store.evaluation_corpus(after.as_deref(), PAGE).await?;
+            let page = store.evaluation().corpus(after.as_deref(), PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.query_id.clone());
             questions.extend(

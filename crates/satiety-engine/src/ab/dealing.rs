@@ -102,10 +102,10 @@ impl Engine {
             return Ok(known.live.clone());
         }
         let store = self.store().await?;
-        let state = store.ab_state().await?;
+        let state = store.experiments().state().await?;
         let live = match known.as_ref().filter(|known| known.state == state) {
             Some(known) => known.live.clone(),
-            None => Arc::new(Live::of(&store.ab_tests().await?)),
+            None => Arc::new(Live::of(&store.experiments().list().await?)),
         };
         *known = Some(Known {
             read_at: Instant::now(),

@@ -157,12 +157,13 @@ impl Engine {
         };
         put_trial(&mut row, &trial)?;
         let store = self.store().await?;
-        if !store.start_ab_test(&row).await? {
+        if !store.experiments().start(&row).await? {
             return Err(AbError::Exists(feature.feature_id).into());
         }
         self.forget_features().await;
         let body = json!({"feature": &feature});
         store
+            .journal()
             .append(Event::now("ab.started", &row.feature_id, body))
             .await?;
         Ok(AbChanged {
@@ -230,7 +231,7 @@ impl Engine {
 
     /// All features, and the pipeline in force.
     pub async fn ab_list(&self) -> Result<AbFeatures, EngineError> {
-        let rows = self.store().await?.ab_tests().await?;
+        let rows = self.store().await?.experiments().list().await?;
         let live = super::Live::of(&rows);
         let mut features = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -288,10 +289,10 @@ impl Engine {
             let mut feature = feature_of(&row)?;
             let kind = change(&mut row, &mut feature)?;
             row.feature = serde_json::to_value(&feature)?;
-            if store.change_ab_test(&row, &[]).await? {
+            if store.experiments().change(&row, &[]).await? {
                 self.forget_features().await;
                 let body = json!({"status": row.status, "reason": row.reason, "rollout_percent": feature.rollout_percent});
-                store.append(Event::now(kind, feature_id, body)).await?;
+                store.journal().append(Event::now(kind, feature_id, body)).await?;
                 return Ok(AbChanged {
                     feature,
                     status: row.status,
@@ -303,7 +304,7 @@ impl Engine {
     }
 
     pub(super) async fn ab_row(&self, feature_id: &str) -> Result<AbTestRow, EngineError> {
-        let row = self.store().await?.ab_test(feature_id).await?;
+        let row = self.store().await?.experiments().get(feature_id).await?;
         Ok(row.ok_or_else(|| AbError::NotThere(feature_id.into()))?)
     }
 }

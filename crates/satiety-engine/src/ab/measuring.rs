@@ -54,7 +54,7 @@ impl Engine {
         &self,
         feature: &Feature,
     ) -> Result<Option<CorpusEvidence>, EngineError> {
-        let rows = self.store().await?.ab_tests().await?;
+        let rows = self.store().await?.experiments().list().await?;
         // Measured against what would be there without it, also when it has graduated meanwhile.
         let others: Vec<_> = rows
             .into_iter()
@@ -129,7 +129,7 @@ impl Engine {
         let mut rules = Vec::new();
         let mut after = -1;
         loop {
-            let page = store.memories_after(after, 500).await?;
+            let page = store.memories().after(after, 500).await?;
             let Some(last) = page.last() else { break };
             after = last.change;
             let alive = page
@@ -190,7 +190,7 @@ impl Engine {
                 report: json!(evidence),
                 ..EvalResultRow::default()
             };
-            store.put_evaluation_result(&row).await?;
+            store.evaluation().put_result(&row).await?;
         }
         Ok(())
     }

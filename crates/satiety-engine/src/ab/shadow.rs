@@ -60,7 +60,7 @@ impl Engine {
                 ),
             };
         let outcome = async {
-            self.store().await?.put_shadow_run(&row).await?;
+            self.store().await?.experiments().put_shadow_run(&row).await?;
             // What is judged counts at once; to look for what askers did meanwhile, now and then is enough.
             let judged = self
                 .corpus_grades()

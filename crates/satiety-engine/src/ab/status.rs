@@ -79,13 +79,16 @@ impl Engine {
         corpus: Option<CorpusEvidence>,
     ) -> Result<AbStatus, EngineError> {
         let store = self.store().await?;
-        let [open, counted, failed] = store.count_shadow_runs(&row.feature_id).await?;
+        let [open, counted, failed] = store.experiments().count_shadow_runs(&row.feature_id).await?;
         let counts = ShadowCounts {
             runs: open + counted + failed,
             failed,
             open,
         };
-        let runs = store.shadow_runs(&row.feature_id, LOOKED_AT).await?;
+        let runs = store
+            .experiments()
+            .shadow_runs(&row.feature_id, LOOKED_AT)
+            .await?;
         let feature = feature_of(&row)?;
         let evidence = GraduationEvidence {
             standing: standing_of(&row)?,

@@ -118,7 +118,7 @@ impl Engine {
                 summary: None,
                 pass_rate: None,
             };
-            store.begin_bench_run(&row).await?;
+            store.bench().begin_run(&row).await?;
             let jobs = jobs(&loaded.suite, Some(request.runs), variants.len());
             let planned = jobs.len();
             let options = &request.options;
@@ -172,7 +172,8 @@ impl Engine {
                 break;
             }
             store
-                .complete_bench_run(&row.run_id, now_micros(), &json!({"ablation": true}), None)
+                .bench()
+                .complete_run(&row.run_id, now_micros(), &json!({"ablation": true}), None)
                 .await?;
         }
         let empty = Vec::new();
@@ -196,7 +197,7 @@ impl Engine {
                 decided_at: now_micros(),
                 report: serde_json::to_value(&ablated)?,
             };
-            store.put_bench_ablation(&row).await?;
+            store.bench().put_ablation(&row).await?;
         }
         Ok(ablated)
     }

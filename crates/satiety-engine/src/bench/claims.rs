@@ -111,7 +111,7 @@ impl Claims {
 
     /// Gives back what is held.
     pub(super) async fn release(&self) -> Result<u64, EngineError> {
-        Ok(self.store.release_bench_work(&self.id).await?)
+        Ok(self.store.bench().release_work(&self.id).await?)
     }
 
     /// Tells the store again and again what is held, three times a lease.
@@ -123,7 +123,7 @@ impl Claims {
             if held.is_empty() {
                 continue;
             }
-            match self.store.extend_bench_work(&self.holder(), &held).await {
+            match self.store.bench().extend_work(&self.holder(), &held).await {
                 Ok(still) => {
                     silent = false;
                     if still < held.len() as u64 {
@@ -152,7 +152,8 @@ impl Claims {
             let most = wanting.count();
             let cases = match self
                 .store
-                .take_bench_work(&runner.run_id, &self.holder(), most)
+                .bench()
+                .take_work(&runner.run_id, &self.holder(), most)
                 .await
             {
                 Ok(cases) => cases,
@@ -243,7 +244,7 @@ impl Work for Claims {
                 .unzip();
             let mut setback = Setback::default();
             let settling = loop {
-                match self.store.settle_bench_work(&run_id, &self.id, &results).await {
+                match self.store.bench().settle_work(&run_id, &self.id, &results).await {
                     Ok(settling) => break settling,
                     Err(error) => setback.outlast(error, &self.stop).await?,
                 }

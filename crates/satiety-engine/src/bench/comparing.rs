@@ -155,7 +155,12 @@ impl Engine {
             None => None,
         };
         let store = self.store().await?;
-        let replaces = store.bench_baselines(&run.suite_id, 1).await?.into_iter().next();
+        let replaces = store
+            .bench()
+            .baselines(&run.suite_id, 1)
+            .await?
+            .into_iter()
+            .next();
         let row = BaselineRow {
             baseline_id: ids::prefixed("baseline", uuid::Uuid::now_v7()),
             suite_id: run.suite_id.clone(),
@@ -164,7 +169,7 @@ impl Engine {
             reason: request.accepted.reason.clone(),
             accepted_at: now_micros(),
         };
-        store.put_bench_baseline(&row).await?;
+        store.bench().put_baseline(&row).await?;
         Ok(Accepted {
             suite_id: run.suite_id,
             run_id: run.run_id,
@@ -187,7 +192,8 @@ pub(super) async fn baseline_of(
     }
     let store = engine.store().await?;
     let Some(row) = store
-        .bench_baselines(&loaded.suite.suite_id, 1)
+        .bench()
+        .baselines(&loaded.suite.suite_id, 1)
         .await?
         .into_iter()
         .next()
@@ -275,7 +281,7 @@ pub(super) async fn keep_gate(
         decided_at: now_micros(),
         report: serde_json::to_value(report)?,
     };
-    store.put_bench_gate(&row).await?;
+    store.bench().put_gate(&row).await?;
     Ok(accepted)
 }
 

@@ -46,7 +46,7 @@ impl Engine {
         suite: Option<&str>,
         limit: u32,
     ) -> Result<Vec<GateDecision>, EngineError> {
-        let rows = self.store().await?.bench_gates(suite, limit).await?.into_iter();
+        let rows = self.store().await?.bench().gates(suite, limit).await?.into_iter();
         Ok(rows
             .map(|row| GateDecision {
                 gate_id: row.gate_id,
@@ -65,7 +65,8 @@ impl Engine {
         let rows = self
             .store()
             .await?
-            .bench_ablations(None, limit)
+            .bench()
+            .ablations(None, limit)
             .await?
             .into_iter();
         rows.map(|row| {

@@ -89,7 +89,8 @@ impl Engine {
         let mut run = load_run(store, row, Detail::Figures).await?;
         let summary = summarize(leading(&run.results));
         store
-            .complete_spread_run(run_id, &summary, summary.pass_rate)
+            .bench()
+            .complete_distributed_run(run_id, &summary, summary.pass_rate)
             .await?;
         run.completed_at = stored_row(store, run_id).await?.completed_at.map(time);
         run.summary = Some(summary);
@@ -105,7 +106,7 @@ impl Engine {
         if let (Some(policy), Some(named)) = (&plan.gate, &plan.baseline) {
             let baseline = self.baseline_named(named, plan, root).await?;
             let gate_id = format!("gate-of-{run_id}");
-            let (report, accepted) = if let Some(kept) = store.bench_gate(&gate_id).await? {
+            let (report, accepted) = if let Some(kept) = store.bench().gate(&gate_id).await? {
                 said_before(kept)?
             } else {
                 let accept = plan.accept_regression.clone();
@@ -125,7 +126,7 @@ impl Engine {
                 self.cycle_once(&mut ended, cycle).await?;
             }
         }
-        store.close_bench_plan(run_id).await?;
+        store.bench().close_plan(run_id).await?;
         Ok(ended)
     }
 
@@ -171,7 +172,10 @@ impl Engine {
     async fn is_first(&self, what: &str, run_id: &str) -> Result<bool, EngineError> {
         let me = uuid::Uuid::now_v7().simple().to_string();
         let store = self.store().await?;
-        Ok(store.first_to_tell(&format!("{what}/{run_id}"), &me).await?)
+        Ok(store
+            .maintenance()
+            .claim_notice(&format!("{what}/{run_id}"), &me)
+            .await?)
     }
 
     /// The baseline that a plan names: in the suite's folder here, or in the store.
@@ -193,7 +197,7 @@ impl Engine {
             }
         }
         let store = self.store().await?;
-        match store.bench_run(named).await? {
+        match store.bench().run(named).await? {
             Some(row) => load_run(store, row, Detail::Figures).await,
             None => Err(EngineError::Bench {
                 message: format!("the baseline {named} is neither beside the suite here nor in the store"),
@@ -205,7 +209,8 @@ impl Engine {
 
 async fn stored_row(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineError> {
     store
-        .bench_run(run_id)
+        .bench()
+        .run(run_id)
         .await?
         .ok_or_else(|| EngineError::NotThere {
             what: format!("run `{run_id}` in the store"),
@@ -232,7 +237,8 @@ pub(super) async fn finish(
     let completed_at = now_micros();
     if complete {
         store
-            .complete_bench_run(&row.run_id, completed_at, &summary, summary.pass_rate)
+            .bench()
+            .complete_run(&row.run_id, completed_at, &summary, summary.pass_rate)
             .await?;
     }
     let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();

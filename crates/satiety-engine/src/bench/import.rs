@@ -111,7 +111,7 @@ impl Engine {
             }));
         }
         let store = self.store().await?;
-        if store.bench_run(&run.run_id).await?.is_some() {
+        if store.bench().run(&run.run_id).await?.is_some() {
             return Err(EngineError::Bench {
                 message: format!("{}: run {} is in the store already", file.display(), run.run_id),
                 hint: format!("`satiety bench report {}` shows it", run.run_id),
@@ -140,7 +140,8 @@ impl Engine {
         let mut snapshot = run.config_snapshot.clone();
         snapshot.insert("imported_from".into(), Value::String("inspect".into()));
         store
-            .begin_bench_run(&BenchRunRow {
+            .bench()
+            .begin_run(&BenchRunRow {
                 run_id: run.run_id.clone(),
                 suite_id: run.suite_id.clone(),
                 suite_hash: content_hash(&cases),
@@ -153,12 +154,13 @@ impl Engine {
             })
             .await?;
         let rows: Vec<_> = rows.into_values().collect();
-        store.put_bench_results(&run.run_id, &rows).await?;
+        store.bench().put_results(&run.run_id, &rows).await?;
         let summary = summarize(leading(&run.results));
         if let Some(ended) = run.completed_at {
             let value = serde_json::to_value(&summary)?;
             store
-                .complete_bench_run(&run.run_id, ended.as_microsecond(), &value, summary.pass_rate)
+                .bench()
+                .complete_run(&run.run_id, ended.as_microsecond(), &value, summary.pass_rate)
                 .await?;
         }
         Ok(ImportedRun {

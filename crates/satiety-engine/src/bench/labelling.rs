@@ -210,7 +210,8 @@ impl Labelling {
         };
         settle(result, self.cases.get(&result.case_id), pass);
         self.store
-            .replace_bench_result(&self.run.run_id, &row(result)?)
+            .bench()
+            .replace_result(&self.run.run_id, &row(result)?)
             .await?;
         self.given += 1;
         Ok(())
@@ -224,7 +225,8 @@ impl Labelling {
         if let Some(ended) = self.run.completed_at.filter(|_| of_one_system) {
             let value = serde_json::to_value(&summary)?;
             self.store
-                .complete_bench_run(
+                .bench()
+                .complete_run(
                     &self.run.run_id,
                     ended.as_microsecond(),
                     &value,

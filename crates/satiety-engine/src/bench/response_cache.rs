@@ -12,7 +12,7 @@ pub(super) struct StoredResponses(pub(super) Store);
 impl ResponseCache for StoredResponses {
     fn get<'a>(&'a self, key: &'a str) -> CacheFuture<'a, Option<Response>> {
         Box::pin(async move {
-            let body = self.0.bench_response(key).await.ok()??;
+            let body = self.0.bench().response(key).await.ok()??;
             serde_json::from_str(&body).ok()
         })
     }
@@ -22,7 +22,7 @@ impl ResponseCache for StoredResponses {
             let Ok(body) = serde_json::to_string(response) else {
                 return;
             };
-            if let Err(error) = self.0.put_bench_response(key, &body).await {
+            if let Err(error) = self.0.bench().put_response(key, &body).await {
                 tracing::warn!(%error, "an answer could not be kept for next time");
             }
         })

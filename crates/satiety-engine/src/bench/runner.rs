@@ -256,7 +256,7 @@ impl Work for Listed {
             rows.push(done.row?);
             seen.push(done.result);
         }
-        self.store.put_bench_results(&self.runner.run_id, &rows).await?;
+        self.store.bench().put_results(&self.runner.run_id, &rows).await?;
         Ok(seen)
     }
 }

@@ -284,7 +284,7 @@ impl Engine {
         let jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
         let snapshot = snapshot(request, &loaded, &outline);
         let row = run_row(store, request, &loaded.suite, &outline, &snapshot).await?;
-        if let Some(plan) = store.bench_plan(&row.run_id).await?
+        if let Some(plan) = store.bench().plan(&row.run_id).await?
             && plan.closed_at.is_none()
         {
             return Err(EngineError::Bench {
@@ -294,9 +294,14 @@ impl Engine {
                         .into(),
             });
         }
-        store.begin_bench_run(&row).await?;
+        store.bench().begin_run(&row).await?;
         let done = if request.resume.is_some() {
-            store.bench_result_keys(&row.run_id).await?.into_iter().collect()
+            store
+                .bench()
+                .result_keys(&row.run_id)
+                .await?
+                .into_iter()
+                .collect()
         } else {
             HashSet::new()
         };
@@ -634,9 +639,9 @@ async fn resumable(
     snapshot: &Map<String, Value>,
 ) -> Result<BenchRunRow, EngineError> {
     let row = if named == "latest" {
-        store.bench_runs(Some(suite_id), 1).await?.into_iter().next()
+        store.bench().runs(Some(suite_id), 1).await?.into_iter().next()
     } else {
-        store.bench_run(named).await?
+        store.bench().run(named).await?
     };
     let row = row.ok_or_else(|| EngineError::Bench {
         message: format!("there is no run of {suite_id} to take up"),

@@ -133,7 +133,7 @@ impl Engine {
         let row = run_row(store, &request, &loaded.suite, &outline, &snapshot).await?;
         let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
         let jobs = jobs(&loaded.suite, request.repeats, names.len());
-        let done = store.bench_result_keys(&row.run_id).await?;
+        let done = store.bench().result_keys(&row.run_id).await?;
         let resumed = done.len();
         let done: HashSet<ResultKey> = done.into_iter().collect();
         let todo: Vec<ResultKey> = jobs
@@ -143,10 +143,10 @@ impl Engine {
             .collect();
         if row.completed_at.is_none() {
             let value = serde_json::to_value(&spread)?;
-            store.enqueue_bench_run(&row, &value, &todo).await?;
+            store.bench().enqueue_run(&row, &value, &todo).await?;
         }
         // Where it was there before, its own plan counts.
-        let spread = match store.bench_plan(&row.run_id).await? {
+        let spread = match store.bench().plan(&row.run_id).await? {
             Some(kept) => understood(&row.run_id, kept.plan)?,
             None => spread,
         };
@@ -178,8 +178,8 @@ impl Engine {
         let complete = loop {
             let looked = async {
                 // What is left first: where nothing is, every result is there to be counted.
-                let left = store.bench_work_left(&spread.run_id).await?;
-                Ok::<_, StoreError>((store.bench_result_counts(&spread.run_id).await?, left))
+                let left = store.bench().work_left(&spread.run_id).await?;
+                Ok::<_, StoreError>((store.bench().result_counts(&spread.run_id).await?, left))
             };
             let (counts, left) = match looked.await {
                 Ok(looked) => {
@@ -230,10 +230,11 @@ impl Engine {
         complete: bool,
     ) -> Result<BenchRan, EngineError> {
         let store = self.store().await?;
-        let row = store.bench_run(&spread.run_id).await?;
+        let row = store.bench().run(&spread.run_id).await?;
         let row = row.ok_or_else(|| gone(&spread.run_id))?;
         let closed = store
-            .bench_plan(&spread.run_id)
+            .bench()
+            .plan(&spread.run_id)
             .await?
             .is_some_and(|plan| plan.closed_at.is_some());
         if complete && closed && row.completed_at.is_none() {
@@ -282,7 +283,7 @@ impl Engine {
 
     /// Takes a run back from the workers: what is stored stays, and what is left is not run.
     pub async fn bench_cancel(&self, run_id: &str) -> Result<Cancelled, EngineError> {
-        match self.store().await?.close_bench_plan(run_id).await? {
+        match self.store().await?.bench().close_plan(run_id).await? {
             Some(dropped) => Ok(Cancelled {
                 run_id: run_id.into(),
                 dropped,
@@ -296,7 +297,7 @@ impl Engine {
 
     /// How many cases wait for workers, and how many are taken.
     pub async fn bench_queue(&self) -> Result<WorkDepth, EngineError> {
-        Ok(self.store().await?.bench_work_depth().await?)
+        Ok(self.store().await?.bench().work_depth().await?)
     }
 }
 

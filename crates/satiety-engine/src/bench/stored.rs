@@ -76,7 +76,7 @@ pub(crate) enum Detail {
 impl Engine {
     /// Runs of a suite, or of all, newest first.
     pub async fn bench_runs(&self, suite: Option<&str>, limit: u32) -> Result<Vec<ListedRun>, EngineError> {
-        let rows = self.store().await?.bench_runs(suite, limit).await?;
+        let rows = self.store().await?.bench().runs(suite, limit).await?;
         Ok(rows
             .into_iter()
             .map(|row| ListedRun {
@@ -98,7 +98,7 @@ impl Engine {
 
     /// Whether there is a run of this id in the store.
     pub async fn bench_is_stored(&self, run_id: &str) -> Result<bool, EngineError> {
-        Ok(self.store().await?.bench_run(run_id).await?.is_some())
+        Ok(self.store().await?.bench().run(run_id).await?.is_some())
     }
 
     /// What was accepted as the baseline of a suite, the newest first.
@@ -107,7 +107,7 @@ impl Engine {
         suite_id: &str,
         limit: u32,
     ) -> Result<Vec<ListedBaseline>, EngineError> {
-        let rows = self.store().await?.bench_baselines(suite_id, limit).await?;
+        let rows = self.store().await?.bench().baselines(suite_id, limit).await?;
         Ok(rows
             .into_iter()
             .map(|row| ListedBaseline {
@@ -133,8 +133,8 @@ impl Engine {
             _ => None,
         };
         let row = match latest {
-            Some(suite) => store.bench_runs(suite, 1).await?.into_iter().next(),
-            None => store.bench_run(named).await?,
+            Some(suite) => store.bench().runs(suite, 1).await?.into_iter().next(),
+            None => store.bench().run(named).await?,
         };
         let row = row.ok_or_else(|| EngineError::NotThere {
             what: format!("run `{named}` in the store, and no file of that name"),
@@ -180,7 +180,7 @@ pub(super) async fn each_result(
 ) -> Result<(), EngineError> {
     let mut after: Option<ResultKey> = None;
     loop {
-        let page = store.bench_result_bodies(run_id, after.as_ref(), PAGE).await?;
+        let page = store.bench().result_bodies(run_id, after.as_ref(), PAGE).await?;
         let Some((last, _)) = page.last() else {
             return Ok(());
         };

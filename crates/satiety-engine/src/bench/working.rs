@@ -201,7 +201,7 @@ impl Engine {
         runs: &mut BTreeMap<String, Stance>,
         told: &mut impl FnMut(WorkEvent),
     ) -> Result<Ready, EngineError> {
-        let open = store.open_bench_runs().await?;
+        let open = store.bench().open_runs().await?;
         let mut ready = Ready::default();
         for run in &open {
             let joined = match runs.get(&run.run_id) {
@@ -249,7 +249,7 @@ impl Engine {
         run_id: &str,
         told: &mut impl FnMut(WorkEvent),
     ) -> Result<Result<Arc<Runner>, String>, EngineError> {
-        let Some(row) = store.bench_plan(run_id).await? else {
+        let Some(row) = store.bench().plan(run_id).await? else {
             return Ok(Err("its plan is gone".into()));
         };
         let joined = understood(run_id, row.plan)
@@ -312,7 +312,7 @@ impl Engine {
         run_id: &str,
         told: &mut impl FnMut(WorkEvent),
     ) -> Result<Result<(), String>, EngineError> {
-        let Some(row) = store.bench_plan(run_id).await? else {
+        let Some(row) = store.bench().plan(run_id).await? else {
             return Ok(Ok(()));
         };
         let plan = understood(run_id, row.plan)?;

@@ -82,7 +82,8 @@ impl Engine {
     pub async fn evict_scorers(&self) -> Result<Scorers, EngineError> {
         let store = self.store().await?;
         let mut versions: Vec<ListedScorer> = store
-            .eviction_scorers(LISTED)
+            .eviction()
+            .scorers(LISTED)
             .await?
             .into_iter()
             .map(|row| {
@@ -106,7 +107,7 @@ impl Engine {
         Ok(Scorers {
             in_force: self.version_in_force().await?,
             versions,
-            log: store.eviction_activations(LISTED).await?,
+            log: store.eviction().activations(LISTED).await?,
         })
     }
 
@@ -115,7 +116,7 @@ impl Engine {
         if heuristic_named(version).is_some() {
             return Ok(Scorer::baseline());
         }
-        let row = self.store().await?.eviction_scorer(version).await?;
+        let row = self.store().await?.eviction().scorer(version).await?;
         let row = row.ok_or_else(|| no_version(version))?;
         parse(&row.body, || format!("scorer `{version}`"))
     }
@@ -137,7 +138,7 @@ impl Engine {
         let Some(ablation_id) = &request.ablation_id else {
             return Err(refused(vec!["there is no ablation".into()]));
         };
-        let report = self.store().await?.ablation_report(ablation_id).await?;
+        let report = self.store().await?.bench().ablation_report(ablation_id).await?;
         let Some(report) = report else {
             return Err(refused(vec![format!(
                 "there is no ablation `{ablation_id}` in the store"
@@ -163,7 +164,7 @@ impl Engine {
 
     /// Goes back to what was in force before.
     pub async fn evict_rollback(&self, request: RollbackRequest) -> Result<Activated, EngineError> {
-        let log = self.store().await?.eviction_activations(1).await?;
+        let log = self.store().await?.eviction().activations(1).await?;
         let Some(last) = log.into_iter().next() else {
             return Err(EngineError::EvictConflict {
                 message: "nothing was put into force yet, so there is nothing to go back to".into(),
@@ -186,7 +187,7 @@ impl Engine {
     async fn put_into_force(&self, activation: ActivationRow) -> Result<Activated, EngineError> {
         let store = self.store().await?;
         let heuristic = Weights::heuristic().version;
-        if !store.activate_eviction_scorer(&activation, &heuristic).await? {
+        if !store.eviction().activate_scorer(&activation, &heuristic).await? {
             return Err(EngineError::Evict {
                 message: "somebody else has put another version into force just now; nothing was changed"
                     .into(),
@@ -196,6 +197,7 @@ impl Engine {
         let body = json!({"version": activation.version, "previous": activation.previous, "by": activation.activated_by,
             "reason": activation.reason, "ablation_id": activation.ablation_id});
         store
+            .journal()
             .append(Event::now(
                 format!("eviction.{}", activation.action),
                 &activation.version,
@@ -215,7 +217,7 @@ impl Engine {
     }
 
     async fn version_in_force(&self) -> Result<String, EngineError> {
-        let log = self.store().await?.eviction_activations(1).await?;
+        let log = self.store().await?.eviction().activations(1).await?;
         Ok(log
             .into_iter()
             .next()

@@ -211,7 +211,7 @@ impl Engine {
             body: serde_json::to_string(&scorer)?,
             fit: fitted.as_ref().map(serde_json::to_string).transpose()?,
         };
-        self.store().await?.put_eviction_scorer(&row).await?;
+        self.store().await?.eviction().put_scorer(&row).await?;
         Ok(Calibrated {
             version,
             variant: scorer.variant,
@@ -241,7 +241,7 @@ impl Engine {
         let mut after: Option<(i64, String)> = None;
         loop {
             let from = after.as_ref().map(|(at, id)| (*at, id.as_str()));
-            let page: Vec<ProposalRow> = store.eviction_proposals(scope_id, from, PAGE).await?;
+            let page: Vec<ProposalRow> = store.eviction().proposals(scope_id, from, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some((last.proposed_at, last.proposal_id.clone()));
             for row in page {

@@ -136,7 +136,7 @@ impl Engine {
                 model: Some(relevance),
                 ..Signals::default()
             };
-            if let Some(relevance) = store.eviction_opinion(&key).await? {
+            if let Some(relevance) = store.eviction().opinion(&key).await? {
                 found.push((ctx_id, opinion(relevance)));
                 refreshed.cached += 1;
                 continue;
@@ -156,7 +156,7 @@ impl Engine {
                     if let Ok(mut breaker) = self.eviction.breaker.lock() {
                         breaker.succeeded();
                     }
-                    store.put_eviction_opinion(&key, &model, relevance).await?;
+                    store.eviction().put_opinion(&key, &model, relevance).await?;
                     found.push((ctx_id, opinion(relevance)));
                 }
                 Err(problem) => {

@@ -103,7 +103,7 @@ impl Engine {
                 });
             }
         };
-        if self.store().await?.eviction_revision(&request.scope_id).await? == 0 {
+        if self.store().await?.eviction().revision(&request.scope_id).await? == 0 {
             return Err(no_scope(&request.scope_id));
         }
         let id = Uuid::now_v7();
@@ -169,7 +169,8 @@ impl Engine {
         let row = self
             .store()
             .await?
-            .eviction_proposal(&request.proposal_id)
+            .eviction()
+            .proposal(&request.proposal_id)
             .await?;
         let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::NotThere {
             what: format!("proposal `{}`; nothing was changed", request.proposal_id),
@@ -212,7 +213,7 @@ impl Engine {
 
     /// Why a proposal cannot be answered any more.
     async fn why_closed(&self, proposal_id: &str) -> Result<EngineError, EngineError> {
-        let row = self.store().await?.eviction_proposal(proposal_id).await?;
+        let row = self.store().await?.eviction().proposal(proposal_id).await?;
         let resolved_by = row
             .as_ref()
             .and_then(|row| row.resolved_by.clone())

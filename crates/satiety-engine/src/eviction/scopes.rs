@@ -207,7 +207,7 @@ impl Engine {
 
     /// The scopes, and the items of one of them with their scores.
     pub async fn evict_list(&self, scope_id: Option<&str>) -> Result<ScopeListing, EngineError> {
-        let rows = self.store().await?.eviction_scopes().await?;
+        let rows = self.store().await?.eviction().scopes().await?;
         let chosen =
             |row: &satiety_store::eviction::ScopeSummaryRow| scope_id.is_none_or(|id| id == row.scope_id);
         let scopes: Vec<ListedScope> = rows
@@ -272,7 +272,7 @@ impl Engine {
             draft.change.turn = signed(loaded.scope.turn());
             draft.change.goal.clone_from(&loaded.goal);
             draft.change.items = draft.items.into_values().collect();
-            if store.change_eviction_scope(&draft.change).await? {
+            if store.eviction().change_scope(&draft.change).await? {
                 loaded.revision += 1;
                 self.remember(loaded);
                 return Ok(answer);
@@ -300,7 +300,7 @@ impl Engine {
         }
         let store = self.store().await?;
         let weights = self.weights_in_force().await?;
-        let revision = store.eviction_revision(scope_id).await?;
+        let revision = store.eviction().revision(scope_id).await?;
         let remembered = self
             .eviction
             .scopes
@@ -313,7 +313,7 @@ impl Engine {
             }
             return Ok(loaded);
         }
-        let row = store.eviction_scope(scope_id).await?;
+        let row = store.eviction().scope(scope_id).await?;
         let mut scope = Scope::new(weights)?;
         let mut held = BTreeMap::new();
         for item in row.items {
@@ -362,7 +362,13 @@ impl Engine {
         mut item: ContextItem,
         turn: u64,
     ) -> Result<ContextItem, EngineError> {
-        let Some(row) = self.store().await?.eviction_item(scope_id, &item.ctx_id).await? else {
+        let Some(row) = self
+            .store()
+            .await?
+            .eviction()
+            .item(scope_id, &item.ctx_id)
+            .await?
+        else {
             return Ok(item);
         };
         if row.evicted_at.is_none() || item.reference_count > 0 {

@@ -397,7 +397,11 @@ pub(super) async fn archive(
     version: &str,
     expected: Option<&str>,
 ) -> Result<BTreeMap<String, Vec<u8>>, EngineError> {
-    let row = state.store().harness_version(&state.harness_id, version).await?;
+    let row = state
+        .store()
+        .harness()
+        .version(&state.harness_id, version)
+        .await?;
     let files = row
         .and_then(|row| disk::unpacked(&row.files?))
         .ok_or_else(|| HarnessError::Tampered {

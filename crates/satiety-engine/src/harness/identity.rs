@@ -204,11 +204,11 @@ impl State {
             return Ok(());
         }
         let place = place_of(&folder.root);
-        for id in self.store().harness_ids().await? {
+        for id in self.store().harness().ids().await? {
             let known = entries(self.store(), &id).await?;
             let mut same = known.iter().any(|entry| entry.body["place"] == place);
             if let Some(version) = version_in_force(&known)
-                && let Some(row) = self.store().harness_version(&id, version).await?
+                && let Some(row) = self.store().harness().version(&id, version).await?
                 && let Some(suites) = row.manifest["suites"].as_object()
             {
                 same |= suites.keys().any(|suite| folder.suite(suite).is_some());
@@ -228,7 +228,7 @@ impl State {
         if let Some(first) = self.entries.first() {
             // From before harnesses had identities: the same whoever takes it over.
             let id = format!("harness-{}", first.hash.get(..32).unwrap_or(&first.hash));
-            self.store().claim_harness(&id).await?;
+            self.store().harness().claim(&id).await?;
             self.harness_id = id;
             return self.write_anchor(folder);
         }

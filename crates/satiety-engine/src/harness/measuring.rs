@@ -210,7 +210,7 @@ pub(super) async fn complete_runs(
 ) -> Result<Vec<BenchmarkRun>, EngineError> {
     let (suite, hash) = (&loaded.suite, &loaded.hash());
     let described = described_target(loaded, None)?;
-    let rows = store.bench_runs(Some(&suite.suite_id), 4 * most).await?;
+    let rows = store.bench().runs(Some(&suite.suite_id), 4 * most).await?;
     let mut runs = Vec::new();
     let counts = |row: &BenchRunRow| {
         is_whole(row, suite)
@@ -337,7 +337,7 @@ async fn signals(
         .collect();
     let baselines = newest_improvement(store, folder, since).await?;
     let mut gates = Vec::new();
-    for row in store.bench_gates(None, RECENT).await? {
+    for row in store.bench().gates(None, RECENT).await? {
         if folder.suite(&row.suite_id).is_some() {
             gates.push(match row.verdict.as_str() {
                 "pass" => GateVerdict::Pass,
@@ -347,7 +347,8 @@ async fn signals(
         }
     }
     let mut audits: Vec<AuditVerdict> = store
-        .harness_audits(&state.harness_id, 10 * RECENT)
+        .harness()
+        .audits(&state.harness_id, 10 * RECENT)
         .await?
         .into_iter()
         .map(|row| AuditVerdict {
@@ -375,7 +376,7 @@ async fn newest_improvement(
 ) -> Result<Vec<BenchmarkRun>, EngineError> {
     let mut newest: Option<Vec<BaselineRow>> = None;
     for loaded in &folder.suites {
-        let rows = store.bench_baselines(&loaded.suite.suite_id, 2).await?;
+        let rows = store.bench().baselines(&loaded.suite.suite_id, 2).await?;
         let at = |rows: &Vec<BaselineRow>| rows.first().map(|row| row.accepted_at);
         if at(&rows) > newest.as_ref().and_then(at) {
             newest = Some(rows);
@@ -386,7 +387,7 @@ async fn newest_improvement(
     };
     let mut runs = Vec::new();
     for row in rows.into_iter().rev() {
-        if let Some(run) = store.bench_run(&row.run_id).await? {
+        if let Some(run) = store.bench().run(&row.run_id).await? {
             runs.push(load(store, run, Detail::Figures).await?);
         }
     }

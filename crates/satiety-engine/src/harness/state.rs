@@ -91,7 +91,7 @@ pub(super) async fn entries(store: &Store, harness_id: &str) -> Result<Vec<Entry
     let mut entries: Vec<Entry> = Vec::new();
     loop {
         let from = i64::try_from(entries.len()).unwrap_or(i64::MAX);
-        let page = store.harness_ledger(harness_id, from, PAGE).await?;
+        let page = store.harness().ledger(harness_id, from, PAGE).await?;
         let full = page.len() == PAGE as usize;
         for row in page {
             entries.push(entry(row)?);
@@ -139,7 +139,7 @@ impl State {
     /// A record of this harness by the specification's key.
     pub(super) async fn record(&self, key: &str) -> Result<Option<Value>, EngineError> {
         let key = harness_record_key(&self.harness_id, key);
-        Ok(self.store.record(&key).await?.map(|record| record.body))
+        Ok(self.store.records().get(&key).await?.map(|record| record.body))
     }
 
     /// A version's manifest, which must be what its name says.
@@ -149,7 +149,8 @@ impl State {
         };
         let row = self
             .store
-            .harness_version(&self.harness_id, version)
+            .harness()
+            .version(&self.harness_id, version)
             .await?
             .ok_or_else(|| tampered("is gone"))?;
         let manifest: Manifest = serde_json::from_value(row.manifest).map_err(|_| tampered("is none"))?;
@@ -179,7 +180,8 @@ impl State {
         };
         let row = self
             .store
-            .harness_version(&self.harness_id, hash)
+            .harness()
+            .version(&self.harness_id, hash)
             .await?
             .ok_or_else(|| tampered("is gone"))?;
         let lock: Lock = serde_json::from_value(row.manifest).map_err(|_| tampered("cannot be read"))?;
@@ -220,7 +222,7 @@ impl State {
     /// What was read beside the log does not fit it: somebody wrote both meanwhile, or somebody tampered.
     async fn differs(&self, what: &str) -> EngineError {
         let from = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
-        match self.store.harness_ledger(&self.harness_id, from, 1).await {
+        match self.store.harness().ledger(&self.harness_id, from, 1).await {
             Ok(newer) if newer.is_empty() => HarnessError::Tampered {
                 what: what.to_owned(),
             }
@@ -313,7 +315,7 @@ impl State {
             records,
             versions: writing.versions,
         };
-        if !self.store.commit_harness(&change).await? {
+        if !self.store.harness().commit(&change).await? {
             return Err(HarnessError::Conflict.into());
         }
         self.entries.extend(entries);

@@ -250,14 +250,14 @@ impl Engine {
             note: request.note,
             at: now_micros(),
         };
-        self.store().await?.put_harness_audit(&row).await?;
+        self.store().await?.harness().put_audit(&row).await?;
         Ok(row)
     }
 
     /// What auditors said, newest first.
     pub async fn harness_audits(&self, folder: &Path, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
         let state = self.harness_log(folder).await?;
-        Ok(state.store().harness_audits(&state.harness_id, limit).await?)
+        Ok(state.store().harness().audits(&state.harness_id, limit).await?)
     }
 }
 

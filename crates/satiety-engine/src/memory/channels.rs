@@ -150,7 +150,7 @@ impl Engine {
                 break;
             }
             let mut next: BTreeMap<String, f64> = BTreeMap::new();
-            for link in self.store().await?.memory_links(&ids).await? {
+            for link in self.store().await?.memories().links(&ids).await? {
                 for (from, to) in [(&link.from_id, &link.to_id), (&link.to_id, &link.from_id)] {
                     let Some(score) = border.get(from) else { continue };
                     if !may_pass(to) {

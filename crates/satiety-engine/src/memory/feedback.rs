@@ -87,7 +87,7 @@ impl Engine {
         };
         let after = validate(before, request.useful);
         let queries = match &request.session {
-            Some(session) => store.queries_of_session(session, 50).await?,
+            Some(session) => store.query_log().queries_of_session(session, 50).await?,
             None => Vec::new(),
         };
         let found = queries
@@ -122,8 +122,8 @@ impl Engine {
         row.confidence = after.confidence.value;
         row.validations = after.confidence.validations;
         row.updated_at = now_micros();
-        store.put_memory(&row, None).await?;
-        store.put_feedback(&events).await?;
+        store.memories().put(&row, None).await?;
+        store.memories().put_feedback(&events).await?;
         Ok(Validated {
             id: row.memory_id,
             confidence: row.confidence,
@@ -145,7 +145,7 @@ impl Engine {
         let mut row = self.memory_row_in(id, scope).await?;
         let gone = satiety::memory::unlearn(&mut row.learnt, phrase);
         if gone {
-            self.store().await?.put_memory(&row, None).await?;
+            self.store().await?.memories().put(&row, None).await?;
         }
         Ok(gone)
     }
@@ -170,11 +170,11 @@ impl Engine {
                     Err(error) => return Err(error),
                 }
             }
-            store.unlink_memories(&link).await?;
+            store.memories().unlink(&link).await?;
         } else {
             self.memory_row_in(&request.from, scope).await?;
             self.memory_row_in(&request.to, scope).await?;
-            if !store.link_memories(&link).await? {
+            if !store.memories().link(&link).await? {
                 self.memory_row(&request.from).await?;
                 self.memory_row(&request.to).await?;
             }

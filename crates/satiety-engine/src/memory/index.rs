@@ -87,7 +87,7 @@ impl Cache {
         store: &Store,
         wanted: Wanted<'_>,
     ) -> Result<RwLockReadGuard<'_, Index>, EngineError> {
-        let state = store.memory_state().await?;
+        let state = store.memories().state().await?;
         let index = self.index.read().await;
         if index.covers(state, wanted) {
             return Ok(index);
@@ -132,7 +132,7 @@ impl News {
         let mut heads: Vec<HeadRow> = Vec::new();
         let mut from = index.state.change;
         loop {
-            let rows = store.memory_heads_after(from, PAGE).await?;
+            let rows = store.memories().headers_after(from, PAGE).await?;
             let Some(last) = rows.last() else { break };
             from = last.change;
             heads.extend(rows);
@@ -140,12 +140,16 @@ impl News {
         state.change = state.change.max(from);
         let ids: Vec<String> = heads.iter().map(|head| head.memory_id.clone()).collect();
         let mut pieces: HashMap<String, Vec<PieceRow>> = HashMap::new();
-        for row in store.memory_pieces_of(&ids, !index.embedder.is_empty()).await? {
+        for row in store
+            .memories()
+            .chunks_of(&ids, !index.embedder.is_empty())
+            .await?
+        {
             pieces.entry(row.memory_id.clone()).or_default().push(row);
         }
         let mut gone = Vec::new();
         if index.state.deleted != state.deleted {
-            let there: HashSet<String> = store.memory_ids().await?.into_iter().collect();
+            let there: HashSet<String> = store.memories().ids().await?.into_iter().collect();
             gone = index
                 .positions
                 .keys()
@@ -190,7 +194,7 @@ impl Index {
         };
         let mut from = 0;
         loop {
-            let rows = store.memory_heads_after(from, PAGE).await?;
+            let rows = store.memories().headers_after(from, PAGE).await?;
             let Some(last) = rows.last() else { break };
             from = last.change;
             for row in rows {
@@ -203,7 +207,8 @@ impl Index {
         let mut own: Vec<PieceRow> = Vec::new();
         loop {
             let rows = store
-                .memory_pieces_after(after, PAGE, !index.embedder.is_empty())
+                .memories()
+                .chunks_after(after, PAGE, !index.embedder.is_empty())
                 .await?;
             let Some(last) = rows.last() else { break };
             after = last.doc;

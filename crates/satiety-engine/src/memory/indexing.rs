@@ -86,7 +86,7 @@ impl Engine {
                     reason,
                 }),
                 Ok((mut new, asked)) => {
-                    let old = store.memory_of_origin(&origin).await?;
+                    let old = store.memories().by_origin(&origin).await?;
                     let lowered = super::index::tier(&new.tier) < asked;
                     if let Some(rule) = old.as_ref().filter(|old| is_rule(old)) {
                         // It was made one before files could not ask for it, or by a person; a file does not change that.
@@ -121,7 +121,7 @@ impl Engine {
         if !request.keep_missing {
             let gone = self.missing(&format!("{}::", root.display()), &origins).await?;
             indexed.removed = gone.len();
-            store.remove_memories(&gone).await?;
+            store.memories().remove(&gone).await?;
         }
         Ok(indexed)
     }
@@ -130,7 +130,7 @@ impl Engine {
     async fn keep_together(&self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
         let (chunks, _) = self.memory_chunks_of(&rows).await?;
         let rows: Vec<_> = rows.into_iter().zip(chunks.into_iter().map(Some)).collect();
-        Ok(self.store().await?.put_memories(&rows).await?)
+        Ok(self.store().await?.memories().put_all(&rows).await?)
     }
 
     /// What a file's memory becomes; nothing when it is as it was, with vectors of the chosen model.
@@ -148,7 +148,8 @@ impl Engine {
             && self
                 .store()
                 .await?
-                .memory_is_embedded(&old.memory_id, embedder)
+                .memories()
+                .is_embedded(&old.memory_id, embedder)
                 .await?
         {
             return Ok(None);
@@ -168,11 +169,11 @@ impl Engine {
     /// Memories of this folder whose files are not there any more.
     async fn missing(&self, prefix: &str, there: &BTreeSet<String>) -> Result<Vec<String>, EngineError> {
         let store = self.store().await?;
-        let rows = store.memory_origins(prefix).await?;
+        let rows = store.memories().origins(prefix).await?;
         let gone = rows.into_iter().filter(|(_, origin)| !there.contains(origin));
         let gone: Vec<String> = gone.map(|(id, _)| id).collect();
         // A rule does not go because a file does.
-        let rows = store.memories_by_id(&gone).await?;
+        let rows = store.memories().by_id(&gone).await?;
         Ok(rows
             .into_iter()
             .filter(|row| !is_rule(row))

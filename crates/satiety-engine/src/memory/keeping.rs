@@ -197,11 +197,11 @@ impl Engine {
         may_write(request.author, None, Some(request.draft.tier)).map_err(MemoryError::from)?;
         let project = self.memory_project(request.scope.as_ref(), request.author)?;
         let now = now_micros();
-        let expired = self.store().await?.expired_memories(now).await?;
-        self.store().await?.remove_memories(&expired).await?;
+        let expired = self.store().await?.memories().expired(now).await?;
+        self.store().await?.memories().remove(&expired).await?;
         let row = new_row(request, project, now)?;
         let (chunks, embedder) = self.memory_chunks(&row).await?;
-        self.store().await?.put_memory(&row, Some(&chunks)).await?;
+        self.store().await?.memories().put(&row, Some(&chunks)).await?;
         Ok(Saved {
             memory: shown(row),
             chunks: chunks.len(),
@@ -255,7 +255,7 @@ impl Engine {
             (Vec::new(), None)
         };
         let replaced = searched.then_some(&chunks[..]);
-        self.store().await?.put_memory(&row, replaced).await?;
+        self.store().await?.memories().put(&row, replaced).await?;
         Ok(Saved {
             memory: shown(row),
             chunks: chunks.len(),
@@ -274,7 +274,7 @@ impl Engine {
             let row = self.memory_row_in(id, scope).await?;
             may_write(author, Some(super::index::tier(&row.tier)), None).map_err(MemoryError::from)?;
         }
-        self.store().await?.remove_memories(ids).await?;
+        self.store().await?.memories().remove(ids).await?;
         Ok(Deleted {
             deleted: ids.to_vec(),
         })
@@ -299,7 +299,7 @@ impl Engine {
         let mut after = request.after;
         let mut memories = Vec::new();
         loop {
-            let rows = self.store().await?.memories_after(after, 500).await?;
+            let rows = self.store().await?.memories().after(after, 500).await?;
             if rows.is_empty() {
                 return Ok(Memories { memories, next: None });
             }
@@ -342,7 +342,8 @@ impl Engine {
         let index = self.memory.current(store, named).await?;
         let name = named.map(|(name, _)| name.to_owned());
         let (chunks, embedded) = store
-            .count_memory_pieces(name.as_deref().unwrap_or_default())
+            .memories()
+            .count_chunks(name.as_deref().unwrap_or_default())
             .await?;
         let missing = chunks - embedded;
         let degraded = problem.or_else(|| {
@@ -360,7 +361,7 @@ impl Engine {
             vectors_of_other_models: index.other_vectors(),
             vector_bytes: index.vectors.bytes(),
             word_bytes: index.lexical_bytes(),
-            log: store.log_state(),
+            log: store.query_log().state(),
             degraded,
             tasks: self.task_figures().await?,
             latest_metrics: self.latest_metrics().await?,
@@ -368,7 +369,7 @@ impl Engine {
     }
 
     pub(super) async fn memory_row(&self, id: &str) -> Result<MemoryRow, EngineError> {
-        let mut rows = self.store().await?.memories_by_id(&[id.to_owned()]).await?;
+        let mut rows = self.store().await?.memories().by_id(&[id.to_owned()]).await?;
         Ok(rows.pop().ok_or_else(|| MemoryError::NotThere(id.into()))?)
     }
 

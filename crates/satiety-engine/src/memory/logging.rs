@@ -33,8 +33,8 @@ impl Engine {
         let store = self.store().await?;
         let look_back = pipeline.session.look_back;
         let (queries, events) = tokio::try_join!(
-            store.queries_of_session(name, look_back),
-            store.feedback_of_session(name, look_back)
+            store.query_log().queries_of_session(name, look_back),
+            store.memories().feedback_of_session(name, look_back)
         )?;
         let used = events.iter().filter(|event| {
             matches!(
@@ -119,7 +119,8 @@ impl Engine {
         }
         self.store()
             .await?
-            .log_query(LoggedQuery { row, at, events })
+            .query_log()
+            .append(LoggedQuery { row, at, events })
             .await;
         Ok(())
     }

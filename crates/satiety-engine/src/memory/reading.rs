@@ -85,7 +85,12 @@ impl Engine {
         let links = self.links_of(&request.id, &scope).await?;
         let (mut query_id, mut rank_in_results) = (None, None);
         if let Some(session) = &request.session {
-            let queries = self.store().await?.queries_of_session(session, LOOK_BACK).await?;
+            let queries = self
+                .store()
+                .await?
+                .query_log()
+                .queries_of_session(session, LOOK_BACK)
+                .await?;
             if let Some((query, _, rank)) = found_by(&queries, &request.id) {
                 (query_id, rank_in_results) = (Some(query.to_owned()), Some(rank));
                 let kind = FeedbackKind::ReadAfterSearch;
@@ -129,7 +134,7 @@ impl Engine {
     ) -> Result<Vec<String>, EngineError> {
         check_names(Some(session), None, None)?;
         let store = self.store().await?;
-        let queries = store.queries_of_session(session, LOOK_BACK).await?;
+        let queries = store.query_log().queries_of_session(session, LOOK_BACK).await?;
         let mut seen = BTreeSet::new();
         let recent: Vec<String> = queries
             .iter()
@@ -141,7 +146,7 @@ impl Engine {
         if recent.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = store.memories_by_id(&recent).await?;
+        let rows = store.memories().by_id(&recent).await?;
         let contents = rows
             .iter()
             .map(|row| (row.memory_id.as_str(), row.content.as_str()));
@@ -167,7 +172,7 @@ impl Engine {
         metadata: &Value,
     ) -> Result<Vec<String>, EngineError> {
         let store = self.store().await?;
-        let known = store.feedback_of_session(session, 1000).await?;
+        let known = store.memories().feedback_of_session(session, 1000).await?;
         let mut events = Vec::new();
         for memory in memories {
             let Some((query, _, rank)) = found_by(queries, memory) else {
@@ -188,7 +193,7 @@ impl Engine {
                 ));
             }
         }
-        store.put_feedback(&events).await?;
+        store.memories().put_feedback(&events).await?;
         Ok(events.into_iter().filter_map(|event| event.memory_id).collect())
     }
 
@@ -202,7 +207,7 @@ impl Engine {
             if let Some(phrase) = learn_from_selection(query, &row.triggers, &row.learnt) {
                 row.learnt.push(phrase);
                 row.updated_at = now_micros();
-                self.store().await?.put_memory(&row, None).await?;
+                self.store().await?.memories().put(&row, None).await?;
             }
         }
         Ok(())
@@ -210,14 +215,14 @@ impl Engine {
 
     async fn links_of(&self, id: &str, scope: &Scope) -> Result<Vec<MemoryLink>, EngineError> {
         let store = self.store().await?;
-        let links = store.memory_links(&[id.to_owned()]).await?;
+        let links = store.memories().links(&[id.to_owned()]).await?;
         let others: Vec<String> = links
             .iter()
             .flat_map(|link| [&link.from_id, &link.to_id])
             .filter(|other| *other != id)
             .cloned()
             .collect();
-        let rows = store.memories_by_id(&others).await?;
+        let rows = store.memories().by_id(&others).await?;
         let described = links.into_iter().filter_map(|link| {
             let other = if link.from_id == id {
                 &link.to_id

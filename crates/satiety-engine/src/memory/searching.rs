@@ -475,7 +475,7 @@ impl Engine {
             .map(|one| one.piece.doc)
             .filter(|doc| !bodies.contains_key(doc))
             .collect();
-        let rows = self.store().await?.memory_pieces(&docs).await?;
+        let rows = self.store().await?.memories().chunk_texts(&docs).await?;
         bodies.extend(rows.into_iter().map(|(doc, _, body)| (doc, body)));
         Ok(())
     }

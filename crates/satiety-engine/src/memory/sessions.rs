@@ -91,8 +91,8 @@ impl Engine {
     pub async fn memory_sessions(&self, limit: u32) -> Result<Sessions, EngineError> {
         let store = self.store().await?;
         let mut sessions = Vec::new();
-        for row in store.memory_sessions(limit).await? {
-            let tasks = store.tasks(Some(&row.session_id), 20).await?;
+        for row in store.tasks().sessions(limit).await? {
+            let tasks = store.tasks().list(Some(&row.session_id), 20).await?;
             sessions.push(ListedSession {
                 searches: row.queries,
                 first_at: time(row.first_at),
@@ -115,7 +115,7 @@ impl Engine {
     /// One session, summed up.
     pub async fn memory_session_summary(&self, session: &str) -> Result<SessionEvalSummary, EngineError> {
         let summary = self.session_summary_with(session, None).await?;
-        let open = self.store().await?.tasks(Some(session), 1).await?;
+        let open = self.store().await?.tasks().list(Some(session), 1).await?;
         if summary.queries.is_empty() && open.is_empty() {
             return Err(MemoryError::NoSession(session.into()).into());
         }
@@ -129,13 +129,16 @@ impl Engine {
         closing: Option<&TaskRow>,
     ) -> Result<SessionEvalSummary, EngineError> {
         let store = self.store().await?;
-        let queries = store.session_queries(session, LARGEST_SESSION).await?;
+        let queries = store.tasks().session_queries(session, LARGEST_SESSION).await?;
         let ids: Vec<String> = queries.iter().map(|query| query.query_id.clone()).collect();
         let mut relevant: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (query, memory) in store.relevant_memories(&ids).await? {
+        for (query, memory) in store.evaluation().relevant_memories(&ids).await? {
             relevant.entry(query).or_default().insert(memory);
         }
-        let events = store.feedback_of_session(session, LARGEST_SESSION).await?;
+        let events = store
+            .memories()
+            .feedback_of_session(session, LARGEST_SESSION)
+            .await?;
         let events: Vec<LoggedEvent> = events
             .into_iter()
             .filter_map(|event| {
@@ -156,7 +159,7 @@ impl Engine {
             result_ids: query.result_ids,
             at: query.created_at,
         });
-        let mut tasks = store.tasks(Some(session), LATEST_TASKS).await?;
+        let mut tasks = store.tasks().list(Some(session), LATEST_TASKS).await?;
         if let Some(closing) = closing {
             tasks.retain(|task| task.task_id != closing.task_id);
             tasks.push(closing.clone());
@@ -174,7 +177,7 @@ impl Engine {
 
     /// The latest tasks in figures.
     pub async fn task_figures(&self) -> Result<TaskFigures, EngineError> {
-        let tasks = self.store().await?.tasks(None, LATEST_TASKS).await?;
+        let tasks = self.store().await?.tasks().list(None, LATEST_TASKS).await?;
         let closed: Vec<&TaskRow> = tasks.iter().filter(|task| task.closed_at.is_some()).collect();
         let summary =
             |task: &TaskRow| -> Option<Stored> { serde_json::from_value(task.summary.clone()?).ok() };

@@ -140,7 +140,7 @@ impl Engine {
             .task_id
             .filter(|id| !id.trim().is_empty())
             .unwrap_or_else(|| satiety::ids::prefixed("task", Uuid::now_v7()));
-        let earlier = store.task(&task_id).await?;
+        let earlier = store.tasks().get(&task_id).await?;
         if earlier.as_ref().is_some_and(|task| task.closed_at.is_some()) {
             return Err(MemoryError::TaskClosed(task_id).into());
         }
@@ -176,7 +176,7 @@ impl Engine {
             opened_at: earlier.map_or_else(now_micros, |task| task.opened_at),
             closed_at: None,
         };
-        if !store.put_task(&row).await? {
+        if !store.tasks().put(&row).await? {
             return Err(MemoryError::TaskClosed(task_id).into());
         }
         Ok(Preflight {
@@ -226,9 +226,10 @@ impl Engine {
                 validated.push(self.memory_validate(&about).await?);
             }
         }
-        let events = store.feedback_of_session(&session, LOOK_BACK).await?;
-        let queries = store.queries_of_session(&session, LOOK_BACK).await?;
+        let events = store.memories().feedback_of_session(&session, LOOK_BACK).await?;
+        let queries = store.query_log().queries_of_session(&session, LOOK_BACK).await?;
         store
+            .memories()
             .put_feedback(&passed_over(&session, &queries, &events))
             .await?;
         let used = used(&events);
@@ -255,7 +256,7 @@ impl Engine {
         }));
         let summary = self.session_summary_with(&session, Some(&task)).await?;
         task.summary = Some(serde_json::to_value(&summary)?);
-        if !store.put_task(&task).await? {
+        if !store.tasks().put(&task).await? {
             return Err(MemoryError::TaskClosed(task.task_id).into());
         }
         let silent: Vec<String> = used
@@ -279,7 +280,7 @@ impl Engine {
     async fn task_to_close(&self, request: &PostflightRequest) -> Result<TaskRow, EngineError> {
         let store = self.store().await?;
         if let Some(id) = &request.task_id {
-            let task = store.task(id).await?;
+            let task = store.tasks().get(id).await?;
             let task = task.ok_or_else(|| MemoryError::NoTask(id.clone()))?;
             if task.closed_at.is_some() {
                 return Err(MemoryError::TaskClosed(id.clone()).into());
@@ -289,13 +290,13 @@ impl Engine {
         let Some(session) = &request.session else {
             return Err(MemoryError::WhichTask.into());
         };
-        let open = store.tasks(Some(session), 50).await?;
+        let open = store.tasks().list(Some(session), 50).await?;
         let open = open.into_iter().find(|task| task.closed_at.is_none());
         Ok(open.ok_or_else(|| MemoryError::NoOpenTask(session.clone()))?)
     }
 
     async fn named(&self, ids: &[String], scope: &Scope) -> Result<Vec<Held>, EngineError> {
-        let rows = self.store().await?.memories_by_id(ids).await?;
+        let rows = self.store().await?.memories().by_id(ids).await?;
         let seen = rows.into_iter().filter(|row| scope.sees(row.project.as_deref()));
         let held = seen.map(|row| Held {
             tokens: satiety::memory::estimate_tokens(&row.content),

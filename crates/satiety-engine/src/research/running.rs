@@ -194,8 +194,8 @@ async fn find(
         return Ok((None, request, Vec::new()));
     };
     let found = match wanted.as_str() {
-        "last" => store.unfinished_research().await?,
-        id => store.research_run(id).await?,
+        "last" => store.research().unfinished().await?,
+        id => store.research().run(id).await?,
     };
     let run = found.ok_or_else(|| EngineError::NoResearch { run: wanted.clone() })?;
     if run.completed_at.is_some() {
@@ -203,7 +203,7 @@ async fn find(
     }
     let kept: Kept = serde_json::from_value(run.settings)?;
     let mut rounds = Vec::new();
-    for row in store.research_rounds(&run.run_id).await? {
+    for row in store.research().rounds(&run.run_id).await? {
         rounds.push(serde_json::from_str(&row.body)?);
     }
     let request = ResearchRequest {
@@ -239,7 +239,7 @@ async fn begin(request: &ResearchRequest, store: &Store) -> Result<String, Engin
         stop_reason: None,
         report: None,
     };
-    store.begin_research(&run).await?;
+    store.research().begin(&run).await?;
     Ok(id)
 }
 
@@ -336,7 +336,7 @@ impl Run<'_> {
         if let Some(time) = remember {
             let not_before = now_micros() - i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
             // What cannot be remembered is searched for.
-            if let Ok(Some(body)) = self.store.cached_search(&key, not_before).await
+            if let Ok(Some(body)) = self.store.research().cached_search(&key, not_before).await
                 && let Ok(results) = serde_json::from_str::<Vec<Hit>>(&body)
             {
                 return Ok((RoundOutcome::Found, results, true));
@@ -349,6 +349,7 @@ impl Run<'_> {
                     let body = serde_json::to_string(&results)?;
                     if let Err(error) = self
                         .store
+                        .research()
                         .cache_search(&key, self.source.id(), query, &body)
                         .await
                     {
@@ -447,7 +448,7 @@ impl Run<'_> {
             novelty: record.verdict.novelty,
             body: serde_json::to_string(&record)?,
         };
-        self.store.put_research_round(&self.id, &row).await?;
+        self.store.research().put_round(&self.id, &row).await?;
         Ok(self.research.apply(record, vectors.as_deref(), true).clone())
     }
 
@@ -544,14 +545,15 @@ impl Run<'_> {
         let value = serde_json::to_value(&report)?;
         let stop = value["stop"]["kind"].as_str().unwrap_or_default().to_owned();
         self.store
-            .complete_research(&self.id, now_micros(), &stop, &value)
+            .research()
+            .complete(&self.id, now_micros(), &stop, &value)
             .await?;
         let event = satiety_store::journal::Event::now(
             "research.completed",
             self.id.clone(),
             json!({"task": report.task, "stop": stop, "searches": report.searches, "accepted": report.rounds_accepted}),
         );
-        self.store.append(event).await?;
+        self.store.journal().append(event).await?;
         Ok(report)
     }
 }

@@ -46,7 +46,7 @@ pub struct KeptResearch {
 impl Engine {
     /// Research runs, newest first.
     pub async fn research_runs(&self, limit: u32) -> Result<Vec<ListedResearch>, EngineError> {
-        let rows = self.store().await?.research_runs(limit).await?.into_iter();
+        let rows = self.store().await?.research().runs(limit).await?.into_iter();
         Ok(rows
             .map(|(row, rounds)| ListedResearch {
                 run_id: row.run_id,
@@ -63,12 +63,12 @@ impl Engine {
     /// A research run with its rounds.
     pub async fn research_run(&self, run_id: &str) -> Result<KeptResearch, EngineError> {
         let store = self.store().await?;
-        let row = store.research_run(run_id).await?;
+        let row = store.research().run(run_id).await?;
         let row = row.ok_or_else(|| EngineError::NotThere {
             what: format!("research `{run_id}`"),
             hint: "list the runs to see their ids".into(),
         })?;
-        let rounds = store.research_rounds(run_id).await?;
+        let rounds = store.research().rounds(run_id).await?;
         let rounds = rounds.iter().map(|round| serde_json::from_str(&round.body));
         Ok(KeptResearch {
             run_id: row.run_id,

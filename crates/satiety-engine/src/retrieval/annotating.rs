@@ -139,7 +139,7 @@ impl Engine {
                     relevance: Some(judgment.relevance),
                     created_at: now_micros(),
                 };
-                store.put_annotation(&row, Some(judgment)).await?;
+                store.evaluation().put_annotation(&row, Some(judgment)).await?;
             }
         }
         sheet.forget(&pair, me);
@@ -156,7 +156,10 @@ impl Engine {
             relevance: verdict.grade.map(i64::from),
             created_at: now_micros(),
         };
-        store.put_annotation(&row, sheet.judgment(&pair).as_ref()).await?;
+        store
+            .evaluation()
+            .put_annotation(&row, sheet.judgment(&pair).as_ref())
+            .await?;
         self.annotation_step(request, &sheet, None).await
     }
 
@@ -178,6 +181,7 @@ impl Engine {
         sheet.forget(&pair, me);
         let store = self.store().await?;
         store
+            .evaluation()
             .remove_annotation(&row, sheet.judgment(&pair).as_ref())
             .await?;
         self.annotation_step(request, &sheet, Some(pair)).await
@@ -190,7 +194,7 @@ impl Engine {
         seed: u64,
         shown: usize,
     ) -> Result<Agreement, EngineError> {
-        let rows = self.store().await?.annotations().await?;
+        let rows = self.store().await?.evaluation().annotations().await?;
         let ratings: Vec<Rating> = rows
             .into_iter()
             .filter_map(|row| {
@@ -237,7 +241,7 @@ impl Engine {
         id: &str,
         request: &AnnotateRequest,
     ) -> Result<(Option<String>, Option<String>), EngineError> {
-        let rows = self.store().await?.memories_by_id(&[id.to_owned()]).await?;
+        let rows = self.store().await?.memories().by_id(&[id.to_owned()]).await?;
         if let Some(row) = rows.into_iter().next() {
             return Ok((Some(row.title), Some(row.content)));
         }
@@ -261,8 +265,8 @@ impl Engine {
         let corpus = self.whole_corpus().await?;
         let store = self.store().await?;
         let mut pooled: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (run, _, _, _) in store.runs_with_answers(request.runs).await? {
-            for answer in store.answers_of_run(&run).await? {
+        for (run, _, _, _) in store.evaluation().runs_with_answers(request.runs).await? {
+            for answer in store.evaluation().answers(&run).await? {
                 let ids = ids_of(&answer.results).take(request.depth);
                 pooled
                     .entry(answer.query_id)
@@ -270,7 +274,7 @@ impl Engine {
                     .extend(ids.map(Into::into));
             }
         }
-        let annotations = store.annotations().await?;
+        let annotations = store.evaluation().annotations().await?;
         let mut said: Vec<Said> = annotations
             .iter()
             .map(|row| Said {

@@ -62,7 +62,7 @@ impl Engine {
         let mut rows = Vec::new();
         let mut after: Option<String> = None;
         loop {
-            let page = store.logged_queries(after.as_deref(), PAGE).await?;
+            let page = store.evaluation().logged_queries(after.as_deref(), PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.query_id.clone());
             rows.extend(page);
@@ -72,9 +72,13 @@ impl Engine {
         let found = super::blocking(move || Ok(harvest(&log, &settings).map_err(GoldenError::from)?)).await?;
         let before = rows.iter().filter(|(row, _)| row.is_eval_corpus).count();
         if !request.dry_run && !found.taken.is_empty() {
-            store.mark_corpus(&marks(&rows, &found.taken)?).await?;
+            store
+                .evaluation()
+                .mark_corpus(&marks(&rows, &found.taken)?)
+                .await?;
             let body = json!({"taken": found.taken.len(), "settings": settings});
             store
+                .journal()
                 .append(Event::now("retrieval.harvested", "corpus", body))
                 .await?;
         }
@@ -90,7 +94,7 @@ impl Engine {
         let store = self.store().await?;
         let ids: Vec<String> = rows.iter().map(|(row, _)| row.query_id.clone()).collect();
         let mut events: BTreeMap<String, usize> = BTreeMap::new();
-        for event in store.feedback_of_queries(&ids).await? {
+        for event in store.evaluation().feedback_of_queries(&ids).await? {
             *events.entry(event.query_id.unwrap_or_default()).or_default() += 1;
         }
         let shown: BTreeSet<String> = rows
@@ -99,7 +103,7 @@ impl Engine {
             .collect();
         let shown: Vec<String> = shown.into_iter().collect();
         let mut folders: BTreeMap<String, String> = BTreeMap::new();
-        for memory in store.memories_by_id(&shown).await? {
+        for memory in store.memories().by_id(&shown).await? {
             folders.insert(memory.memory_id, memory.folder);
         }
         let mut sessions = BTreeSet::new();
@@ -136,7 +140,7 @@ impl Engine {
         let mut corpus = Vec::new();
         let mut after: Option<String> = None;
         loop {
-            let page = store.evaluation_corpus(after.as_deref(), PAGE).await?;
+            let page = store.evaluation().corpus(after.as_deref(), PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.query_id.clone());
             corpus.extend(page);

@@ -111,7 +111,7 @@ impl Engine {
         let ids: Vec<String> = meant.keys().cloned().collect();
         let mut signals: BTreeMap<&str, Vec<FeedbackSignal>> = BTreeMap::new();
         let mut events = 0;
-        for event in store.feedback_of_queries(&ids).await? {
+        for event in store.evaluation().feedback_of_queries(&ids).await? {
             let kind = serde_json::from_value::<FeedbackKind>(Value::String(event.event_type)).ok();
             let query = event.query_id.as_ref().and_then(|id| meant.get(id));
             if let Some((kind, query)) = kind.zip(query) {
@@ -181,9 +181,10 @@ impl Engine {
         }
         answer.grades = grades;
         if !request.dry_run && !rows.is_empty() {
-            store.put_evaluation_corpus(&[], &rows).await?;
+            store.evaluation().put_corpus(&[], &rows).await?;
             let body = json!({"written": rows.len(), "min_confidence": request.min_confidence});
             store
+                .journal()
                 .append(Event::now("retrieval.judged", "feedback", body))
                 .await?;
         }

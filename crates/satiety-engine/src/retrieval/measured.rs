@@ -135,7 +135,7 @@ impl Engine {
             (Some(other), _) => self.stored_run(other).await?.run_id,
             (None, Some(control)) => control,
             (None, None) => {
-                let mut all = self.store().await?.evaluation_results(LOOKED_BACK).await?;
+                let mut all = self.store().await?.evaluation().results(LOOKED_BACK).await?;
                 all.retain(|row| row.run_id == run_id || is_over_time(row));
                 let older = all.into_iter().skip_while(|row| row.run_id != run_id).nth(1);
                 older
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     async fn stored_run(&self, run_id: &str) -> Result<StoredResult, EngineError> {
-        let found = self.store().await?.evaluation_result(run_id).await?;
+        let found = self.store().await?.evaluation().result(run_id).await?;
         found.ok_or_else(|| EngineError::NotThere {
             what: format!("measured run `{run_id}`"),
             hint: "list the runs to see their ids".into(),
@@ -173,7 +173,8 @@ impl Engine {
     }
 
     async fn by_query(&self, run_id: &str) -> Result<BTreeMap<String, BTreeMap<String, f64>>, EngineError> {
-        let Some(Value::Object(kept)) = self.store().await?.evaluation_by_query(run_id).await? else {
+        let Some(Value::Object(kept)) = self.store().await?.evaluation().results_by_query(run_id).await?
+        else {
             return Ok(BTreeMap::new());
         };
         let figures = |values: &Value| {
@@ -227,8 +228,9 @@ impl Engine {
     /// The latest runs.
     pub async fn measured_runs(&self, limit: u32) -> Result<MeasuredRuns, EngineError> {
         let store = self.store().await?;
-        let runs = store.evaluation_results(limit).await?;
+        let runs = store.evaluation().results(limit).await?;
         let open = store
+            .evaluation()
             .runs_with_answers(limit)
             .await?
             .into_iter()
@@ -253,7 +255,7 @@ impl Engine {
 
     /// The latest runs of a system as it was, newest first: not those that an A/B test measured beside each other.
     async fn runs_over_time(&self) -> Result<Vec<StoredResult>, EngineError> {
-        let mut runs = self.store().await?.evaluation_results(LATEST).await?;
+        let mut runs = self.store().await?.evaluation().results(LATEST).await?;
         runs.retain(is_over_time);
         Ok(runs)
     }

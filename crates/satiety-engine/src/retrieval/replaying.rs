@@ -223,7 +223,7 @@ impl Engine {
                 report: json!({"system": replayed.system, "failed": replayed.failed.len()}),
                 ..EvalResultRow::default()
             };
-            self.store().await?.put_evaluation_result(&row).await?;
+            self.store().await?.evaluation().put_result(&row).await?;
         }
         if let (false, Some(report)) = (per_query, &mut replayed.report) {
             report.per_query = None;
@@ -242,10 +242,10 @@ impl Engine {
             let run_id = ids::prefixed("eval", uuid::Uuid::now_v7());
             return Ok((run_id, BTreeMap::new()));
         };
-        if store.evaluation_result(run).await?.is_some() {
+        if store.evaluation().result(run).await?.is_some() {
             return Err(GoldenError::RunEnded(run.clone()).into());
         }
-        let rows = store.answers_of_run(run).await?;
+        let rows = store.evaluation().answers(run).await?;
         let Some(first) = rows.first() else {
             return Err(GoldenError::NoRun(run.clone()).into());
         };
@@ -308,7 +308,7 @@ impl Engine {
                 error,
                 created_at: now_micros(),
             };
-            store.put_answer(&answer).await?;
+            store.evaluation().put_answer(&answer).await?;
             answers.insert(row.query_id.clone(), answer);
             seen(ReplayProgress {
                 done: answers.len(),
@@ -329,7 +329,7 @@ impl Engine {
         let mut documents = Vec::new();
         let mut after = 0;
         loop {
-            let rows = self.store().await?.memories_after(after, 500).await?;
+            let rows = self.store().await?.memories().after(after, 500).await?;
             let Some(last) = rows.last() else { break };
             after = last.change;
             for row in rows {
@@ -364,14 +364,14 @@ impl Engine {
     async fn baseline_answers(&self, run: &str) -> Result<(String, Vec<AnswerRow>), EngineError> {
         let store = self.store().await?;
         let run = if run == "last" {
-            let runs = store.runs_with_answers(100).await?;
+            let runs = store.evaluation().runs_with_answers(100).await?;
             let last = runs.into_iter().find(|(_, _, _, measured)| *measured);
             last.map(|(run, ..)| run)
                 .ok_or_else(|| GoldenError::NoRun(run.into()))?
         } else {
             run.to_owned()
         };
-        let rows = store.answers_of_run(&run).await?;
+        let rows = store.evaluation().answers(&run).await?;
         if rows.is_empty() {
             return Err(GoldenError::NoRun(run).into());
         }
@@ -406,7 +406,7 @@ impl Engine {
             whole.insert("system".into(), json!(replayed.system));
             whole.insert("failed".into(), json!(replayed.failed.len()));
         }
-        self.store().await?.put_evaluation_result(&row).await?;
+        self.store().await?.evaluation().put_result(&row).await?;
         replayed.report = Some(report);
         Ok(())
     }

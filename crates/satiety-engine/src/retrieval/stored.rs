@@ -79,9 +79,10 @@ impl Engine {
             pending,
         };
         let store = self.store().await?;
-        store.put_evaluation_corpus(&rows, &judgments).await?;
+        store.evaluation().put_corpus(&rows, &judgments).await?;
         let body = json!({"queries": moved.queries, "judgments": moved.judgments});
         store
+            .journal()
             .append(Event::now("retrieval.imported", &moved.file, body))
             .await?;
         Ok(moved)
@@ -104,7 +105,7 @@ impl Engine {
         let store = self.store().await?;
         let mut after: Option<String> = None;
         loop {
-            let page = store.evaluation_corpus(after.as_deref(), PAGE).await?;
+            let page = store.evaluation().corpus(after.as_deref(), PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.query_id.clone());
             for (row, mut judgments) in page {
@@ -129,7 +130,7 @@ impl Engine {
         let run_id = ids::prefixed("eval", uuid::Uuid::now_v7());
         report.run_id = Some(run_id.clone());
         let row = result_row(run_id, report)?;
-        Ok(self.store().await?.put_evaluation_result(&row).await?)
+        Ok(self.store().await?.evaluation().put_result(&row).await?)
     }
 }
 

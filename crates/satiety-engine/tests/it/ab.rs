@@ -153,7 +153,7 @@ async fn judge(bench: &Bench, answers: &[String]) {
             confidence: None,
         })
         .collect();
-    store.put_evaluation_corpus(&queries, &judgments).await.unwrap();
+    store.evaluation().put_corpus(&queries, &judgments).await.unwrap();
 }
 
 fn ask(topic: usize) -> SearchRequest {
@@ -204,7 +204,12 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
     );
     assert_eq!(before, after);
     let store = Store::open(&bench.url()).await.unwrap();
-    let [run] = &store.shadow_runs("critical-first", 10).await.unwrap()[..] else {
+    let [run] = &store
+        .experiments()
+        .shadow_runs("critical-first", 10)
+        .await
+        .unwrap()[..]
+    else {
         panic!("one run")
     };
     assert_eq!(
@@ -355,7 +360,7 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
     // The shadow of one who got the change is the pipeline without it.
     while engine.finish_shadows(LIMIT).await.recorded == 0 {}
     let store = Store::open(&bench.url()).await.unwrap();
-    let runs = store.shadow_runs("one-result", 1000).await.unwrap();
+    let runs = store.experiments().shadow_runs("one-result", 1000).await.unwrap();
     for run in &runs {
         assert!(
             run.control_result_ids.len() > 1 && run.treatment_result_ids.len() == 1,
@@ -535,13 +540,14 @@ async fn two_processes_count_every_run_once() {
     );
     let store = Store::open(&bench.url()).await.unwrap();
     let total: f64 = store
+        .experiments()
         .shadow_runs("critical-first", 100)
         .await
         .unwrap()
         .iter()
         .filter_map(|run| run.mrr_delta)
         .sum();
-    let row = store.ab_test("critical-first").await.unwrap().unwrap();
+    let row = store.experiments().get("critical-first").await.unwrap().unwrap();
     assert!((row.treatment_mrr_sum - row.control_mrr_sum - total).abs() < 1e-9);
 }
 

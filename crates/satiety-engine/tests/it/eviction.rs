@@ -331,7 +331,7 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
             decided_at: 1,
             report,
         };
-        store.put_bench_ablation(&row).await.unwrap();
+        store.bench().put_ablation(&row).await.unwrap();
     }
     let activate = |ablation: Option<&str>| ActivateRequest {
         version: version.clone(),

@@ -349,12 +349,12 @@ async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at
     let store = Store::open(&StoreUrl::sqlite(folder.path().join("s.db")))
         .await
         .unwrap();
-    let written = store.queries_of_session("s", 10).await.unwrap();
+    let written = store.query_log().queries_of_session("s", 10).await.unwrap();
     assert_eq!(
         written.iter().map(|(id, ..)| id).collect::<Vec<_>>(),
         [&again.query_id, &found.query_id]
     );
-    let events = store.feedback_of_session("s", 10).await.unwrap();
+    let events = store.memories().feedback_of_session("s", 10).await.unwrap();
     assert!(
         events
             .iter()

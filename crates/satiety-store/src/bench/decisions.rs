@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Bench;
 use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, storable};
+use crate::{StoreError, storable};
 
 /// A run that was accepted as the baseline of its suite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,10 +61,10 @@ pub struct AblationRow {
     pub report: Value,
 }
 
-impl Store {
+impl Bench<'_> {
     /// Accepts a run as the baseline of its suite. Earlier ones stay as history.
-    pub async fn put_bench_baseline(&self, row: &BaselineRow) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn put_baseline(self, row: &BaselineRow) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO bench_baselines (baseline_id, suite_id, run_id, accepted_by, reason, accepted_at)
                  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (baseline_id) DO NOTHING",
@@ -80,9 +81,9 @@ impl Store {
     }
 
     /// The baselines of a suite, the one in force first.
-    pub async fn bench_baselines(&self, suite_id: &str, limit: u32) -> Result<Vec<BaselineRow>, StoreError> {
+    pub async fn baselines(self, suite_id: &str, limit: u32) -> Result<Vec<BaselineRow>, StoreError> {
         let rows: Vec<(String, String, String, String, String, i64)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT baseline_id, suite_id, run_id, accepted_by, reason, accepted_at FROM bench_baselines
                  WHERE suite_id = $1 ORDER BY accepted_at DESC, baseline_id DESC LIMIT $2"
             )
@@ -102,9 +103,9 @@ impl Store {
     }
 
     /// Keeps what a gate said.
-    pub async fn put_bench_gate(&self, row: &GateRow) -> Result<(), StoreError> {
+    pub async fn put_gate(self, row: &GateRow) -> Result<(), StoreError> {
         let report = row.report.to_string();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO bench_gates (gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by,
                      accepted_why, decided_at, report)
@@ -125,8 +126,8 @@ impl Store {
     }
 
     /// What gates said about a suite, or about all where none is named, newest first.
-    pub async fn bench_gates(&self, suite_id: Option<&str>, limit: u32) -> Result<Vec<GateRow>, StoreError> {
-        let rows: Vec<GateColumns> = reading!(&self.pool, |connection| {
+    pub async fn gates(self, suite_id: Option<&str>, limit: u32) -> Result<Vec<GateRow>, StoreError> {
+        let rows: Vec<GateColumns> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at, report
              FROM bench_gates WHERE $1 = '' OR suite_id = $1 ORDER BY decided_at DESC, gate_id DESC LIMIT $2"
@@ -140,8 +141,8 @@ impl Store {
     }
 
     /// What one gate said.
-    pub async fn bench_gate(&self, gate_id: &str) -> Result<Option<GateRow>, StoreError> {
-        let row: Option<GateColumns> = reading!(&self.pool, |connection| {
+    pub async fn gate(self, gate_id: &str) -> Result<Option<GateRow>, StoreError> {
+        let row: Option<GateColumns> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at, report
              FROM bench_gates WHERE gate_id = $1"
@@ -153,10 +154,12 @@ impl Store {
         row.map(|row| self.gate_row(row)).transpose()
     }
 
-    fn gate_row(&self, columns: GateColumns) -> Result<GateRow, StoreError> {
+    fn gate_row(self, columns: GateColumns) -> Result<GateRow, StoreError> {
         let (gate_id, suite_id, baseline_run, candidate_run, verdict, by, why, decided_at, report) = columns;
         Ok(GateRow {
-            report: self.parse_json(&report, || format!("the report of gate {gate_id}"))?,
+            report: self
+                .0
+                .parse_json(&report, || format!("the report of gate {gate_id}"))?,
             gate_id,
             suite_id,
             baseline_run,
@@ -169,9 +172,9 @@ impl Store {
     }
 
     /// Keeps what an ablation said.
-    pub async fn put_bench_ablation(&self, row: &AblationRow) -> Result<(), StoreError> {
+    pub async fn put_ablation(self, row: &AblationRow) -> Result<(), StoreError> {
         let report = row.report.to_string();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO bench_ablations (ablation_id, tag, decided_at, report) VALUES ($1, $2, $3, $4)
                  ON CONFLICT (ablation_id) DO NOTHING",
@@ -186,12 +189,8 @@ impl Store {
     }
 
     /// What ablations of a component said, newest first.
-    pub async fn bench_ablations(
-        &self,
-        tag: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<AblationRow>, StoreError> {
-        let rows: Vec<(String, String, i64, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn ablations(self, tag: Option<&str>, limit: u32) -> Result<Vec<AblationRow>, StoreError> {
+        let rows: Vec<(String, String, i64, String)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT ablation_id, tag, decided_at, report FROM bench_ablations
              WHERE $1 = '' OR tag = $1 ORDER BY decided_at DESC, ablation_id DESC LIMIT $2"
         )
@@ -201,13 +200,26 @@ impl Store {
         .await?)?;
         let row = |(ablation_id, tag, decided_at, report): (String, String, i64, String)| {
             Ok(AblationRow {
-                report: self.parse_json(&report, || format!("the report of ablation {ablation_id}"))?,
+                report: self
+                    .0
+                    .parse_json(&report, || format!("the report of ablation {ablation_id}"))?,
                 ablation_id,
                 tag,
                 decided_at,
             })
         };
         rows.into_iter().map(row).collect()
+    }
+
+    /// The report of an ablation, as JSON.
+    pub async fn ablation_report(self, ablation_id: &str) -> Result<Option<String>, StoreError> {
+        let found: Option<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
+            "SELECT report FROM bench_ablations WHERE ablation_id = $1"
+        )
+        .bind(storable(ablation_id))
+        .fetch_optional(connection)
+        .await?)?;
+        Ok(found.map(|(report,)| report))
     }
 }
 

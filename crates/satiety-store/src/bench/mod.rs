@@ -9,3 +9,7 @@ mod work;
 pub use decisions::{AblationRow, BaselineRow, GateRow};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};
 pub use work::{Holder, OpenRun, PlanRow, Settled, Settling, Taken, WorkDepth};
+
+/// Benchmark runs, decisions and queued cases: [`Store::bench`].
+#[derive(Debug, Clone, Copy)]
+pub struct Bench<'s>(pub(crate) &'s crate::Store);

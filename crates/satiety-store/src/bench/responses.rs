@@ -1,12 +1,13 @@
 //! Answers of targets under the hash of what was asked.
 
+use super::Bench;
 use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::{StoreError, now_micros, storable};
 
-impl Store {
+impl Bench<'_> {
     /// The answer under a key.
-    pub async fn bench_response(&self, key: &str) -> Result<Option<String>, StoreError> {
-        let row: Option<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn response(self, key: &str) -> Result<Option<String>, StoreError> {
+        let row: Option<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT body FROM bench_responses WHERE key = $1"
         )
         .bind(key)
@@ -16,9 +17,9 @@ impl Store {
     }
 
     /// Keeps an answer under a key; the first one stays.
-    pub async fn put_bench_response(&self, key: &str, body: &str) -> Result<(), StoreError> {
+    pub async fn put_response(self, key: &str, body: &str) -> Result<(), StoreError> {
         let now = now_micros();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO bench_responses (key, body, created_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING",
             )

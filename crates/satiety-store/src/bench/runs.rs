@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Bench;
 use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, storable};
+use crate::{StoreError, storable};
 
 /// Rows that go with one statement. Few sizes, so that each statement is prepared once and a store of small batches does
 /// not keep hundreds of large ones; the largest stays below SQLite's 32,766 values.
@@ -117,28 +118,26 @@ pub struct BenchResultRow {
     pub body: String,
 }
 
-impl Store {
+impl Bench<'_> {
     /// Begins a run, or does nothing when it has begun.
-    pub async fn begin_bench_run(&self, run: &BenchRunRow) -> Result<(), StoreError> {
+    pub async fn begin_run(self, run: &BenchRunRow) -> Result<(), StoreError> {
         let snapshot = run.config_snapshot.to_string();
-        in_transaction!(&self.pool, |connection| insert_run!(connection, run, snapshot))
+        in_transaction!(&self.0.pool, |connection| insert_run!(connection, run, snapshot))
     }
 
     /// Writes results of a run; those that are there already stay as they are.
-    pub async fn put_bench_results(
-        &self,
-        run_id: &str,
-        results: &[BenchResultRow],
-    ) -> Result<(), StoreError> {
+    pub async fn put_results(self, run_id: &str, results: &[BenchResultRow]) -> Result<(), StoreError> {
         let run_id = storable(run_id);
         let rows: Vec<&BenchResultRow> = results.iter().collect();
-        in_transaction!(&self.pool, |connection| insert_results!(connection, run_id, rows))
+        in_transaction!(&self.0.pool, |connection| insert_results!(
+            connection, run_id, rows
+        ))
     }
 
     /// Writes one result over what is there: a label, or a judge's second opinion.
-    pub async fn replace_bench_result(&self, run_id: &str, row: &BenchResultRow) -> Result<bool, StoreError> {
+    pub async fn replace_result(self, run_id: &str, row: &BenchResultRow) -> Result<bool, StoreError> {
         let run_id = storable(run_id);
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let done = sqlx::query(
                 "UPDATE bench_results SET status = $1, score = $2, human_label = $3, body = $4
                  WHERE run_id = $5 AND case_id = $6 AND variant = $7 AND repeat = $8",
@@ -158,8 +157,8 @@ impl Store {
     }
 
     /// Ends a run with its figures.
-    pub async fn complete_bench_run(
-        &self,
+    pub async fn complete_run(
+        self,
         run_id: &str,
         completed_at: i64,
         summary: &(impl Serialize + Sync),
@@ -167,11 +166,11 @@ impl Store {
     ) -> Result<(), StoreError> {
         // Straight to text: as a value, the summary of a large run would be many times its size.
         let summary = serde_json::to_string(summary).map_err(|cause| StoreError::Unreadable {
-            place: self.place().into(),
+            place: self.0.place().into(),
             what: format!("the summary of run {run_id}"),
             detail: cause.to_string(),
         })?;
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3 WHERE run_id = $4",
             )
@@ -185,8 +184,8 @@ impl Store {
     }
 
     /// A run by its id.
-    pub async fn bench_run(&self, run_id: &str) -> Result<Option<BenchRunRow>, StoreError> {
-        let row: Option<RunColumns> = reading!(&self.pool, |connection| {
+    pub async fn run(self, run_id: &str) -> Result<Option<BenchRunRow>, StoreError> {
+        let row: Option<RunColumns> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT run_id, suite_id, suite_hash, target, started_at, completed_at, config_snapshot, summary, pass_rate
              FROM bench_runs WHERE run_id = $1"
@@ -199,12 +198,8 @@ impl Store {
     }
 
     /// Runs of a suite, or of all where none is named, newest first.
-    pub async fn bench_runs(
-        &self,
-        suite_id: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<BenchRunRow>, StoreError> {
-        let rows: Vec<RunColumns> = reading!(&self.pool, |connection| {
+    pub async fn runs(self, suite_id: Option<&str>, limit: u32) -> Result<Vec<BenchRunRow>, StoreError> {
+        let rows: Vec<RunColumns> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT run_id, suite_id, suite_hash, target, started_at, completed_at, config_snapshot, summary, pass_rate
              FROM bench_runs WHERE $1 = '' OR suite_id = $1 ORDER BY started_at DESC, run_id DESC LIMIT $2"
@@ -218,8 +213,8 @@ impl Store {
     }
 
     /// Which results of a run are there.
-    pub async fn bench_result_keys(&self, run_id: &str) -> Result<Vec<ResultKey>, StoreError> {
-        let rows: Vec<(String, String, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn result_keys(self, run_id: &str) -> Result<Vec<ResultKey>, StoreError> {
+        let rows: Vec<(String, String, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT case_id, variant, repeat FROM bench_results WHERE run_id = $1"
         )
         .bind(storable(run_id))
@@ -234,8 +229,8 @@ impl Store {
     }
 
     /// How many results of a run came out how.
-    pub async fn bench_result_counts(&self, run_id: &str) -> Result<Vec<(String, i64)>, StoreError> {
-        reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn result_counts(self, run_id: &str) -> Result<Vec<(String, i64)>, StoreError> {
+        reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT status, COUNT(*) FROM bench_results WHERE run_id = $1 GROUP BY status ORDER BY status"
         )
         .bind(storable(run_id))
@@ -244,8 +239,8 @@ impl Store {
     }
 
     /// The bodies of results after a key, in the order of keys; at most `limit`.
-    pub async fn bench_result_bodies(
-        &self,
+    pub async fn result_bodies(
+        self,
         run_id: &str,
         after: Option<&ResultKey>,
         limit: u32,
@@ -256,7 +251,7 @@ impl Store {
             repeat: -1,
         };
         let after = after.unwrap_or(&start);
-        let rows: Vec<(String, String, i64, String)> = reading!(&self.pool, |connection| sqlx::query_as(
+        let rows: Vec<(String, String, i64, String)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT case_id, variant, repeat, body FROM bench_results
              WHERE run_id = $1 AND (case_id, variant, repeat) > ($2, $3, $4)
              ORDER BY case_id, variant, repeat LIMIT $5"
@@ -279,10 +274,10 @@ impl Store {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    fn bench_run_row(&self, columns: RunColumns) -> Result<BenchRunRow, StoreError> {
+    fn bench_run_row(self, columns: RunColumns) -> Result<BenchRunRow, StoreError> {
         let (run_id, suite_id, suite_hash, target, started_at, completed_at, snapshot, summary, pass_rate) =
             columns;
-        let parse = |text: &str, what: &str| self.parse_json(text, || format!("{what} of run {run_id}"));
+        let parse = |text: &str, what: &str| self.0.parse_json(text, || format!("{what} of run {run_id}"));
         Ok(BenchRunRow {
             config_snapshot: parse(&snapshot, "the configuration")?,
             summary: summary.map(|text| parse(&text, "the summary")).transpose()?,

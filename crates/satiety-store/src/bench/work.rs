@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, QueryBuilder};
 
+use super::Bench;
 use super::runs::{BenchResultRow, BenchRunRow, ResultKey, insert_results, insert_run};
 use crate::pool::{Pool, in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::{StoreError, now_micros, storable};
 
 /// Rows that go with one statement.
 const BATCH: usize = 500;
@@ -95,11 +96,11 @@ pub struct WorkDepth {
     pub taken: i64,
 }
 
-impl Store {
+impl Bench<'_> {
     /// Begins a run with its plan and its cases, in one transaction; opens it again where it was closed before it was
     /// complete. Says whether it did: a run that is open already stays as it is.
-    pub async fn enqueue_bench_run(
-        &self,
+    pub async fn enqueue_run(
+        self,
         run: &BenchRunRow,
         plan: &Value,
         cases: &[ResultKey],
@@ -109,7 +110,7 @@ impl Store {
         let now = now_micros();
         let run_id = storable(&run.run_id);
         let places: Vec<(i64, &ResultKey)> = (0..).zip(cases).collect();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             insert_run!(connection, run, snapshot);
             let reopened = sqlx::query(
                 "UPDATE bench_plans SET plan = $2, enqueued_at = $3, closed_at = NULL
@@ -153,9 +154,9 @@ impl Store {
     }
 
     /// The plan of a run that is spread over workers.
-    pub async fn bench_plan(&self, run_id: &str) -> Result<Option<PlanRow>, StoreError> {
+    pub async fn plan(self, run_id: &str) -> Result<Option<PlanRow>, StoreError> {
         let row: Option<(String, String, i64, Option<i64>)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT run_id, plan, enqueued_at, closed_at FROM bench_plans WHERE run_id = $1"
             )
             .bind(storable(run_id))
@@ -163,7 +164,7 @@ impl Store {
             .await?)?;
         row.map(|(run_id, plan, enqueued_at, closed_at)| {
             Ok(PlanRow {
-                plan: self.parse_json(&plan, || format!("the plan of run {run_id}"))?,
+                plan: self.0.parse_json(&plan, || format!("the plan of run {run_id}"))?,
                 run_id,
                 enqueued_at,
                 closed_at,
@@ -173,7 +174,7 @@ impl Store {
     }
 
     /// Runs that are not closed, oldest first.
-    pub async fn open_bench_runs(&self) -> Result<Vec<OpenRun>, StoreError> {
+    pub async fn open_runs(self) -> Result<Vec<OpenRun>, StoreError> {
         let select = format!(
             "SELECT p.run_id,
                  CAST(CASE WHEN EXISTS (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id)
@@ -181,9 +182,9 @@ impl Store {
                  CAST(CASE WHEN EXISTS (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id AND {free})
                      THEN 1 ELSE 0 END AS BIGINT)
              FROM bench_plans p WHERE p.closed_at IS NULL ORDER BY p.run_id",
-            free = free(&self.pool)
+            free = free(&self.0.pool)
         );
-        let rows: Vec<(String, i64, i64)> = reading!(&self.pool, |connection| sqlx::query_as(
+        let rows: Vec<(String, i64, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             AssertSqlSafe(select.as_str())
         )
         .fetch_all(connection)
@@ -197,22 +198,22 @@ impl Store {
     }
 
     /// Whether a case of a run is left, and whether somebody has one.
-    pub async fn bench_work_left(&self, run_id: &str) -> Result<WorkDepth, StoreError> {
+    pub async fn work_left(self, run_id: &str) -> Result<WorkDepth, StoreError> {
         self.depth("WHERE run_id = $1", run_id).await
     }
 
     /// How much waits for workers, over all runs.
-    pub async fn bench_work_depth(&self) -> Result<WorkDepth, StoreError> {
+    pub async fn work_depth(self) -> Result<WorkDepth, StoreError> {
         self.depth("WHERE $1 = ''", "").await
     }
 
-    async fn depth(&self, which: &str, run_id: &str) -> Result<WorkDepth, StoreError> {
+    async fn depth(self, which: &str, run_id: &str) -> Result<WorkDepth, StoreError> {
         let select = format!(
             "SELECT CAST(COALESCE(SUM(CASE WHEN {free} THEN 1 ELSE 0 END), 0) AS BIGINT), COUNT(*)
              FROM bench_work w {which}",
-            free = free(&self.pool)
+            free = free(&self.0.pool)
         );
-        let (waiting, all): (i64, i64) = reading!(&self.pool, |connection| sqlx::query_as(AssertSqlSafe(
+        let (waiting, all): (i64, i64) = reading!(&self.0.pool, |connection| sqlx::query_as(AssertSqlSafe(
             select.as_str()
         ))
         .bind(storable(run_id))
@@ -226,8 +227,8 @@ impl Store {
 
     /// Takes cases of a run that nobody has, in the run's order, those that were lost before behind all others. Two who take
     /// at once never get the same, and neither waits for the other.
-    pub async fn take_bench_work(
-        &self,
+    pub async fn take_work(
+        self,
         run_id: &str,
         holder: &Holder<'_>,
         most: usize,
@@ -240,12 +241,12 @@ impl Store {
              UPDATE bench_work SET holder = $3, worker = $4, takes = takes + 1, lease_until = {now} + $5
              FROM next WHERE bench_work.run_id = $1 AND bench_work.position = next.place
              RETURNING position, case_id, variant, repeat, takes",
-            free = free(&self.pool),
-            lock = self.pool.skip_locked(),
-            now = self.pool.clock(),
+            free = free(&self.0.pool),
+            lock = self.0.pool.skip_locked(),
+            now = self.0.pool.clock(),
         );
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows: Vec<(i64, String, String, i64, i64)> = in_transaction!(&self.pool, |connection| {
+        let rows: Vec<(i64, String, String, i64, i64)> = in_transaction!(&self.0.pool, |connection| {
             sqlx::query_as(AssertSqlSafe(update.as_str()))
                 .bind(storable(run_id))
                 .bind(most)
@@ -272,13 +273,9 @@ impl Store {
     }
 
     /// Says that whoever holds these cases lives; says how many it still holds.
-    pub async fn extend_bench_work(
-        &self,
-        holder: &Holder<'_>,
-        held: &[(String, i64)],
-    ) -> Result<u64, StoreError> {
-        let clock = self.pool.clock();
-        in_transaction!(&self.pool, |connection| {
+    pub async fn extend_work(self, holder: &Holder<'_>, held: &[(String, i64)]) -> Result<u64, StoreError> {
+        let clock = self.0.pool.clock();
+        in_transaction!(&self.0.pool, |connection| {
             let mut extended = 0;
             for batch in held.chunks(BATCH) {
                 let mut update = QueryBuilder::new(format!("UPDATE bench_work SET lease_until = {clock} + "));
@@ -295,14 +292,14 @@ impl Store {
     }
 
     /// Keeps the results of a run whose cases this one still holds, and takes these cases off the list, in one transaction.
-    pub async fn settle_bench_work(
-        &self,
+    pub async fn settle_work(
+        self,
         run_id: &str,
         holder: &str,
         results: &[Settled],
     ) -> Result<Settling, StoreError> {
         let run_id = storable(run_id);
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let mut kept: Vec<i64> = Vec::with_capacity(results.len());
             for batch in results.chunks(BATCH) {
                 let mut delete = QueryBuilder::new("DELETE FROM bench_work WHERE run_id = ");
@@ -335,8 +332,8 @@ impl Store {
     }
 
     /// Gives back everything that this one holds, as if it had not been taken; says how many.
-    pub async fn release_bench_work(&self, holder: &str) -> Result<u64, StoreError> {
-        in_transaction!(&self.pool, |connection| sqlx::query(
+    pub async fn release_work(self, holder: &str) -> Result<u64, StoreError> {
+        in_transaction!(&self.0.pool, |connection| sqlx::query(
             "UPDATE bench_work SET holder = NULL, worker = NULL, lease_until = NULL, takes = takes - 1
              WHERE holder = $1"
         )
@@ -347,19 +344,19 @@ impl Store {
     }
 
     /// Ends a run that was spread with its figures, unless somebody has.
-    pub async fn complete_spread_run(
-        &self,
+    pub async fn complete_distributed_run(
+        self,
         run_id: &str,
         summary: &(impl Serialize + Sync),
         pass_rate: Option<f64>,
     ) -> Result<(), StoreError> {
         let summary = serde_json::to_string(summary).map_err(|cause| StoreError::Unreadable {
-            place: self.place().into(),
+            place: self.0.place().into(),
             what: format!("the summary of run {run_id}"),
             detail: cause.to_string(),
         })?;
         let now = now_micros();
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3
                  WHERE run_id = $4 AND completed_at IS NULL",
@@ -375,10 +372,10 @@ impl Store {
 
     /// Nothing is left to do for this run; what was not taken is dropped. Says how many cases that were, or nothing where
     /// the run was closed already.
-    pub async fn close_bench_plan(&self, run_id: &str) -> Result<Option<u64>, StoreError> {
+    pub async fn close_plan(self, run_id: &str) -> Result<Option<u64>, StoreError> {
         let now = now_micros();
         let run_id = storable(run_id);
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let closed =
                 sqlx::query("UPDATE bench_plans SET closed_at = $2 WHERE run_id = $1 AND closed_at IS NULL")
                     .bind(&run_id)

@@ -3,8 +3,9 @@
 
 use sqlx::QueryBuilder;
 
+use super::Eviction;
 use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::{StoreError, now_micros, storable};
 
 /// Rows in one statement: the engines' limits on bound values are 32,766 and 65,535.
 const ROWS_PER_STATEMENT: usize = 500;
@@ -117,11 +118,11 @@ const PROPOSAL: &str =
     "SELECT proposal_id, scope_id, turn_number, proposed_at, deadline_at, scorer_model, resolved_at,
     resolved_by, body, feedback FROM eviction_proposals";
 
-impl Store {
+impl Eviction<'_> {
     /// Changes a scope, unless somebody else has changed it since; says whether it was changed.
-    pub async fn change_eviction_scope(&self, change: &ScopeChange) -> Result<bool, StoreError> {
+    pub async fn change_scope(self, change: &ScopeChange) -> Result<bool, StoreError> {
         let scope_id = storable(&change.scope_id);
-        in_transaction!(&self.pool, |connection| {
+        in_transaction!(&self.0.pool, |connection| {
             let goal = change.goal.as_deref().map(storable);
             let mine = if change.seen == 0 {
                 sqlx::query(
@@ -218,9 +219,9 @@ impl Store {
 
     /// A scope with what is in its context and its open proposals. The revision is read first, so a change that builds
     /// on something that was changed while reading is refused.
-    pub async fn eviction_scope(&self, scope_id: &str) -> Result<ScopeRow, StoreError> {
+    pub async fn scope(self, scope_id: &str) -> Result<ScopeRow, StoreError> {
         let scope_id = storable(scope_id);
-        let head: Option<(i64, i64, Option<String>)> = reading!(&self.pool, |connection| sqlx::query_as(
+        let head: Option<(i64, i64, Option<String>)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT revision, turn, goal FROM eviction_scopes WHERE scope_id = $1"
         )
         .bind(&scope_id)
@@ -229,7 +230,7 @@ impl Store {
         let Some((revision, turn, goal)) = head else {
             return Ok(ScopeRow::default());
         };
-        let items: Vec<(String, Option<String>, String)> = reading!(&self.pool, |connection| {
+        let items: Vec<(String, Option<String>, String)> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT ctx_id, held_by, body FROM eviction_items WHERE scope_id = $1 AND evicted_at IS NULL ORDER BY ctx_id"
         )
@@ -237,7 +238,7 @@ impl Store {
         .fetch_all(connection)
         .await?
         })?;
-        let open: Vec<ProposalColumns> = reading!(&self.pool, |connection| {
+        let open: Vec<ProposalColumns> = reading!(&self.0.pool, |connection| {
             let mut query = QueryBuilder::new(PROPOSAL);
             query.push(" WHERE scope_id = ").push_bind(&scope_id);
             query.push(" AND resolved_at IS NULL ORDER BY proposed_at, proposal_id");
@@ -259,8 +260,8 @@ impl Store {
     }
 
     /// The revision of a scope; 0 when it is not there.
-    pub async fn eviction_revision(&self, scope_id: &str) -> Result<i64, StoreError> {
-        let found: Option<(i64,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn revision(self, scope_id: &str) -> Result<i64, StoreError> {
+        let found: Option<(i64,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT revision FROM eviction_scopes WHERE scope_id = $1"
         )
         .bind(storable(scope_id))
@@ -270,13 +271,9 @@ impl Store {
     }
 
     /// An item, also one that went.
-    pub async fn eviction_item(
-        &self,
-        scope_id: &str,
-        ctx_id: &str,
-    ) -> Result<Option<ScopeItemRow>, StoreError> {
+    pub async fn item(self, scope_id: &str, ctx_id: &str) -> Result<Option<ScopeItemRow>, StoreError> {
         let found: Option<(Option<String>, Option<i64>, String)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT held_by, evicted_at, body FROM eviction_items WHERE scope_id = $1 AND ctx_id = $2"
             )
             .bind(storable(scope_id))
@@ -292,8 +289,8 @@ impl Store {
     }
 
     /// All scopes, by id.
-    pub async fn eviction_scopes(&self) -> Result<Vec<ScopeSummaryRow>, StoreError> {
-        let rows: Vec<(String, i64, i64, i64, i64)> = reading!(&self.pool, |connection| {
+    pub async fn scopes(self) -> Result<Vec<ScopeSummaryRow>, StoreError> {
+        let rows: Vec<(String, i64, i64, i64, i64)> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT s.scope_id, s.turn,
                  (SELECT COUNT(*) FROM eviction_items i WHERE i.scope_id = s.scope_id AND i.evicted_at IS NULL),
@@ -315,8 +312,8 @@ impl Store {
     }
 
     /// A proposal.
-    pub async fn eviction_proposal(&self, proposal_id: &str) -> Result<Option<ProposalRow>, StoreError> {
-        let found: Option<ProposalColumns> = reading!(&self.pool, |connection| {
+    pub async fn proposal(self, proposal_id: &str) -> Result<Option<ProposalRow>, StoreError> {
+        let found: Option<ProposalColumns> = reading!(&self.0.pool, |connection| {
             let mut query = QueryBuilder::new(PROPOSAL);
             query
                 .push(" WHERE proposal_id = ")
@@ -327,14 +324,14 @@ impl Store {
     }
 
     /// Proposals of a scope, or of all where none is named, the oldest first, a page after the id given.
-    pub async fn eviction_proposals(
-        &self,
+    pub async fn proposals(
+        self,
         scope_id: Option<&str>,
         after: Option<(i64, &str)>,
         limit: u32,
     ) -> Result<Vec<ProposalRow>, StoreError> {
         let (time, id) = after.unwrap_or((i64::MIN, ""));
-        let rows: Vec<ProposalColumns> = reading!(&self.pool, |connection| {
+        let rows: Vec<ProposalColumns> = reading!(&self.0.pool, |connection| {
             let mut query = QueryBuilder::new(PROPOSAL);
             query.push(" WHERE (proposed_at > ").push_bind(time);
             query.push(" OR (proposed_at = ").push_bind(time);

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Eviction;
 use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::{StoreError, now_micros, storable};
 
 /// A version of the scorer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,10 +54,10 @@ type ActivationColumns = (
     i64,
 );
 
-impl Store {
+impl Eviction<'_> {
     /// Keeps a version of the scorer; says whether it is new. A version never changes.
-    pub async fn put_eviction_scorer(&self, row: &ScorerRow) -> Result<bool, StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn put_scorer(self, row: &ScorerRow) -> Result<bool, StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             let made = sqlx::query(
                 "INSERT INTO eviction_scorers (version, variant, created_at, body, fit) VALUES ($1, $2, $3, $4, $5)
                  ON CONFLICT (version) DO NOTHING",
@@ -73,9 +74,9 @@ impl Store {
     }
 
     /// Versions of the scorer, the newest first.
-    pub async fn eviction_scorers(&self, limit: u32) -> Result<Vec<ScorerRow>, StoreError> {
+    pub async fn scorers(self, limit: u32) -> Result<Vec<ScorerRow>, StoreError> {
         let rows: Vec<(String, String, i64, String, Option<String>)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT version, variant, created_at, body, fit FROM eviction_scorers
                  ORDER BY created_at DESC, version DESC LIMIT $1"
             )
@@ -86,9 +87,9 @@ impl Store {
     }
 
     /// A version of the scorer.
-    pub async fn eviction_scorer(&self, version: &str) -> Result<Option<ScorerRow>, StoreError> {
+    pub async fn scorer(self, version: &str) -> Result<Option<ScorerRow>, StoreError> {
         let row: Option<(String, String, i64, String, Option<String>)> =
-            reading!(&self.pool, |connection| sqlx::query_as(
+            reading!(&self.0.pool, |connection| sqlx::query_as(
                 "SELECT version, variant, created_at, body, fit FROM eviction_scorers WHERE version = $1"
             )
             .bind(storable(version))
@@ -99,13 +100,9 @@ impl Store {
 
     /// Puts a version into force, unless another one than `row.previous` is in force by now; says whether it was done.
     /// `none` is what is in force while there are no activations.
-    pub async fn activate_eviction_scorer(
-        &self,
-        row: &ActivationRow,
-        none: &str,
-    ) -> Result<bool, StoreError> {
-        let postgres = matches!(self.pool, crate::pool::Pool::Postgres { .. });
-        in_transaction!(&self.pool, |connection| {
+    pub async fn activate_scorer(self, row: &ActivationRow, none: &str) -> Result<bool, StoreError> {
+        let postgres = matches!(self.0.pool, crate::pool::Pool::Postgres { .. });
+        in_transaction!(&self.0.pool, |connection| {
             if postgres {
                 // Two activations at once must not both see the same predecessor; SQLite has one writer anyway.
                 sqlx::raw_sql("LOCK TABLE eviction_activations IN SHARE ROW EXCLUSIVE MODE")
@@ -144,8 +141,8 @@ impl Store {
     }
 
     /// What was put into force, the latest first.
-    pub async fn eviction_activations(&self, limit: u32) -> Result<Vec<ActivationRow>, StoreError> {
-        let rows: Vec<ActivationColumns> = reading!(&self.pool, |connection| {
+    pub async fn activations(self, limit: u32) -> Result<Vec<ActivationRow>, StoreError> {
+        let rows: Vec<ActivationColumns> = reading!(&self.0.pool, |connection| {
             sqlx::query_as(
             "SELECT activation_id, version, previous, action, ablation_id, activated_by, reason, activated_at
              FROM eviction_activations ORDER BY activated_at DESC, activation_id DESC LIMIT $1"
@@ -170,25 +167,9 @@ impl Store {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// The report of an ablation, as JSON.
-    pub async fn ablation_report(&self, ablation_id: &str) -> Result<Option<String>, StoreError> {
-        let found: Option<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
-            "SELECT report FROM bench_ablations WHERE ablation_id = $1"
-        )
-        .bind(storable(ablation_id))
-        .fetch_optional(connection)
-        .await?)?;
-        Ok(found.map(|(report,)| report))
-    }
-
     /// Keeps what a scorer model thinks of a content.
-    pub async fn put_eviction_opinion(
-        &self,
-        key: &str,
-        model: &str,
-        relevance: f64,
-    ) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |connection| {
+    pub async fn put_opinion(self, key: &str, model: &str, relevance: f64) -> Result<(), StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO eviction_opinions (key, model, relevance, created_at) VALUES ($1, $2, $3, $4)
                  ON CONFLICT (key) DO NOTHING",
@@ -203,8 +184,8 @@ impl Store {
     }
 
     /// What a scorer model thought of a content.
-    pub async fn eviction_opinion(&self, key: &str) -> Result<Option<f64>, StoreError> {
-        let found: Option<(f64,)> = reading!(&self.pool, |connection| sqlx::query_as(
+    pub async fn opinion(self, key: &str) -> Result<Option<f64>, StoreError> {
+        let found: Option<(f64,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
             "SELECT relevance FROM eviction_opinions WHERE key = $1"
         )
         .bind(key)

@@ -59,9 +59,10 @@ fn run(id: &str, query: &str, feature: &str, created_at: i64) -> ShadowRunRow {
 
 /// A row in every table.
 pub(crate) async fn fill(store: &Store) {
-    assert!(store.start_ab_test(&test("rrf")).await.unwrap());
+    assert!(store.experiments().start(&test("rrf")).await.unwrap());
     assert!(
         store
+            .experiments()
             .put_shadow_run(&run("shadow-1", "q", "rrf", 5))
             .await
             .unwrap()
@@ -72,12 +73,12 @@ on_both_engines! {
     async fn a_test_comes_back_as_it_went_and_is_started_once(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
-        assert!(!store.start_ab_test(&AbTestRow { status: "paused".into(), ..test("rrf") }).await.unwrap());
-        assert!(store.start_ab_test(&AbTestRow { started_at: 0, ..test("older") }).await.unwrap());
+        assert!(!store.experiments().start(&AbTestRow { status: "paused".into(), ..test("rrf") }).await.unwrap());
+        assert!(store.experiments().start(&AbTestRow { started_at: 0, ..test("older") }).await.unwrap());
         let expected = |row: AbTestRow| AbTestRow { reason: Some("a \u{FFFD} reason".into()), ..row };
-        assert_eq!(store.ab_test("rrf").await.unwrap(), Some(expected(test("rrf"))));
-        assert_eq!(store.ab_test("none").await.unwrap(), None);
-        let all: Vec<String> = store.ab_tests().await.unwrap().into_iter().map(|row| row.feature_id).collect();
+        assert_eq!(store.experiments().get("rrf").await.unwrap(), Some(expected(test("rrf"))));
+        assert_eq!(store.experiments().get("none").await.unwrap(), None);
+        let all: Vec<String> = store.experiments().list().await.unwrap().into_iter().map(|row| row.feature_id).collect();
         assert_eq!(all, ["older", "rrf"]);
     }
 }
@@ -87,20 +88,20 @@ on_both_engines! {
         let store = fixture.open().await;
         fill(&store).await;
         let graded = |mrr_delta| [GradedRun { run_id: "shadow-1".into(), mrr_delta, ndcg_delta: 0.25, graded_by: "use".into() }];
-        let before = store.ab_state().await.unwrap();
+        let before = store.experiments().state().await.unwrap();
         let first = AbTestRow { sample_count: 1, state: json!(1), ..test("rrf") };
-        assert!(store.change_ab_test(&first, &graded(0.5)).await.unwrap());
+        assert!(store.experiments().change(&first, &graded(0.5)).await.unwrap());
         // Read at the same version, written later: refused, with all that it graded.
         let second = AbTestRow { sample_count: 7, status: "rejected".into(), ..test("rrf") };
-        assert!(!store.change_ab_test(&second, &graded(-0.5)).await.unwrap());
-        let now = store.ab_test("rrf").await.unwrap().unwrap();
+        assert!(!store.experiments().change(&second, &graded(-0.5)).await.unwrap());
+        let now = store.experiments().get("rrf").await.unwrap().unwrap();
         assert_eq!((now.sample_count, now.version, now.status.as_str(), now.state), (1, 1, "running", json!(1)));
         assert!(now.updated_at > 2);
-        assert_ne!(store.ab_state().await.unwrap(), before);
-        let [counted] = &store.shadow_runs("rrf", 10).await.unwrap()[..] else { panic!("one run") };
+        assert_ne!(store.experiments().state().await.unwrap(), before);
+        let [counted] = &store.experiments().shadow_runs("rrf", 10).await.unwrap()[..] else { panic!("one run") };
         assert_eq!((counted.mrr_delta, counted.outcome.as_str()), (Some(0.5), "counted"));
         assert_eq!(counted.graded_by.as_deref(), Some("use"));
-        assert_eq!(store.count_shadow_runs("rrf").await.unwrap(), [0, 1, 0]);
+        assert_eq!(store.experiments().count_shadow_runs("rrf").await.unwrap(), [0, 1, 0]);
     }
 }
 
@@ -108,17 +109,17 @@ on_both_engines! {
     async fn a_query_is_run_in_the_shadow_once_for_a_feature(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
-        assert!(!store.put_shadow_run(&run("shadow-2", "q", "rrf", 6)).await.unwrap());
-        assert!(store.put_shadow_run(&run("shadow-3", "q", "other", 7)).await.unwrap());
-        assert!(store.put_shadow_run(&run("shadow-4", "q2", "rrf", 3)).await.unwrap());
+        assert!(!store.experiments().put_shadow_run(&run("shadow-2", "q", "rrf", 6)).await.unwrap());
+        assert!(store.experiments().put_shadow_run(&run("shadow-3", "q", "other", 7)).await.unwrap());
+        assert!(store.experiments().put_shadow_run(&run("shadow-4", "q2", "rrf", 3)).await.unwrap());
         let failed = ShadowRunRow { outcome: "failed".into(), failure: Some("too slow".into()), ..run("shadow-5", "q3", "rrf", 9) };
-        assert!(store.put_shadow_run(&failed).await.unwrap());
+        assert!(store.experiments().put_shadow_run(&failed).await.unwrap());
         let ids = |rows: Vec<ShadowRunRow>| rows.into_iter().map(|row| row.run_id).collect::<Vec<_>>();
-        assert_eq!(ids(store.shadow_runs("rrf", 10).await.unwrap()), ["shadow-5", "shadow-1", "shadow-4"]);
-        assert_eq!(ids(store.open_shadow_runs("rrf", 10).await.unwrap()), ["shadow-1", "shadow-4"]);
-        assert_eq!(store.shadow_runs("rrf", 1).await.unwrap(), [failed]);
-        assert_eq!(store.shadow_runs("rrf", 1).await.unwrap().len(), 1);
-        assert_eq!(store.count_shadow_runs("rrf").await.unwrap(), [2, 0, 1]);
+        assert_eq!(ids(store.experiments().shadow_runs("rrf", 10).await.unwrap()), ["shadow-5", "shadow-1", "shadow-4"]);
+        assert_eq!(ids(store.experiments().open_shadow_runs("rrf", 10).await.unwrap()), ["shadow-1", "shadow-4"]);
+        assert_eq!(store.experiments().shadow_runs("rrf", 1).await.unwrap(), [failed]);
+        assert_eq!(store.experiments().shadow_runs("rrf", 1).await.unwrap().len(), 1);
+        assert_eq!(store.experiments().count_shadow_runs("rrf").await.unwrap(), [2, 0, 1]);
     }
 }
 
@@ -132,9 +133,9 @@ on_both_engines! {
                 let store = store.clone();
                 tokio::spawn(async move {
                     loop {
-                        let mut row = store.ab_test("rrf").await.unwrap().unwrap();
+                        let mut row = store.experiments().get("rrf").await.unwrap().unwrap();
                         row.sample_count += 1;
-                        if store.change_ab_test(&row, &[]).await.unwrap() {
+                        if store.experiments().change(&row, &[]).await.unwrap() {
                             break;
                         }
                     }
@@ -144,7 +145,7 @@ on_both_engines! {
         for counter in counters {
             counter.await.unwrap();
         }
-        let row = store.ab_test("rrf").await.unwrap().unwrap();
+        let row = store.experiments().get("rrf").await.unwrap().unwrap();
         assert_eq!((row.sample_count, row.version), (20, 20));
     }
 }
@@ -162,7 +163,7 @@ on_both_engines! {
             metadata: json!({}),
             created_at,
         };
-        store.put_feedback(&[
+        store.memories().put_feedback(&[
             event("1", "q", Some("a"), "validate_useful", 9),
             event("2", "q", Some("a"), "validate_not_useful", 3),
             event("3", "q", None, "re_search", 4),
@@ -170,15 +171,15 @@ on_both_engines! {
             event("5", "third", Some("b"), "reference", 5),
         ]).await.unwrap();
         for (query, at) in [("q", 5), ("third", 6), ("unused", 7)] {
-            assert!(store.put_shadow_run(&run(&format!("shadow-{query}"), query, "rrf", at)).await.unwrap());
+            assert!(store.experiments().put_shadow_run(&run(&format!("shadow-{query}"), query, "rrf", at)).await.unwrap());
         }
         for (before, expected) in [(5, &[][..]), (6, &["shadow-q"]), (100, &["shadow-third", "shadow-q"])] {
-            let used = store.used_shadow_runs("rrf", before, 10).await.unwrap();
+            let used = store.experiments().used_shadow_runs("rrf", before, 10).await.unwrap();
             assert_eq!(used.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), expected);
         }
-        let found = store.use_of_queries(&["q".into(), "other".into()]).await.unwrap();
+        let found = store.experiments().use_of_queries(&["q".into(), "other".into()]).await.unwrap();
         let row = |query: &str, kind: &str, memory: &str| UseRow { query_id: query.into(), event_type: kind.into(), memory_id: memory.into() };
         assert_eq!(found, [row("q", "validate_not_useful", "a"), row("other", "reference", "b"), row("q", "validate_useful", "a")]);
-        assert_eq!(store.use_of_queries(&[]).await.unwrap(), []);
+        assert_eq!(store.experiments().use_of_queries(&[]).await.unwrap(), []);
     }
 }

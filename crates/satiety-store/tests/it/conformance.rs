@@ -16,18 +16,18 @@ on_both_engines! {
     async fn events_come_back_in_order_page_by_page(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..25 {
-            store.append(Event::now("test.event", format!("s{}", number % 2), json!({"number": number}))).await.unwrap();
+            store.journal().append(Event::now("test.event", format!("s{}", number % 2), json!({"number": number}))).await.unwrap();
         }
         let mut seen = Vec::new();
         let mut query = Query { limit: 10, ..Query::default() };
         loop {
-            let page = store.events(&query).await.unwrap();
+            let page = store.journal().events(&query).await.unwrap();
             let Some(last) = page.last() else { break };
             query.after = Some(last.id.clone());
             seen.extend(page.iter().map(|event| event.body["number"].as_i64().unwrap()));
         }
         assert_eq!(seen, (0..25).collect::<Vec<_>>());
-        let odd = store.events(&Query { subject: Some("s1".into()), ..Query::default() }).await.unwrap();
+        let odd = store.journal().events(&Query { subject: Some("s1".into()), ..Query::default() }).await.unwrap();
         assert_eq!(odd.len(), 12);
     }
 }
@@ -36,9 +36,9 @@ on_both_engines! {
     async fn an_event_sent_twice_is_kept_once(fixture: Fixture) {
         let store = fixture.open().await;
         let event = Event::now("test.event", "s", json!({"text": "quoted \" and \u{1F98A} and \0"}));
-        store.append_all(vec![event.clone(), event.clone()]).await.unwrap();
-        store.append(event.clone()).await.unwrap();
-        assert_eq!(store.events(&Query::default()).await.unwrap(), [event]);
+        store.journal().append_all(vec![event.clone(), event.clone()]).await.unwrap();
+        store.journal().append(event.clone()).await.unwrap();
+        assert_eq!(store.journal().events(&Query::default()).await.unwrap(), [event]);
     }
 }
 
@@ -50,7 +50,7 @@ on_both_engines! {
                 let store = store.clone();
                 tokio::spawn(async move {
                     for number in 0..20 {
-                        store.append(Event::now("test.event", format!("t{task}"), json!(number))).await.unwrap();
+                        store.journal().append(Event::now("test.event", format!("t{task}"), json!(number))).await.unwrap();
                     }
                 })
             })
@@ -58,7 +58,7 @@ on_both_engines! {
         for task in tasks {
             task.await.unwrap();
         }
-        assert_eq!(store.count_events().await.unwrap(), 1000);
+        assert_eq!(store.journal().count().await.unwrap(), 1000);
     }
 }
 
@@ -66,21 +66,21 @@ on_both_engines! {
     async fn records_are_replaced_listed_by_prefix_and_expire(fixture: Fixture) {
         let store = fixture.open().await;
         for key in ["a/1", "a/2", "a/10", "a-b", "A/1", "b"] {
-            store.put_record(key, "1.0.0", &json!({"key": key}), None).await.unwrap();
+            store.records().put(key, "1.0.0", &json!({"key": key}), None).await.unwrap();
         }
-        store.put_record("a/2", "1.1.0", &json!({"key": "new"}), None).await.unwrap();
-        store.put_record("a/gone", "1", &json!(1), Some(satiety_store::now_micros() - 1)).await.unwrap();
-        let second = store.record("a/2").await.unwrap().unwrap();
+        store.records().put("a/2", "1.1.0", &json!({"key": "new"}), None).await.unwrap();
+        store.records().put("a/gone", "1", &json!(1), Some(satiety_store::now_micros() - 1)).await.unwrap();
+        let second = store.records().get("a/2").await.unwrap().unwrap();
         assert_eq!((second.schema_version.as_str(), &second.body), ("1.1.0", &json!({"key": "new"})));
         assert!(second.created_at <= second.updated_at);
-        assert!(store.record("a/gone").await.unwrap().is_none());
+        assert!(store.records().get("a/gone").await.unwrap().is_none());
         let keys = |records: Vec<satiety_store::records::Record>| records.into_iter().map(|r| r.key).collect::<Vec<_>>();
         // By bytes on both engines, whatever language the server sorts in.
-        assert_eq!(keys(store.records_under("a/", "", 10).await.unwrap()), ["a/1", "a/10", "a/2"]);
-        assert_eq!(keys(store.records_under("a/", "a/1", 1).await.unwrap()), ["a/10"]);
-        assert_eq!(keys(store.records_under("", "", 100).await.unwrap()), ["A/1", "a-b", "a/1", "a/10", "a/2", "b"]);
-        assert!(store.remove_record("b").await.unwrap());
-        assert!(!store.remove_record("b").await.unwrap());
+        assert_eq!(keys(store.records().list_under("a/", "", 10).await.unwrap()), ["a/1", "a/10", "a/2"]);
+        assert_eq!(keys(store.records().list_under("a/", "a/1", 1).await.unwrap()), ["a/10"]);
+        assert_eq!(keys(store.records().list_under("", "", 100).await.unwrap()), ["A/1", "a-b", "a/1", "a/10", "a/2", "b"]);
+        assert!(store.records().remove("b").await.unwrap());
+        assert!(!store.records().remove("b").await.unwrap());
     }
 }
 
@@ -88,11 +88,11 @@ on_both_engines! {
     async fn a_conversation_is_replaced_whole(fixture: Fixture) {
         let store = fixture.open().await;
         let (conversation, rounds) = conversation("c-1", 3);
-        store.put_conversation(&conversation, &rounds).await.unwrap();
+        store.conversations().put(&conversation, &rounds).await.unwrap();
         let shorter = ConversationRow { signal: "SHIP".into(), score: None, ..conversation };
-        store.put_conversation(&shorter, &rounds[..2]).await.unwrap();
-        assert_eq!(store.conversation("c-1").await.unwrap(), Some((shorter, rounds[..2].to_vec())));
-        assert_eq!(store.conversation("other").await.unwrap(), None);
+        store.conversations().put(&shorter, &rounds[..2]).await.unwrap();
+        assert_eq!(store.conversations().get("c-1").await.unwrap(), Some((shorter, rounds[..2].to_vec())));
+        assert_eq!(store.conversations().get("other").await.unwrap(), None);
     }
 }
 
@@ -101,13 +101,13 @@ on_both_engines! {
         let store = fixture.open().await;
         let (mut conversation, rounds) = conversation("c\0d", 1);
         conversation.topic = "zero \0 byte".into();
-        store.put_conversation(&conversation, &rounds).await.unwrap();
-        let (back, _) = store.conversation("c\0d").await.unwrap().unwrap();
+        store.conversations().put(&conversation, &rounds).await.unwrap();
+        let (back, _) = store.conversations().get("c\0d").await.unwrap().unwrap();
         assert_eq!((back.id.as_str(), back.topic.as_str()), ("c\u{FFFD}d", "zero \u{FFFD} byte"));
-        store.put_record("k\0", "1", &json!("\0"), None).await.unwrap();
-        assert_eq!(store.record("k\0").await.unwrap().unwrap().body, json!("\0"));
-        store.append(Event::now("k\0", "s\0", json!({"\0": 1}))).await.unwrap();
-        assert_eq!(store.events(&Query { subject: Some("s\0".into()), ..Query::default() }).await.unwrap().len(), 1);
+        store.records().put("k\0", "1", &json!("\0"), None).await.unwrap();
+        assert_eq!(store.records().get("k\0").await.unwrap().unwrap().body, json!("\0"));
+        store.journal().append(Event::now("k\0", "s\0", json!({"\0": 1}))).await.unwrap();
+        assert_eq!(store.journal().events(&Query { subject: Some("s\0".into()), ..Query::default() }).await.unwrap().len(), 1);
     }
 }
 
@@ -171,17 +171,17 @@ on_both_engines! {
         let judgments: Vec<_> = [("a", "m2", 3), ("a", "m1", 0), ("c", "m1", 1), ("log-1", "m9", 2), ("aa", "m1", 2)]
             .map(|(query, memory, grade)| eval_judgment(query, memory, grade))
             .into();
-        store.put_evaluation_corpus(&queries, &judgments).await.unwrap();
+        store.evaluation().put_corpus(&queries, &judgments).await.unwrap();
         // Once more changes nothing but the grade that is another now.
         let again = eval_judgment("c", "m1", 2);
-        store.put_evaluation_corpus(&queries, std::slice::from_ref(&again)).await.unwrap();
-        let first = store.evaluation_corpus(None, 2).await.unwrap();
+        store.evaluation().put_corpus(&queries, std::slice::from_ref(&again)).await.unwrap();
+        let first = store.evaluation().corpus(None, 2).await.unwrap();
         assert_eq!(first.iter().map(|(query, _)| query.query_id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(first[0].0, queries[1]);
         assert_eq!(first[0].1, [judgments[1].clone(), judgments[0].clone()]);
         assert!(first[1].1.is_empty());
         // What was only logged is not in the corpus.
-        let rest = store.evaluation_corpus(Some("b"), 10).await.unwrap();
+        let rest = store.evaluation().corpus(Some("b"), 10).await.unwrap();
         assert_eq!(rest, [(queries[2].clone(), vec![again])]);
     }
 }
@@ -197,8 +197,8 @@ on_both_engines! {
             is_significant: Some(true),
             ..EvalResultRow::default()
         };
-        store.put_evaluation_result(&row).await.unwrap();
-        store.put_evaluation_result(&row).await.unwrap();
+        store.evaluation().put_result(&row).await.unwrap();
+        store.evaluation().put_result(&row).await.unwrap();
         let mut bytes = Vec::new();
         store.export(&mut bytes).await.unwrap();
         let text = String::from_utf8(bytes).unwrap();
@@ -214,30 +214,30 @@ on_both_engines! {
     async fn results_of_a_run_are_written_once_and_read_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         let run = bench_run("run-1");
-        store.begin_bench_run(&run).await.unwrap();
+        store.bench().begin_run(&run).await.unwrap();
         // A run that is taken up begins again, which changes nothing.
-        store.begin_bench_run(&BenchRunRow { target: "other".into(), ..run.clone() }).await.unwrap();
-        assert_eq!(store.bench_run("run-1").await.unwrap(), Some(run.clone()));
+        store.bench().begin_run(&BenchRunRow { target: "other".into(), ..run.clone() }).await.unwrap();
+        assert_eq!(store.bench().run("run-1").await.unwrap(), Some(run.clone()));
         let results: Vec<_> = [("b", 0), ("a", 10), ("a", 2), ("B", 0)].map(|(case, repeat)| bench_result(case, repeat)).into();
-        store.put_bench_results("run-1", &results).await.unwrap();
+        store.bench().put_results("run-1", &results).await.unwrap();
         let again = BenchResultRow { status: "fail".into(), body: "{}".into(), ..results[0].clone() };
-        store.put_bench_results("run-1", std::slice::from_ref(&again)).await.unwrap();
-        let first = store.bench_result_bodies("run-1", None, 3).await.unwrap();
+        store.bench().put_results("run-1", std::slice::from_ref(&again)).await.unwrap();
+        let first = store.bench().result_bodies("run-1", None, 3).await.unwrap();
         let places = |rows: &[(ResultKey, String)]| -> Vec<(String, i64)> {
             rows.iter().map(|(key, _)| (key.case_id.clone(), key.repeat)).collect()
         };
         assert_eq!(places(&first), [("B".into(), 0), ("a".into(), 2), ("a".into(), 10)]);
-        let rest = store.bench_result_bodies("run-1", Some(&first[2].0), 3).await.unwrap();
+        let rest = store.bench().result_bodies("run-1", Some(&first[2].0), 3).await.unwrap();
         assert_eq!((places(&rest), rest[0].1.as_str()), (vec![("b".into(), 0)], results[0].body.as_str()));
-        assert!(store.replace_bench_result("run-1", &again).await.unwrap());
-        assert!(!store.replace_bench_result("run-2", &again).await.unwrap());
-        assert_eq!(store.bench_result_bodies("run-1", Some(&first[2].0), 3).await.unwrap()[0].1, "{}");
-        assert_eq!(store.bench_result_keys("run-1").await.unwrap().len(), 4);
-        store.complete_bench_run("run-1", 9, &json!({"x": 1}), Some(0.5)).await.unwrap();
-        let done = store.bench_runs(Some("s"), 10).await.unwrap();
+        assert!(store.bench().replace_result("run-1", &again).await.unwrap());
+        assert!(!store.bench().replace_result("run-2", &again).await.unwrap());
+        assert_eq!(store.bench().result_bodies("run-1", Some(&first[2].0), 3).await.unwrap()[0].1, "{}");
+        assert_eq!(store.bench().result_keys("run-1").await.unwrap().len(), 4);
+        store.bench().complete_run("run-1", 9, &json!({"x": 1}), Some(0.5)).await.unwrap();
+        let done = store.bench().runs(Some("s"), 10).await.unwrap();
         assert_eq!((done[0].completed_at, done[0].pass_rate, done[0].summary.clone()), (Some(9), Some(0.5), Some(json!({"x": 1}))));
-        assert!(store.bench_runs(Some("other"), 10).await.unwrap().is_empty());
-        assert_eq!(store.bench_runs(None, 10).await.unwrap().len(), 1);
+        assert!(store.bench().runs(Some("other"), 10).await.unwrap().is_empty());
+        assert_eq!(store.bench().runs(None, 10).await.unwrap().len(), 1);
     }
 }
 
@@ -253,14 +253,14 @@ on_both_engines! {
                 reason: "why".into(),
                 accepted_at: at,
             };
-            store.put_bench_baseline(&row).await.unwrap();
+            store.bench().put_baseline(&row).await.unwrap();
         }
-        let found = store.bench_baselines("s", 10).await.unwrap();
+        let found = store.bench().baselines("s", 10).await.unwrap();
         assert_eq!(found.iter().map(|row| row.run_id.as_str()).collect::<Vec<_>>(), ["run of baseline-2", "run of baseline-1"]);
-        store.put_bench_response("k", "first").await.unwrap();
-        store.put_bench_response("k", "second").await.unwrap();
-        assert_eq!(store.bench_response("k").await.unwrap().as_deref(), Some("first"));
-        assert_eq!(store.bench_response("other").await.unwrap(), None);
+        store.bench().put_response("k", "first").await.unwrap();
+        store.bench().put_response("k", "second").await.unwrap();
+        assert_eq!(store.bench().response("k").await.unwrap().as_deref(), Some("first"));
+        assert_eq!(store.bench().response("other").await.unwrap(), None);
     }
 }
 
@@ -292,34 +292,34 @@ on_both_engines! {
     async fn rounds_of_a_research_are_kept_once_and_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         let run = research_run("r");
-        store.begin_research(&run).await.unwrap();
-        store.begin_research(&ResearchRunRow { task: "other".into(), ..run.clone() }).await.unwrap();
+        store.research().begin(&run).await.unwrap();
+        store.research().begin(&ResearchRunRow { task: "other".into(), ..run.clone() }).await.unwrap();
         for round in [2, 1, 3] {
-            store.put_research_round("r", &research_round(round)).await.unwrap();
+            store.research().put_round("r", &research_round(round)).await.unwrap();
         }
         let changed = ResearchRoundRow { accepted: false, ..research_round(2) };
-        store.put_research_round("r", &changed).await.unwrap();
-        let rounds = store.research_rounds("r").await.unwrap();
+        store.research().put_round("r", &changed).await.unwrap();
+        let rounds = store.research().rounds("r").await.unwrap();
         assert_eq!(rounds, [research_round(1), research_round(2), research_round(3)]);
-        assert_eq!(store.unfinished_research().await.unwrap().unwrap().run_id, "r");
-        store.complete_research("r", 9, "cap", &json!({"a": 1})).await.unwrap();
-        assert!(store.unfinished_research().await.unwrap().is_none());
-        let found = store.research_run("r").await.unwrap().unwrap();
+        assert_eq!(store.research().unfinished().await.unwrap().unwrap().run_id, "r");
+        store.research().complete("r", 9, "cap", &json!({"a": 1})).await.unwrap();
+        assert!(store.research().unfinished().await.unwrap().is_none());
+        let found = store.research().run("r").await.unwrap().unwrap();
         assert_eq!(found.stop_reason.as_deref(), Some("cap"));
         assert_eq!(found.task, "how do heated wings bend \u{FFFD}");
-        assert!(store.research_run("nobody").await.unwrap().is_none());
+        assert!(store.research().run("nobody").await.unwrap().is_none());
     }
 }
 
 on_both_engines! {
     async fn a_search_is_remembered_until_it_is_too_old(fixture: Fixture) {
         let store = fixture.open().await;
-        store.cache_search("k", "s", "q", "one").await.unwrap();
-        store.cache_search("k", "s", "q", "two").await.unwrap();
+        store.research().cache_search("k", "s", "q", "one").await.unwrap();
+        store.research().cache_search("k", "s", "q", "two").await.unwrap();
         let now = now_micros();
-        assert_eq!(store.cached_search("k", now - 60_000_000).await.unwrap().as_deref(), Some("two"));
-        assert_eq!(store.cached_search("k", now + 60_000_000).await.unwrap(), None);
-        assert_eq!(store.cached_search("other", 0).await.unwrap(), None);
+        assert_eq!(store.research().cached_search("k", now - 60_000_000).await.unwrap().as_deref(), Some("two"));
+        assert_eq!(store.research().cached_search("k", now + 60_000_000).await.unwrap(), None);
+        assert_eq!(store.research().cached_search("other", 0).await.unwrap(), None);
     }
 }
 

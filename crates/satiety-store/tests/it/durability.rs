@@ -36,7 +36,7 @@ async fn writer_process() {
     let batches = std::env::var("SATIETY_TEST_WRITER_BATCHES").map_or(i64::MAX, |text| text.parse().unwrap());
     let store = Store::open(&url.parse().unwrap()).await.unwrap();
     for number in 0..batches {
-        store.append_all(batch(&writer, number)).await.unwrap();
+        store.journal().append_all(batch(&writer, number)).await.unwrap();
         let mut out = std::io::stdout().lock();
         writeln!(out, "\nack {number}").unwrap();
         out.flush().unwrap();
@@ -75,7 +75,7 @@ pub(crate) async fn stored(store: &Store, writer: &str) -> BTreeMap<i64, BTreeSe
         ..Query::default()
     };
     let mut parts: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
-    for event in store.events(&query).await.unwrap() {
+    for event in store.journal().events(&query).await.unwrap() {
         let field = |name: &str| event.body[name].as_i64().unwrap();
         assert!(
             parts.entry(field("batch")).or_default().insert(field("part")),
@@ -158,7 +158,7 @@ async fn a_server_that_stops_at_once_loses_no_acknowledged_write_on_postgres() {
                     let mut number = 0;
                     while running.load(std::sync::atomic::Ordering::Relaxed) {
                         // An error is honest here: it says that the batch may not be there.
-                        if store.append_all(batch(&writer, number)).await.is_ok() {
+                        if store.journal().append_all(batch(&writer, number)).await.is_ok() {
                             acknowledged.insert(number);
                         }
                         number += 1;

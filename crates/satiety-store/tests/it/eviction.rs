@@ -60,7 +60,7 @@ pub(crate) async fn fill(store: &Store) {
         },
     ];
     first.propose = vec![proposal("p1", 5), proposal("p2", 6)];
-    assert!(store.change_eviction_scope(&first).await.unwrap());
+    assert!(store.eviction().change_scope(&first).await.unwrap());
     let mut second = change(1, "c2");
     second.goal = Some("finish".into());
     second.items = vec![ScopeItemRow {
@@ -73,7 +73,7 @@ pub(crate) async fn fill(store: &Store) {
         feedback: Some("{\"evicted\": []}".into()),
         ..proposal("p1", 5)
     }];
-    assert!(store.change_eviction_scope(&second).await.unwrap());
+    assert!(store.eviction().change_scope(&second).await.unwrap());
     let scorer = ScorerRow {
         version: "w-1".into(),
         variant: "weights".into(),
@@ -81,40 +81,41 @@ pub(crate) async fn fill(store: &Store) {
         body: "{}".into(),
         fit: None,
     };
-    assert!(store.put_eviction_scorer(&scorer).await.unwrap());
+    assert!(store.eviction().put_scorer(&scorer).await.unwrap());
     assert!(
         store
-            .activate_eviction_scorer(&activation("a1", "w-1", "heuristic-1"), "heuristic-1")
+            .eviction()
+            .activate_scorer(&activation("a1", "w-1", "heuristic-1"), "heuristic-1")
             .await
             .unwrap()
     );
-    store.put_eviction_opinion("k", "m", 0.1 + 0.2).await.unwrap();
+    store.eviction().put_opinion("k", "m", 0.1 + 0.2).await.unwrap();
 }
 
 on_both_engines! {
     async fn a_scope_is_read_as_it_was_changed(fixture: Fixture) {
         let store = fixture.open().await;
-        assert_eq!(store.eviction_scope("s").await.unwrap().revision, 0);
+        assert_eq!(store.eviction().scope("s").await.unwrap().revision, 0);
         fill(&store).await;
-        let scope = store.eviction_scope("s").await.unwrap();
+        let scope = store.eviction().scope("s").await.unwrap();
         assert_eq!((scope.revision, scope.turn, scope.goal.as_deref()), (2, 3, Some("finish")));
-        assert_eq!(store.eviction_revision("s").await.unwrap(), 2);
+        assert_eq!(store.eviction().revision("s").await.unwrap(), 2);
         assert_eq!(scope.items.iter().map(|item| (item.ctx_id.as_str(), item.held_by.as_deref())).collect::<Vec<_>>(), [("b\u{FFFD}", Some("p1"))]);
         assert_eq!(scope.open.iter().map(|open| open.proposal_id.as_str()).collect::<Vec<_>>(), ["p2"]);
-        assert_eq!(store.eviction_item("s", "a").await.unwrap().unwrap().evicted_at, Some(7));
-        let all = store.eviction_proposals(None, None, 10).await.unwrap();
+        assert_eq!(store.eviction().item("s", "a").await.unwrap().unwrap().evicted_at, Some(7));
+        let all = store.eviction().proposals(None, None, 10).await.unwrap();
         assert_eq!(all.len(), 2);
         assert_eq!(all[0].resolved_by.as_deref(), Some("llm"));
-        let rest = store.eviction_proposals(Some("s"), Some((5, "p1")), 10).await.unwrap();
+        let rest = store.eviction().proposals(Some("s"), Some((5, "p1")), 10).await.unwrap();
         assert_eq!(rest[0].proposal_id, "p2");
-        assert_eq!(store.eviction_proposal("p1").await.unwrap().unwrap().feedback.as_deref(), Some("{\"evicted\": []}"));
-        let summary = &store.eviction_scopes().await.unwrap()[0];
+        assert_eq!(store.eviction().proposal("p1").await.unwrap().unwrap().feedback.as_deref(), Some("{\"evicted\": []}"));
+        let summary = &store.eviction().scopes().await.unwrap()[0];
         assert_eq!((summary.items, summary.open_proposals), (1, 1));
-        assert_eq!(store.eviction_opinion("k").await.unwrap(), Some(0.1 + 0.2));
+        assert_eq!(store.eviction().opinion("k").await.unwrap(), Some(0.1 + 0.2));
         let mut forget = change(2, "c3");
         forget.forget = vec!["a".into()];
-        assert!(store.change_eviction_scope(&forget).await.unwrap());
-        assert_eq!(store.eviction_item("s", "a").await.unwrap(), None);
+        assert!(store.eviction().change_scope(&forget).await.unwrap());
+        assert_eq!(store.eviction().item("s", "a").await.unwrap(), None);
     }
 }
 
@@ -124,11 +125,11 @@ on_both_engines! {
         fill(&store).await;
         let mut stale = change(1, "late");
         stale.items = vec![item("new")];
-        assert!(!store.change_eviction_scope(&stale).await.unwrap());
-        assert!(!store.change_eviction_scope(&change(0, "late")).await.unwrap());
-        assert_eq!(store.eviction_item("s", "new").await.unwrap(), None);
-        assert!(store.change_eviction_scope(&change(1, "c2")).await.unwrap(), "the last one, sent again");
-        assert_eq!(store.eviction_scope("s").await.unwrap().revision, 2);
+        assert!(!store.eviction().change_scope(&stale).await.unwrap());
+        assert!(!store.eviction().change_scope(&change(0, "late")).await.unwrap());
+        assert_eq!(store.eviction().item("s", "new").await.unwrap(), None);
+        assert!(store.eviction().change_scope(&change(1, "c2")).await.unwrap(), "the last one, sent again");
+        assert_eq!(store.eviction().scope("s").await.unwrap().revision, 2);
     }
 }
 
@@ -141,10 +142,10 @@ on_both_engines! {
                 tokio::spawn(async move {
                     for number in 0..10 {
                         loop {
-                            let seen = store.eviction_revision("s").await.unwrap();
+                            let seen = store.eviction().revision("s").await.unwrap();
                             let mut mine = change(seen, &format!("{task}/{number}"));
                             mine.items = vec![item(&format!("{task}/{number}"))];
-                            if store.change_eviction_scope(&mine).await.unwrap() {
+                            if store.eviction().change_scope(&mine).await.unwrap() {
                                 break;
                             }
                         }
@@ -155,7 +156,7 @@ on_both_engines! {
         for task in tasks {
             task.await.unwrap();
         }
-        let scope = store.eviction_scope("s").await.unwrap();
+        let scope = store.eviction().scope("s").await.unwrap();
         assert_eq!((scope.revision, scope.items.len()), (80, 80));
     }
 }
@@ -165,14 +166,14 @@ on_both_engines! {
         let store = fixture.open().await;
         fill(&store).await;
         let again = ScorerRow { version: "w-1".into(), variant: "online".into(), created_at: 0, body: "x".into(), fit: None };
-        assert!(!store.put_eviction_scorer(&again).await.unwrap());
-        assert_eq!(store.eviction_scorer("w-1").await.unwrap().unwrap().variant, "weights");
-        assert_eq!(store.eviction_scorers(5).await.unwrap().len(), 1);
+        assert!(!store.eviction().put_scorer(&again).await.unwrap());
+        assert_eq!(store.eviction().scorer("w-1").await.unwrap().unwrap().variant, "weights");
+        assert_eq!(store.eviction().scorers(5).await.unwrap().len(), 1);
         // Somebody who still thinks that the heuristic is in force.
-        assert!(!store.activate_eviction_scorer(&activation("a2", "w-2", "heuristic-1"), "heuristic-1").await.unwrap());
-        assert!(store.activate_eviction_scorer(&activation("a1", "w-1", "heuristic-1"), "heuristic-1").await.unwrap(), "sent again");
-        assert!(store.activate_eviction_scorer(&activation("a3", "w-3", "w-1"), "heuristic-1").await.unwrap());
-        let log: Vec<String> = store.eviction_activations(9).await.unwrap().into_iter().map(|row| row.version).collect();
+        assert!(!store.eviction().activate_scorer(&activation("a2", "w-2", "heuristic-1"), "heuristic-1").await.unwrap());
+        assert!(store.eviction().activate_scorer(&activation("a1", "w-1", "heuristic-1"), "heuristic-1").await.unwrap(), "sent again");
+        assert!(store.eviction().activate_scorer(&activation("a3", "w-3", "w-1"), "heuristic-1").await.unwrap());
+        let log: Vec<String> = store.eviction().activations(9).await.unwrap().into_iter().map(|row| row.version).collect();
         assert_eq!(log, ["w-3", "w-1"]);
     }
 }

@@ -64,7 +64,7 @@ async fn damage_is_reported_as_damage() {
             json!({"filler": "x".repeat(200), "number": number}),
         )
     });
-    store.append_all(events.collect()).await.unwrap();
+    store.journal().append_all(events.collect()).await.unwrap();
     store.close().await;
     let path = fixture.folder.path().join("store.db");
     let mut file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
@@ -76,6 +76,7 @@ async fn damage_is_reported_as_damage() {
         Err(error) => error,
         Ok(store) => {
             store
+                .journal()
                 .events(&Query {
                     limit: i64::MAX,
                     ..Query::default()
@@ -110,6 +111,7 @@ async fn a_full_disk_is_said_and_what_was_acknowledged_stays() {
     let mut acknowledged = 0;
     let error = loop {
         match store
+            .journal()
             .append(Event::now("test.event", "s", json!("x".repeat(20_000))))
             .await
         {
@@ -120,7 +122,7 @@ async fn a_full_disk_is_said_and_what_was_acknowledged_stays() {
     };
     assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     assert!(acknowledged > 10);
-    assert_eq!(store.count_events().await.unwrap(), acknowledged);
+    assert_eq!(store.journal().count().await.unwrap(), acknowledged);
     store.check_integrity().await.unwrap();
     store.close().await;
 }
@@ -198,6 +200,7 @@ async fn tls_with_a_certificate_that_is_checked() {
     let trusted = format!("{url}?sslmode=verify-full&sslrootcert={}", root.display());
     let store = Store::open(&trusted.parse().unwrap()).await.unwrap();
     store
+        .journal()
         .append(Event::now("test.event", "over tls", json!(1)))
         .await
         .unwrap();

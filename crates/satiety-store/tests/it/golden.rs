@@ -44,58 +44,62 @@ fn answer(run: &str, query: &str, error: Option<&str>) -> AnswerRow {
 /// A row in every table.
 pub(crate) async fn fill(store: &Store) {
     let said = annotation("m \0", "ann", None, 3);
-    store.put_annotation(&said, None).await.unwrap();
-    store.put_answer(&answer("eval-9", "q1", None)).await.unwrap();
+    store.evaluation().put_annotation(&said, None).await.unwrap();
+    store
+        .evaluation()
+        .put_answer(&answer("eval-9", "q1", None))
+        .await
+        .unwrap();
 }
 
 on_both_engines! {
     async fn a_query_is_taken_into_the_corpus_and_keeps_what_it_was(fixture: Fixture) {
         let store = fixture.open().await;
-        store.put_evaluation_corpus(&[eval_query("q1", false), eval_query("q2", false)], &[]).await.unwrap();
-        assert!(store.evaluation_corpus(None, 10).await.unwrap().is_empty());
+        store.evaluation().put_corpus(&[eval_query("q1", false), eval_query("q2", false)], &[]).await.unwrap();
+        assert!(store.evaluation().corpus(None, 10).await.unwrap().is_empty());
         let mark = CorpusMark { query_id: "q2".into(), category: "edge-case".into(), detail: json!({"because": "x"}) };
-        store.mark_corpus(&[mark]).await.unwrap();
-        let corpus = store.evaluation_corpus(None, 10).await.unwrap();
+        store.evaluation().mark_corpus(&[mark]).await.unwrap();
+        let corpus = store.evaluation().corpus(None, 10).await.unwrap();
         assert_eq!(corpus.len(), 1);
         let (row, _) = &corpus[0];
         assert_eq!((row.query_id.as_str(), row.eval_category.as_deref()), ("q2", Some("edge-case")));
         assert_eq!(row.query, eval_query("q2", false).query);
         assert_eq!(row.detail, json!({"because": "x"}));
-        let log = store.logged_queries(None, 10).await.unwrap();
+        let log = store.evaluation().logged_queries(None, 10).await.unwrap();
         assert_eq!(log.len(), 2);
         assert!(log.iter().all(|(_, at)| *at > 0));
-        assert_eq!(store.logged_queries(Some("q1"), 10).await.unwrap().len(), 1);
+        assert_eq!(store.evaluation().logged_queries(Some("q1"), 10).await.unwrap().len(), 1);
     }
 }
 
 on_both_engines! {
     async fn an_annotation_and_its_judgment_come_and_go_together(fixture: Fixture) {
         let store = fixture.open().await;
-        store.put_evaluation_corpus(&[eval_query("q1", true)], &[]).await.unwrap();
-        store.put_annotation(&annotation("a", "ann", Some(3), 1), Some(&manual("a", 3))).await.unwrap();
-        store.put_annotation(&annotation("a", "bo", Some(1), 2), Some(&manual("a", 1))).await.unwrap();
-        store.put_annotation(&annotation("b", "ann", None, 3), None).await.unwrap();
+        store.evaluation().put_corpus(&[eval_query("q1", true)], &[]).await.unwrap();
+        store.evaluation().put_annotation(&annotation("a", "ann", Some(3), 1), Some(&manual("a", 3))).await.unwrap();
+        store.evaluation().put_annotation(&annotation("a", "bo", Some(1), 2), Some(&manual("a", 1))).await.unwrap();
+        store.evaluation().put_annotation(&annotation("b", "ann", None, 3), None).await.unwrap();
         // Said again is said instead.
-        store.put_annotation(&annotation("a", "ann", Some(2), 4), Some(&manual("a", 1))).await.unwrap();
-        let said = store.annotations().await.unwrap();
+        store.evaluation().put_annotation(&annotation("a", "ann", Some(2), 4), Some(&manual("a", 1))).await.unwrap();
+        let said = store.evaluation().annotations().await.unwrap();
         let told: Vec<_> = said.iter().map(|row| (row.memory_id.as_str(), row.annotator.as_str(), row.relevance)).collect();
         assert_eq!(told, [("a", "bo", Some(1)), ("b", "ann", None), ("a", "ann", Some(2))]);
-        let judgments = &store.evaluation_corpus(None, 10).await.unwrap()[0].1;
+        let judgments = &store.evaluation().corpus(None, 10).await.unwrap()[0].1;
         assert_eq!(judgments.len(), 1);
         assert_eq!(judgments[0].relevance, 1);
-        store.remove_annotation(&annotation("a", "bo", None, 0), Some(&manual("a", 2))).await.unwrap();
-        store.remove_annotation(&annotation("a", "ann", None, 0), None).await.unwrap();
-        assert_eq!(store.annotations().await.unwrap().len(), 1);
-        assert!(store.evaluation_corpus(None, 10).await.unwrap()[0].1.is_empty());
+        store.evaluation().remove_annotation(&annotation("a", "bo", None, 0), Some(&manual("a", 2))).await.unwrap();
+        store.evaluation().remove_annotation(&annotation("a", "ann", None, 0), None).await.unwrap();
+        assert_eq!(store.evaluation().annotations().await.unwrap().len(), 1);
+        assert!(store.evaluation().corpus(None, 10).await.unwrap()[0].1.is_empty());
     }
 }
 
 on_both_engines! {
     async fn answers_are_kept_one_by_one_and_runs_say_whether_they_ended(fixture: Fixture) {
         let store = fixture.open().await;
-        store.put_answer(&answer("eval-1", "q2", None)).await.unwrap();
-        store.put_answer(&answer("eval-1", "q1", Some("no \0"))).await.unwrap();
-        store.put_answer(&AnswerRow { created_at: 9, ..answer("eval-2", "q1", None) }).await.unwrap();
+        store.evaluation().put_answer(&answer("eval-1", "q2", None)).await.unwrap();
+        store.evaluation().put_answer(&answer("eval-1", "q1", Some("no \0"))).await.unwrap();
+        store.evaluation().put_answer(&AnswerRow { created_at: 9, ..answer("eval-2", "q1", None) }).await.unwrap();
         let result = EvalResultRow {
             run_id: "eval-1".into(),
             run_type: "full".into(),
@@ -104,33 +108,33 @@ on_both_engines! {
             report: json!({"system": "memory"}),
             ..EvalResultRow::default()
         };
-        store.put_evaluation_result(&result).await.unwrap();
-        let answers = store.answers_of_run("eval-1").await.unwrap();
+        store.evaluation().put_result(&result).await.unwrap();
+        let answers = store.evaluation().answers("eval-1").await.unwrap();
         assert_eq!(answers[0].error.as_deref(), Some("no \u{FFFD}"));
         assert_eq!(answers[1].latency_ms, Some(0.1 + 0.2));
         assert_eq!(answers[1].results, json!([{"memoryId": "a", "channels": {"lexical": 1}}]));
-        let runs = store.runs_with_answers(10).await.unwrap();
+        let runs = store.evaluation().runs_with_answers(10).await.unwrap();
         let told: Vec<_> = runs.iter().map(|(run, _, answers, ended)| (run.as_str(), *answers, *ended)).collect();
         assert_eq!(told, [("eval-2", 1, false), ("eval-1", 2, true)]);
-        let found = store.evaluation_result("eval-1").await.unwrap().unwrap();
+        let found = store.evaluation().result("eval-1").await.unwrap().unwrap();
         assert_eq!(found.figures, [("ndcg_at_10".to_owned(), 0.1 + 0.2)]);
         assert_eq!((found.query_count, &found.report), (2, &json!({"system": "memory"})));
-        assert!(store.evaluation_result("eval-7").await.unwrap().is_none());
-        assert_eq!(store.evaluation_results(10).await.unwrap().len(), 1);
+        assert!(store.evaluation().result("eval-7").await.unwrap().is_none());
+        assert_eq!(store.evaluation().results(10).await.unwrap().len(), 1);
     }
 }
 
 on_both_engines! {
     async fn what_is_golden_outlives_the_log_it_came_from(fixture: Fixture) {
         let store = fixture.open().await;
-        store.put_evaluation_corpus(&[eval_query("q1", true)], &[manual("a", 3)]).await.unwrap();
+        store.evaluation().put_corpus(&[eval_query("q1", true)], &[manual("a", 3)]).await.unwrap();
         crate::memory::fill(&store).await;
         fill(&store).await;
         let day = 24 * 60 * 60 * 1_000_000;
-        store.retain(satiety_store::now_micros() + 400 * day, fixture.folder.path(), false).await.unwrap();
-        assert_eq!(store.evaluation_corpus(None, 10).await.unwrap()[0].1.len(), 1);
-        assert_eq!(store.annotations().await.unwrap().len(), 1);
-        assert_eq!(store.answers_of_run("eval-9").await.unwrap().len(), 1);
-        assert!(store.feedback_of_queries(&["q".into()]).await.unwrap().is_empty());
+        store.retention().apply(satiety_store::now_micros() + 400 * day, fixture.folder.path(), false).await.unwrap();
+        assert_eq!(store.evaluation().corpus(None, 10).await.unwrap()[0].1.len(), 1);
+        assert_eq!(store.evaluation().annotations().await.unwrap().len(), 1);
+        assert_eq!(store.evaluation().answers("eval-9").await.unwrap().len(), 1);
+        assert!(store.evaluation().feedback_of_queries(&["q".into()]).await.unwrap().is_empty());
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn fill(store: &Store) {
         manifest: json!({"alpha": 0.1 + 0.2}),
         files: None,
     });
-    assert!(store.commit_harness(&first).await.unwrap());
+    assert!(store.harness().commit(&first).await.unwrap());
     let audit = AuditRow {
         audit_id: "audit-1".into(),
         harness_id: String::new(),
@@ -51,7 +51,7 @@ pub(crate) async fn fill(store: &Store) {
         note: "fine\0".into(),
         at: 7,
     };
-    store.put_harness_audit(&audit).await.unwrap();
+    store.harness().put_audit(&audit).await.unwrap();
 }
 
 on_both_engines! {
@@ -59,18 +59,18 @@ on_both_engines! {
         let store = fixture.open().await;
         fill(&store).await;
         let seen = async || {
-            let aggregate = store.record("eval-harness/saturation/aggregate").await.unwrap().unwrap();
-            (store.harness_ledger("", 0, 100).await.unwrap().len(), aggregate.body["value"].as_u64().unwrap())
+            let aggregate = store.records().get("eval-harness/saturation/aggregate").await.unwrap().unwrap();
+            (store.harness().ledger("", 0, 100).await.unwrap().len(), aggregate.body["value"].as_u64().unwrap())
         };
         // Somebody else wrote entry 1 meanwhile: nothing of this is written, not even entry 2.
-        assert!(!store.commit_harness(&change(&[(1, "x"), (2, "y")], 2)).await.unwrap());
+        assert!(!store.harness().commit(&change(&[(1, "x"), (2, "y")], 2)).await.unwrap());
         assert_eq!(seen().await, (2, 1));
         // The same again, as after a lost connection, is no conflict and writes no entry twice.
-        assert!(store.commit_harness(&change(&[(0, "a"), (1, "b")], 3)).await.unwrap());
+        assert!(store.harness().commit(&change(&[(0, "a"), (1, "b")], 3)).await.unwrap());
         assert_eq!(seen().await, (2, 3));
-        assert!(store.commit_harness(&change(&[(2, "c")], 4)).await.unwrap());
+        assert!(store.harness().commit(&change(&[(2, "c")], 4)).await.unwrap());
         assert_eq!(seen().await, (3, 4));
-        assert_eq!(store.harness_ledger("", 1, 1).await.unwrap(), [entry(1, "b")]);
+        assert_eq!(store.harness().ledger("", 1, 1).await.unwrap(), [entry(1, "b")]);
     }
 }
 
@@ -81,7 +81,7 @@ on_both_engines! {
             .map(|task| {
                 let store = stores[task as usize % 4].clone();
                 tokio::spawn(async move {
-                    store.commit_harness(&change(&[(0, &format!("h{task}"))], task)).await.unwrap()
+                    store.harness().commit(&change(&[(0, &format!("h{task}"))], task)).await.unwrap()
                 })
             })
             .collect();
@@ -90,8 +90,8 @@ on_both_engines! {
             won += u32::from(task.await.unwrap());
         }
         assert_eq!(won, 1);
-        let [only] = &stores[0].harness_ledger("", 0, 100).await.unwrap()[..] else { panic!("one entry") };
-        let kept = stores[0].record("eval-harness/saturation/aggregate").await.unwrap().unwrap();
+        let [only] = &stores[0].harness().ledger("", 0, 100).await.unwrap()[..] else { panic!("one entry") };
+        let kept = stores[0].records().get("eval-harness/saturation/aggregate").await.unwrap().unwrap();
         assert_eq!(only.hash, format!("h{}", kept.body["value"]));
     }
 }
@@ -102,14 +102,14 @@ on_both_engines! {
         let put = async |seq: i64, manifest: serde_json::Value, files: Option<serde_json::Value>| {
             let mut change = change(&[(seq, &format!("h{seq}"))], 0);
             change.versions.push(VersionRow { version: "v".into(), manifest, files });
-            assert!(store.commit_harness(&change).await.unwrap());
-            store.harness_version("", "v").await.unwrap().unwrap()
+            assert!(store.harness().commit(&change).await.unwrap());
+            store.harness().version("", "v").await.unwrap().unwrap()
         };
         assert_eq!(put(0, json!({"a": 1}), None).await.files, None);
         assert_eq!(put(1, json!({"a": 2}), Some(json!({"f": "1"}))).await.files, Some(json!({"f": "1"})));
         let last = put(2, json!({"a": 3}), Some(json!({"f": "2"}))).await;
         assert_eq!((last.manifest, last.files), (json!({"a": 1}), Some(json!({"f": "1"}))));
-        assert_eq!(store.harness_version("", "w").await.unwrap(), None);
+        assert_eq!(store.harness().version("", "w").await.unwrap(), None);
     }
 }
 
@@ -120,28 +120,28 @@ on_both_engines! {
         let cycle = "eval-harness/saturation/cycles/cycle-1";
         let expansion = "eval-harness/saturation/expansions/exp-1";
         for key in [cycle, expansion] {
-            store.put_record(key, "1.0", &json!({"key": key}), None).await.unwrap();
+            store.records().put(key, "1.0", &json!({"key": key}), None).await.unwrap();
         }
-        store.claim_harness("harness-a").await.unwrap();
+        store.harness().claim("harness-a").await.unwrap();
         // A second claim finds nothing, and neither does another harness.
-        store.claim_harness("harness-a").await.unwrap();
-        store.claim_harness("harness-b").await.unwrap();
-        assert_eq!(store.harness_ids().await.unwrap(), ["harness-a"]);
-        assert_eq!(store.harness_ledger("harness-a", 0, 10).await.unwrap().len(), 2);
-        assert_eq!(store.harness_ledger("", 0, 10).await.unwrap(), []);
-        assert!(store.harness_version("harness-a", "v1").await.unwrap().is_some());
-        assert_eq!(store.harness_audits("harness-a", 10).await.unwrap().len(), 1);
+        store.harness().claim("harness-a").await.unwrap();
+        store.harness().claim("harness-b").await.unwrap();
+        assert_eq!(store.harness().ids().await.unwrap(), ["harness-a"]);
+        assert_eq!(store.harness().ledger("harness-a", 0, 10).await.unwrap().len(), 2);
+        assert_eq!(store.harness().ledger("", 0, 10).await.unwrap(), []);
+        assert!(store.harness().version("harness-a", "v1").await.unwrap().is_some());
+        assert_eq!(store.harness().audits("harness-a", 10).await.unwrap().len(), 1);
         for key in [cycle, expansion] {
-            let kept = store.record(&harness_record_key("harness-a", key)).await.unwrap().unwrap();
+            let kept = store.records().get(&harness_record_key("harness-a", key)).await.unwrap().unwrap();
             assert_eq!(kept.body, json!({"key": key}));
-            assert!(store.record(key).await.unwrap().is_none());
+            assert!(store.records().get(key).await.unwrap().is_none());
         }
-        assert!(store.record(&harness_record_key("harness-a", "eval-harness/saturation/aggregate")).await.unwrap().is_some());
+        assert!(store.records().get(&harness_record_key("harness-a", "eval-harness/saturation/aggregate")).await.unwrap().is_some());
         let other = HarnessChange { harness_id: "harness-b".into(), records: Vec::new(), ..change(&[(0, "x")], 1) };
-        assert!(store.commit_harness(&other).await.unwrap());
-        assert_eq!(store.harness_ledger("harness-b", 0, 10).await.unwrap(), [entry(0, "x")]);
-        assert_eq!(store.harness_version("harness-b", "v1").await.unwrap(), None);
-        assert_eq!(store.harness_audits("harness-b", 10).await.unwrap(), []);
-        assert_eq!(store.harness_ids().await.unwrap(), ["harness-a", "harness-b"]);
+        assert!(store.harness().commit(&other).await.unwrap());
+        assert_eq!(store.harness().ledger("harness-b", 0, 10).await.unwrap(), [entry(0, "x")]);
+        assert_eq!(store.harness().version("harness-b", "v1").await.unwrap(), None);
+        assert_eq!(store.harness().audits("harness-b", 10).await.unwrap(), []);
+        assert_eq!(store.harness().ids().await.unwrap(), ["harness-a", "harness-b"]);
     }
 }

@@ -42,7 +42,8 @@ fn chunk(title: &str, body: &str) -> ChunkRow {
 
 async fn put(store: &Store, id: &str, title: &str, body: &str) {
     store
-        .put_memory(&memory(id, title, body), Some(&[chunk(title, body)]))
+        .memories()
+        .put(&memory(id, title, body), Some(&[chunk(title, body)]))
         .await
         .unwrap();
 }
@@ -69,10 +70,14 @@ pub(crate) async fn fill(store: &Store) {
         to_id: "b".into(),
         kind: "caused".into(),
     };
-    assert!(store.link_memories(&link).await.unwrap());
-    store.put_feedback(&[feedback("fb-1", "s")]).await.unwrap();
-    assert!(store.put_task(&task("task-1", None)).await.unwrap());
-    assert!(store.put_task(&task("task-2", Some(9))).await.unwrap());
+    assert!(store.memories().link(&link).await.unwrap());
+    store
+        .memories()
+        .put_feedback(&[feedback("fb-1", "s")])
+        .await
+        .unwrap();
+    assert!(store.tasks().put(&task("task-1", None)).await.unwrap());
+    assert!(store.tasks().put(&task("task-2", Some(9))).await.unwrap());
 }
 
 fn task(id: &str, closed_at: Option<i64>) -> TaskRow {
@@ -95,18 +100,18 @@ fn task(id: &str, closed_at: Option<i64>) -> TaskRow {
 on_both_engines! {
     async fn an_open_task_is_written_over_and_a_closed_one_stays(fixture: Fixture) {
         let store = fixture.open().await;
-        assert!(store.put_task(&task("t", None)).await.unwrap());
-        assert!(store.put_task(&task("t", Some(9))).await.unwrap());
-        assert!(!store.put_task(&task("t", None)).await.unwrap());
-        let mut kept = store.task("t").await.unwrap().unwrap();
+        assert!(store.tasks().put(&task("t", None)).await.unwrap());
+        assert!(store.tasks().put(&task("t", Some(9))).await.unwrap());
+        assert!(!store.tasks().put(&task("t", None)).await.unwrap());
+        let mut kept = store.tasks().get("t").await.unwrap().unwrap();
         assert!(kept.task.starts_with("mend "));
         kept.task = "mend \0 it".into();
         assert_eq!(kept, task("t", Some(9)));
-        assert_eq!(store.task("other").await.unwrap(), None);
-        store.put_task(&TaskRow { session_id: "other".into(), opened_at: 4, ..task("u", None) }).await.unwrap();
+        assert_eq!(store.tasks().get("other").await.unwrap(), None);
+        store.tasks().put(&TaskRow { session_id: "other".into(), opened_at: 4, ..task("u", None) }).await.unwrap();
         let ids = |rows: Vec<TaskRow>| rows.into_iter().map(|row| row.task_id).collect::<Vec<_>>();
-        assert_eq!(ids(store.tasks(None, 9).await.unwrap()), ["u", "t"]);
-        assert_eq!(ids(store.tasks(Some("s"), 9).await.unwrap()), ["t"]);
+        assert_eq!(ids(store.tasks().list(None, 9).await.unwrap()), ["u", "t"]);
+        assert_eq!(ids(store.tasks().list(Some("s"), 9).await.unwrap()), ["t"]);
     }
 }
 
@@ -116,23 +121,23 @@ on_both_engines! {
         let mut first = crate::conformance::eval_query("q1", true);
         first.session_id = Some("asked".into());
         store
-            .put_evaluation_corpus(&[first], &[crate::conformance::eval_judgment("q1", "m1", 2),
+            .evaluation().put_corpus(&[first], &[crate::conformance::eval_judgment("q1", "m1", 2),
                 crate::conformance::eval_judgment("q1", "m2", 0)])
             .await
             .unwrap();
-        store.put_task(&task("t", None)).await.unwrap();
-        let sessions = store.memory_sessions(9).await.unwrap();
+        store.tasks().put(&task("t", None)).await.unwrap();
+        let sessions = store.tasks().sessions(9).await.unwrap();
         let found: Vec<_> = sessions.iter().map(|one| (one.session_id.as_str(), one.queries)).collect();
         assert_eq!(found, [("asked", 1), ("s", 0)]);
-        let [query] = &store.session_queries("asked", 9).await.unwrap()[..] else { panic!("one") };
+        let [query] = &store.tasks().session_queries("asked", 9).await.unwrap()[..] else { panic!("one") };
         assert_eq!(query.query_id, "q1");
-        let relevant = store.relevant_memories(&["q1".into(), "q2".into()]).await.unwrap();
+        let relevant = store.evaluation().relevant_memories(&["q1".into(), "q2".into()]).await.unwrap();
         assert_eq!(relevant, [("q1".to_owned(), "m1".to_owned())]);
     }
 }
 
 async fn found(store: &Store, words: &[&str]) -> Vec<String> {
-    let hits = store.search_memory_words(words, 10).await.unwrap();
+    let hits = store.memories().search_words(words, 10).await.unwrap();
     assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score));
     hits.into_iter().map(|hit| hit.memory_id).collect()
 }
@@ -159,32 +164,32 @@ on_both_engines! {
     async fn a_change_replaces_pieces_and_a_deletion_takes_everything(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
-        let before = store.memory_state().await.unwrap();
+        let before = store.memories().state().await.unwrap();
         put(&store, "a", "new", "giraffe").await;
-        let after = store.memory_state().await.unwrap();
+        let after = store.memories().state().await.unwrap();
         assert!(after.doc > before.doc && after.change > before.change && after.deleted == before.deleted);
         assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
         assert_eq!(found(&store, &["body"]).await, ["b"]);
-        let pieces = store.memory_pieces_after(before.doc, 10, true).await.unwrap();
+        let pieces = store.memories().chunks_after(before.doc, 10, true).await.unwrap();
         assert_eq!(pieces.iter().map(|row| row.memory_id.as_str()).collect::<Vec<_>>(), ["a"]);
-        assert_eq!(store.memory_pieces_of(&["a".into(), "zzz".into()], true).await.unwrap(), pieces);
+        assert_eq!(store.memories().chunks_of(&["a".into(), "zzz".into()], true).await.unwrap(), pieces);
         assert!(pieces[0].vector.is_some() && pieces[0].body == "giraffe");
-        assert_eq!(store.memory_pieces_after(before.doc, 10, false).await.unwrap()[0].vector, None);
-        let heads = store.memory_heads_after(before.change, 10).await.unwrap();
+        assert_eq!(store.memories().chunks_after(before.doc, 10, false).await.unwrap()[0].vector, None);
+        let heads = store.memories().headers_after(before.change, 10).await.unwrap();
         let [head] = &heads[..] else { panic!("one changed") };
         assert_eq!((head.memory_id.as_str(), head.title.as_str(), head.change), ("a", "new", after.change));
-        assert_eq!(store.memory_ids().await.unwrap(), ["a", "b"]);
+        assert_eq!(store.memories().ids().await.unwrap(), ["a", "b"]);
         // Without pieces, what is searched stays as it is.
-        let mut row = store.memories_by_id(&["a".into()]).await.unwrap().remove(0);
+        let mut row = store.memories().by_id(&["a".into()]).await.unwrap().remove(0);
         row.confidence = 0.9;
-        store.put_memory(&row, None).await.unwrap();
+        store.memories().put(&row, None).await.unwrap();
         assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
-        let [kept] = &store.memories_by_id(&["a".into(), "zzz".into()]).await.unwrap()[..] else { panic!("one") };
+        let [kept] = &store.memories().by_id(&["a".into(), "zzz".into()]).await.unwrap()[..] else { panic!("one") };
         assert_eq!((kept.confidence, kept.triggers.as_slice(), kept.created_at), (0.9, &["a \"phrase\"".to_owned()][..], 1));
-        assert_eq!(store.remove_memories(&["a".into(), "zzz".into()]).await.unwrap(), 1);
+        assert_eq!(store.memories().remove(&["a".into(), "zzz".into()]).await.unwrap(), 1);
         assert_eq!(found(&store, &["giraffe"]).await, [] as [String; 0]);
-        assert_eq!(store.memory_links(&["b".into()]).await.unwrap(), []);
-        assert_eq!(store.count_memory_pieces("model:00000000:mean").await.unwrap(), (1, 1));
+        assert_eq!(store.memories().links(&["b".into()]).await.unwrap(), []);
+        assert_eq!(store.memories().count_chunks("model:00000000:mean").await.unwrap(), (1, 1));
         store.check_integrity().await.unwrap();
     }
 }
@@ -194,19 +199,19 @@ on_both_engines! {
         let store = fixture.open().await;
         fill(&store).await;
         let mut link = LinkRow { from_id: "b".into(), to_id: "zzz".into(), kind: "supports".into() };
-        assert!(!store.link_memories(&link).await.unwrap());
+        assert!(!store.memories().link(&link).await.unwrap());
         link.to_id = "a".into();
-        assert!(store.link_memories(&link).await.unwrap() && store.link_memories(&link).await.unwrap());
-        assert_eq!(store.memory_links(&["a".into(), "b".into()]).await.unwrap().len(), 2);
-        assert!(store.unlink_memories(&link).await.unwrap() && !store.unlink_memories(&link).await.unwrap());
-        store.put_feedback(&[feedback("fb-1", "s"), feedback("fb-2", "other")]).await.unwrap();
-        assert_eq!(store.feedback_of_session("s", 10).await.unwrap(), [feedback("fb-1", "s")]);
+        assert!(store.memories().link(&link).await.unwrap() && store.memories().link(&link).await.unwrap());
+        assert_eq!(store.memories().links(&["a".into(), "b".into()]).await.unwrap().len(), 2);
+        assert!(store.memories().unlink(&link).await.unwrap() && !store.memories().unlink(&link).await.unwrap());
+        store.memories().put_feedback(&[feedback("fb-1", "s"), feedback("fb-2", "other")]).await.unwrap();
+        assert_eq!(store.memories().feedback_of_session("s", 10).await.unwrap(), [feedback("fb-1", "s")]);
         let mut temporary = memory("t", "t", "t");
         (temporary.expires_at, temporary.origin) = (Some(5), Some("notes/t.md".into()));
-        store.put_memory(&temporary, None).await.unwrap();
-        assert_eq!(store.expired_memories(4).await.unwrap(), [] as [String; 0]);
-        assert_eq!(store.expired_memories(5).await.unwrap(), ["t"]);
-        assert_eq!(store.memory_of_origin("notes/t.md").await.unwrap().unwrap().memory_id, "t");
+        store.memories().put(&temporary, None).await.unwrap();
+        assert_eq!(store.memories().expired(4).await.unwrap(), [] as [String; 0]);
+        assert_eq!(store.memories().expired(5).await.unwrap(), ["t"]);
+        assert_eq!(store.memories().by_origin("notes/t.md").await.unwrap().unwrap().memory_id, "t");
     }
 }
 
@@ -242,27 +247,27 @@ on_both_engines! {
     async fn what_is_logged_can_be_read_at_once_and_is_written_by_settling_and_closing(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..3 {
-            store.log_query(logged(number, "s")).await;
+            store.query_log().append(logged(number, "s")).await;
         }
         let ids = |rows: Vec<(String, String, Vec<String>)>| rows.into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
         let newest_first = ["eq-00002", "eq-00001", "eq-00000"];
-        assert_eq!(ids(store.queries_of_session("s", 10).await.unwrap()), newest_first);
-        assert_eq!(ids(store.queries_of_session("s", 2).await.unwrap()), newest_first[..2]);
-        assert_eq!(store.feedback_of_session("s", 10).await.unwrap().len(), 3);
-        assert_eq!(store.queries_of_session("other", 10).await.unwrap(), []);
-        store.settle_log().await;
-        let state = store.log_state();
+        assert_eq!(ids(store.query_log().queries_of_session("s", 10).await.unwrap()), newest_first);
+        assert_eq!(ids(store.query_log().queries_of_session("s", 2).await.unwrap()), newest_first[..2]);
+        assert_eq!(store.memories().feedback_of_session("s", 10).await.unwrap().len(), 3);
+        assert_eq!(store.query_log().queries_of_session("other", 10).await.unwrap(), []);
+        store.query_log().flush().await;
+        let state = store.query_log().state();
         assert_eq!((state.written, state.waiting, state.lost, state.problem), (3, 0, 0, None));
-        assert_eq!(ids(store.queries_of_session("s", 10).await.unwrap()), newest_first);
-        assert_eq!(store.feedback_of_session("s", 10).await.unwrap()[0].feedback_id, "fb-00002");
+        assert_eq!(ids(store.query_log().queries_of_session("s", 10).await.unwrap()), newest_first);
+        assert_eq!(store.memories().feedback_of_session("s", 10).await.unwrap()[0].feedback_id, "fb-00002");
         // Readers of the table see what was logged just now; another process sees what was closed.
-        store.log_query(logged(3, "s")).await;
-        assert_eq!(store.evaluation_corpus(None, 100).await.unwrap().len(), 4);
-        store.log_query(logged(4, "s")).await;
+        store.query_log().append(logged(3, "s")).await;
+        assert_eq!(store.evaluation().corpus(None, 100).await.unwrap().len(), 4);
+        store.query_log().append(logged(4, "s")).await;
         store.close().await;
         let store = fixture.open().await;
-        assert_eq!(store.queries_of_session("s", 10).await.unwrap().len(), 5);
-        assert_eq!(store.log_state().written, 0);
+        assert_eq!(store.query_log().queries_of_session("s", 10).await.unwrap().len(), 5);
+        assert_eq!(store.query_log().state().written, 0);
     }
 }
 
@@ -273,16 +278,16 @@ on_both_engines! {
             let store = store.clone();
             tokio::spawn(async move {
                 for number in 0..2500 {
-                    store.log_query(logged(flood * 10_000 + number, "s")).await;
-                    assert!(store.log_state().waiting <= 4096);
+                    store.query_log().append(logged(flood * 10_000 + number, "s")).await;
+                    assert!(store.query_log().state().waiting <= 4096);
                 }
             })
         });
         for flood in floods.collect::<Vec<_>>() {
             flood.await.unwrap();
         }
-        store.settle_log().await;
-        let state = store.log_state();
+        store.query_log().flush().await;
+        let state = store.query_log().state();
         assert_eq!((state.written, state.waiting, state.lost), (10_000, 0, 0));
     }
 }
@@ -295,13 +300,13 @@ on_both_engines! {
             project_label: Some("shop".into()),
             ..memory("m", "Title", "Text.")
         };
-        store.put_memory(&row, Some(&[chunk("Title", "Text.")])).await.unwrap();
-        let read = store.memories_by_id(&["m".to_owned()]).await.unwrap();
+        store.memories().put(&row, Some(&[chunk("Title", "Text.")])).await.unwrap();
+        let read = store.memories().by_id(&["m".to_owned()]).await.unwrap();
         assert_eq!((&read[0].project, &read[0].project_label), (&row.project, &row.project_label));
-        let heads = store.memory_heads_after(0, 10).await.unwrap();
+        let heads = store.memories().headers_after(0, 10).await.unwrap();
         assert_eq!((&heads[0].project, &heads[0].project_label), (&row.project, &row.project_label));
-        store.put_memory(&memory("m", "Title", "Text."), None).await.unwrap();
-        assert_eq!(store.memories_by_id(&["m".to_owned()]).await.unwrap()[0].project, None);
+        store.memories().put(&memory("m", "Title", "Text."), None).await.unwrap();
+        assert_eq!(store.memories().by_id(&["m".to_owned()]).await.unwrap()[0].project, None);
     }
 }
 
@@ -314,7 +319,7 @@ on_both_engines! {
             VALUES ('m', 'Old', 'Text.', 'constitutional', '[]', '[]', '', 'note', NULL, 'h', 0.5, 0, 1, 1, NULL, 1)";
         crate::migrations::raw(&fixture.url_text, insert).await;
         let store = fixture.open().await;
-        let read = store.memories_by_id(&["m".to_owned()]).await.unwrap();
+        let read = store.memories().by_id(&["m".to_owned()]).await.unwrap();
         assert_eq!((read[0].tier.as_str(), &read[0].project), ("constitutional", &None));
     }
 }
@@ -326,14 +331,14 @@ on_both_engines! {
         let store = fixture.open().await;
         for tier in ["constitutional", " Constitutional"] {
             let rule = MemoryRow { tier: tier.into(), ..memory("r", "Rule", "Text.") };
-            first.put_memory(&rule, None).await.unwrap();
+            first.memories().put(&rule, None).await.unwrap();
             let mut export = Vec::new();
             first.export(&mut export).await.unwrap();
             let error = store.import_without_rules(&mut export.as_slice()).await.unwrap_err();
             assert!(matches!(error, satiety_store::StoreError::ConstitutionalMemory { .. }), "{error}");
-            assert_eq!(store.memory_ids().await.unwrap(), Vec::<String>::new());
+            assert_eq!(store.memories().ids().await.unwrap(), Vec::<String>::new());
         }
-        first.put_memory(&memory("r", "Rule", "Text."), None).await.unwrap();
+        first.memories().put(&memory("r", "Rule", "Text."), None).await.unwrap();
         let mut export = Vec::new();
         first.export(&mut export).await.unwrap();
         // An export from before projects has no such columns.
@@ -348,6 +353,6 @@ on_both_engines! {
         end["end"]["blake3"] = hash.into();
         let older = format!("{older}{end}\n");
         store.import_without_rules(&mut older.as_bytes()).await.unwrap();
-        assert_eq!(store.memory_ids().await.unwrap(), ["r"]);
+        assert_eq!(store.memories().ids().await.unwrap(), ["r"]);
     }
 }

@@ -17,15 +17,15 @@ on_both_engines! {
             };
             let old = Store::open_with(&fixture.url, Migrate::UpTo(version)).await.unwrap();
             assert_eq!(old.status().await.unwrap().schema_version, version);
-            old.append(Event::now("test.event", "old", json!(version))).await.unwrap();
-            old.put_record("old", "1", &json!({"from": version}), None).await.unwrap();
+            old.journal().append(Event::now("test.event", "old", json!(version))).await.unwrap();
+            old.records().put("old", "1", &json!({"from": version}), None).await.unwrap();
             old.close().await;
             let new = fixture.open().await;
             let status = new.status().await.unwrap();
             assert_eq!(status.schema_version, SCHEMA_VERSION);
             assert_eq!(status.tables.len(), satiety_store::TABLES.len());
-            assert_eq!(new.count_events().await.unwrap(), 1);
-            assert_eq!(new.record("old").await.unwrap().unwrap().body, json!({"from": version}));
+            assert_eq!(new.journal().count().await.unwrap(), 1);
+            assert_eq!(new.records().get("old").await.unwrap().unwrap().body, json!({"from": version}));
         }
     }
 }
@@ -66,7 +66,7 @@ on_both_engines! {
         for opener in openers {
             assert_eq!(opener.await.unwrap(), SCHEMA_VERSION);
         }
-        assert_eq!(fixture.open().await.retention_rules().await.unwrap().len(), 19);
+        assert_eq!(fixture.open().await.retention().rules().await.unwrap().len(), 19);
     }
 }
 

@@ -13,7 +13,7 @@ const DAY: i64 = 86_400_000_000;
 async fn append_aged(store: &Store, days: i64, subject: &str) {
     let mut event = Event::now("test.event", subject, json!({"days": days}));
     event.at -= days * DAY;
-    store.append(event).await.unwrap();
+    store.journal().append(event).await.unwrap();
 }
 
 on_both_engines! {
@@ -25,17 +25,17 @@ on_both_engines! {
             event.at -= 91 * DAY;
             old.push(event);
         }
-        store.append_all(old).await.unwrap();
+        store.journal().append_all(old).await.unwrap();
         append_aged(&store, 89, "young").await;
-        store.set_retention_rule(&"journal=90d:archive".parse::<Rule>().unwrap()).await.unwrap();
+        store.retention().set_rule(&"journal=90d:archive".parse::<Rule>().unwrap()).await.unwrap();
         let folder = fixture.folder.path().join("archive");
 
-        let dry = store.retain(now_micros(), &folder, true).await.unwrap();
+        let dry = store.retention().apply(now_micros(), &folder, true).await.unwrap();
         assert_eq!(dry.outcomes.iter().find(|o| o.rule.subject == "journal").unwrap().rows, 2500);
-        assert_eq!(store.count_events().await.unwrap(), 2501);
+        assert_eq!(store.journal().count().await.unwrap(), 2501);
         assert!(!folder.exists());
 
-        let done = store.retain(now_micros(), &folder, false).await.unwrap();
+        let done = store.retention().apply(now_micros(), &folder, false).await.unwrap();
         let outcome = done.outcomes.iter().find(|o| o.rule.subject == "journal").unwrap();
         assert_eq!(outcome.rows, 2500);
         let archive = fs_err::read_to_string(outcome.archive.as_ref().unwrap()).unwrap();
@@ -44,7 +44,7 @@ on_both_engines! {
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["row"]["body"].as_str().unwrap().parse().unwrap())
             .collect();
         assert_eq!(numbers, (0..2500).collect());
-        let left = store.events(&Query::default()).await.unwrap();
+        let left = store.journal().events(&Query::default()).await.unwrap();
         // The young one, and the note that retention made about itself.
         assert_eq!(left.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), ["test.event", "store.retained"]);
     }
@@ -54,16 +54,16 @@ on_both_engines! {
     async fn a_prefix_rule_leaves_its_neighbours_alone(fixture: Fixture) {
         let store = fixture.open().await;
         for key in ["x/1", "x/2", "x0", "w/9"] {
-            store.put_record(key, "1", &json!(1), None).await.unwrap();
+            store.records().put(key, "1", &json!(1), None).await.unwrap();
         }
-        store.put_record("short", "1", &json!(1), Some(now_micros() + DAY)).await.unwrap();
-        store.set_retention_rule(&"records:x/=1d:delete".parse::<Rule>().unwrap()).await.unwrap();
+        store.records().put("short", "1", &json!(1), Some(now_micros() + DAY)).await.unwrap();
+        store.retention().set_rule(&"records:x/=1d:delete".parse::<Rule>().unwrap()).await.unwrap();
         let in_two_days = now_micros() + 2 * DAY;
-        let done = store.retain(in_two_days, fixture.folder.path(), false).await.unwrap();
+        let done = store.retention().apply(in_two_days, fixture.folder.path(), false).await.unwrap();
         assert_eq!(done.expired_records, 1);
         let rows: u64 = done.outcomes.iter().map(|outcome| outcome.rows).sum();
         assert_eq!(rows, 2);
-        let keys: Vec<_> = store.records_under("", "", 10).await.unwrap().into_iter().map(|r| r.key).collect();
+        let keys: Vec<_> = store.records().list_under("", "", 10).await.unwrap().into_iter().map(|r| r.key).collect();
         assert_eq!(keys, ["w/9", "x0"]);
     }
 }
@@ -72,15 +72,15 @@ on_both_engines! {
     async fn a_conversation_goes_into_the_archive_with_its_rounds(fixture: Fixture) {
         let store = fixture.open().await;
         let (row, rounds) = conversation("c", 3);
-        store.put_conversation(&row, &rounds).await.unwrap();
-        store.set_retention_rule(&"conversations=1d:archive".parse::<Rule>().unwrap()).await.unwrap();
-        let done = store.retain(now_micros() + 2 * DAY, fixture.folder.path(), false).await.unwrap();
+        store.conversations().put(&row, &rounds).await.unwrap();
+        store.retention().set_rule(&"conversations=1d:archive".parse::<Rule>().unwrap()).await.unwrap();
+        let done = store.retention().apply(now_micros() + 2 * DAY, fixture.folder.path(), false).await.unwrap();
         let outcome = done.outcomes.iter().find(|o| o.rule.subject == "conversations").unwrap();
         let archive = fs_err::read_to_string(outcome.archive.as_ref().unwrap()).unwrap();
         let tables: Vec<&str> =
             archive.lines().map(|line| if line.contains("\"table\":\"rounds\"") { "rounds" } else { "conversations" }).collect();
         assert_eq!(tables, ["conversations", "rounds", "rounds", "rounds"]);
-        assert!(store.conversation("c").await.unwrap().is_none());
+        assert!(store.conversations().get("c").await.unwrap().is_none());
         assert!(store.status().await.unwrap().tables.iter().all(|table| table.name != "rounds" || table.rows == 0));
     }
 }
@@ -89,12 +89,12 @@ on_both_engines! {
     async fn logged_queries_go_and_those_of_the_corpus_stay(fixture: Fixture) {
         let store = fixture.open().await;
         let queries = [eval_query("golden", true), eval_query("logged", false)];
-        store.put_evaluation_corpus(&queries, &[]).await.unwrap();
-        let done = store.retain(now_micros() + 91 * DAY, fixture.folder.path(), false).await.unwrap();
+        store.evaluation().put_corpus(&queries, &[]).await.unwrap();
+        let done = store.retention().apply(now_micros() + 91 * DAY, fixture.folder.path(), false).await.unwrap();
         let outcome = done.outcomes.iter().find(|outcome| outcome.rule.subject == "eval_queries").unwrap();
         assert_eq!(outcome.rows, 1);
         let archive = fs_err::read_to_string(outcome.archive.as_ref().unwrap()).unwrap();
         assert!(archive.contains("logged") && !archive.contains("golden"), "{archive}");
-        assert_eq!(store.evaluation_corpus(None, 10).await.unwrap().len(), 1);
+        assert_eq!(store.evaluation().corpus(None, 10).await.unwrap().len(), 1);
     }
 }

@@ -37,18 +37,20 @@ fn claim<'a>(holder: &'a str, hash: &'a str, now: i64) -> KeyClaim<'a> {
 
 /// Puts rows into the tables of the server.
 pub(crate) async fn fill(store: &Store) {
-    store.put_token(&token("t1", 1)).await.unwrap();
+    store.tokens().put(&token("t1", 1)).await.unwrap();
     store
-        .put_token(&TokenRow {
+        .tokens()
+        .put(&TokenRow {
             scope: "read".into(),
             expires_at: None,
             ..token("t2", 2)
         })
         .await
         .unwrap();
-    store.claim_key(&claim("a", "x", 5)).await.unwrap();
+    store.idempotency().claim(&claim("a", "x", 5)).await.unwrap();
     store
-        .settle_key(&claim("a", "x", 5), 201, "{\"a\": \"\\u0000\"}")
+        .idempotency()
+        .settle(&claim("a", "x", 5), 201, "{\"a\": \"\\u0000\"}")
         .await
         .unwrap();
 }
@@ -57,38 +59,38 @@ on_both_engines! {
     async fn tokens_are_kept_used_and_taken_back(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
-        let ids: Vec<String> = store.tokens().await.unwrap().into_iter().map(|token| token.token_id).collect();
+        let ids: Vec<String> = store.tokens().list().await.unwrap().into_iter().map(|token| token.token_id).collect();
         assert_eq!(ids, ["t2", "t1"]);
-        store.touch_token("t1", 77).await.unwrap();
-        assert!(store.revoke_token("t1", 88).await.unwrap());
-        assert!(!store.revoke_token("t1", 99).await.unwrap(), "the first moment counts");
-        let found = store.token("t1").await.unwrap().unwrap();
+        store.tokens().touch("t1", 77).await.unwrap();
+        assert!(store.tokens().revoke("t1", 88).await.unwrap());
+        assert!(!store.tokens().revoke("t1", 99).await.unwrap(), "the first moment counts");
+        let found = store.tokens().get("t1").await.unwrap().unwrap();
         assert_eq!((found.last_used_at, found.revoked_at), (Some(77), Some(88)));
         assert_eq!(found.name, "ci \u{FFFD} \u{1F9A8}");
-        assert_eq!(store.token("t3").await.unwrap(), None);
+        assert_eq!(store.tokens().get("t3").await.unwrap(), None);
     }
 }
 
 on_both_engines! {
     async fn a_key_is_taken_once_and_remembers_its_answer(fixture: Fixture) {
         let store = fixture.open().await;
-        assert_eq!(store.claim_key(&claim("a", "x", 1000)).await.unwrap(), Claim::Ours);
-        assert_eq!(store.claim_key(&claim("b", "x", 1001)).await.unwrap(), Claim::UnderWay);
-        assert_eq!(store.claim_key(&claim("b", "y", 1001)).await.unwrap(), Claim::OtherRequest);
+        assert_eq!(store.idempotency().claim(&claim("a", "x", 1000)).await.unwrap(), Claim::Ours);
+        assert_eq!(store.idempotency().claim(&claim("b", "x", 1001)).await.unwrap(), Claim::UnderWay);
+        assert_eq!(store.idempotency().claim(&claim("b", "y", 1001)).await.unwrap(), Claim::OtherRequest);
         // Who does not hold it can neither answer nor give it back.
-        store.settle_key(&claim("b", "x", 1002), 500, "no").await.unwrap();
-        store.release_key(&claim("b", "x", 1002)).await.unwrap();
-        assert_eq!(store.claim_key(&claim("b", "x", 1003)).await.unwrap(), Claim::UnderWay);
-        store.settle_key(&claim("a", "x", 1004), 201, "yes").await.unwrap();
+        store.idempotency().settle(&claim("b", "x", 1002), 500, "no").await.unwrap();
+        store.idempotency().release(&claim("b", "x", 1002)).await.unwrap();
+        assert_eq!(store.idempotency().claim(&claim("b", "x", 1003)).await.unwrap(), Claim::UnderWay);
+        store.idempotency().settle(&claim("a", "x", 1004), 201, "yes").await.unwrap();
         let answered = Claim::Answered { status: 201, body: "yes".into() };
-        assert_eq!(store.claim_key(&claim("b", "x", 1500)).await.unwrap(), answered);
+        assert_eq!(store.idempotency().claim(&claim("b", "x", 1500)).await.unwrap(), answered);
         // A day later the key is free again.
-        assert_eq!(store.claim_key(&claim("c", "z", 2500)).await.unwrap(), Claim::Ours);
+        assert_eq!(store.idempotency().claim(&claim("c", "z", 2500)).await.unwrap(), Claim::Ours);
         // Work without an answer was lost, and somebody else may do it.
-        assert_eq!(store.claim_key(&claim("d", "z", 2550)).await.unwrap(), Claim::UnderWay);
-        assert_eq!(store.claim_key(&claim("d", "z", 2650)).await.unwrap(), Claim::Ours);
-        store.release_key(&claim("d", "z", 2651)).await.unwrap();
-        assert_eq!(store.claim_key(&claim("e", "w", 2652)).await.unwrap(), Claim::Ours);
+        assert_eq!(store.idempotency().claim(&claim("d", "z", 2550)).await.unwrap(), Claim::UnderWay);
+        assert_eq!(store.idempotency().claim(&claim("d", "z", 2650)).await.unwrap(), Claim::Ours);
+        store.idempotency().release(&claim("d", "z", 2651)).await.unwrap();
+        assert_eq!(store.idempotency().claim(&claim("e", "w", 2652)).await.unwrap(), Claim::Ours);
     }
 }
 
@@ -100,7 +102,7 @@ on_both_engines! {
                 let store = store.clone();
                 tokio::spawn(async move {
                     let holder = format!("h{number}");
-                    store.claim_key(&claim(&holder, "x", 1000)).await.unwrap()
+                    store.idempotency().claim(&claim(&holder, "x", 1000)).await.unwrap()
                 })
             })
             .collect();
@@ -120,21 +122,21 @@ on_both_engines! {
         let store = fixture.open().await;
         let (row, rounds) = conversation("c", 4);
         let empty = ConversationRow { signal: "CONTINUE".into(), score: None, report: json!(null), ..row.clone() };
-        assert!(store.begin_conversation(&empty).await.unwrap());
-        assert!(!store.begin_conversation(&empty).await.unwrap());
-        let first = store.extend_conversation(&row, 0, &rounds[..2]).await.unwrap().unwrap();
-        assert_eq!(store.conversation_state("c").await.unwrap(), Some((first, 2)));
+        assert!(store.conversations().begin(&empty).await.unwrap());
+        assert!(!store.conversations().begin(&empty).await.unwrap());
+        let first = store.conversations().extend(&row, 0, &rounds[..2]).await.unwrap().unwrap();
+        assert_eq!(store.conversations().state("c").await.unwrap(), Some((first, 2)));
         // Somebody who has seen nothing of that changes nothing.
         let changed = ConversationRow { signal: "SHIP".into(), ..row.clone() };
-        assert_eq!(store.extend_conversation(&changed, 0, &rounds[..1]).await.unwrap(), None);
-        assert_eq!(store.conversation_state("c").await.unwrap(), Some((first, 2)));
-        assert_ne!(store.conversation("c").await.unwrap().unwrap().0.signal, "SHIP");
-        store.extend_conversation(&changed, 2, &rounds[2..]).await.unwrap().unwrap();
-        let (found, kept) = store.conversation("c").await.unwrap().unwrap();
+        assert_eq!(store.conversations().extend(&changed, 0, &rounds[..1]).await.unwrap(), None);
+        assert_eq!(store.conversations().state("c").await.unwrap(), Some((first, 2)));
+        assert_ne!(store.conversations().get("c").await.unwrap().unwrap().0.signal, "SHIP");
+        store.conversations().extend(&changed, 2, &rounds[2..]).await.unwrap().unwrap();
+        let (found, kept) = store.conversations().get("c").await.unwrap().unwrap();
         assert_eq!((found.signal.as_str(), kept), ("SHIP", rounds.clone()));
-        assert_eq!(store.rounds_after("c", 3, 10).await.unwrap(), rounds[3..]);
-        assert_eq!(store.extend_conversation(&ConversationRow { id: "none".into(), ..row }, 0, &[]).await.unwrap(), None);
-        assert_eq!(store.conversation_state("none").await.unwrap(), None);
+        assert_eq!(store.conversations().rounds_after("c", 3, 10).await.unwrap(), rounds[3..]);
+        assert_eq!(store.conversations().extend(&ConversationRow { id: "none".into(), ..row }, 0, &[]).await.unwrap(), None);
+        assert_eq!(store.conversations().state("none").await.unwrap(), None);
     }
 }
 
@@ -143,12 +145,12 @@ on_both_engines! {
         let store = fixture.open().await;
         for id in ["a", "b", "c"] {
             let (row, rounds) = conversation(id, 2);
-            store.put_conversation(&row, &rounds).await.unwrap();
+            store.conversations().put(&row, &rounds).await.unwrap();
         }
-        let first = store.conversations_before(None, 2).await.unwrap();
+        let first = store.conversations().list_before(None, 2).await.unwrap();
         assert_eq!(first.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["c", "b"]);
         assert_eq!(first[0].rounds, 2);
-        let rest = store.conversations_before(Some((first[1].updated_at, "b")), 2).await.unwrap();
+        let rest = store.conversations().list_before(Some((first[1].updated_at, "b")), 2).await.unwrap();
         assert_eq!(rest.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["a"]);
     }
 }
@@ -157,10 +159,10 @@ on_both_engines! {
     async fn the_latest_events_of_a_kind_come_first(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..4 {
-            store.append(Event::now("server.write", "me", json!(number))).await.unwrap();
-            store.append(Event::now("other", "me", json!(number))).await.unwrap();
+            store.journal().append(Event::now("server.write", "me", json!(number))).await.unwrap();
+            store.journal().append(Event::now("other", "me", json!(number))).await.unwrap();
         }
-        let events = store.latest_events("server.write", 2).await.unwrap();
+        let events = store.journal().latest("server.write", 2).await.unwrap();
         assert_eq!(events.iter().map(|event| event.body.clone()).collect::<Vec<_>>(), [json!(3), json!(2)]);
         store.ping().await.unwrap();
     }
@@ -173,7 +175,7 @@ on_both_engines! {
         let told = seen.clone();
         store.observe(move |operation, _| told.lock().unwrap().push(operation));
         store.ping().await.unwrap();
-        store.put_record("k", "1", &json!(1), None).await.unwrap();
+        store.records().put("k", "1", &json!(1), None).await.unwrap();
         assert_eq!(*seen.lock().unwrap(), [Operation::Read, Operation::Write]);
     }
 }

@@ -23,6 +23,7 @@ async fn populate(store: &Store) {
         "big": 9_007_199_254_740_993_i64, "nested": {"null": null, "list": [1, 2.5, "x", false]}});
     for number in 0..1203 {
         store
+            .journal()
             .append(Event::now(
                 "test.event",
                 format!("subject {number}"),
@@ -31,13 +32,15 @@ async fn populate(store: &Store) {
             .await
             .unwrap();
     }
-    store.put_record("a/b", "2.1.0", &awkward, None).await.unwrap();
+    store.records().put("a/b", "2.1.0", &awkward, None).await.unwrap();
     store
-        .put_record("a/c", "1", &json!(null), Some(i64::MAX))
+        .records()
+        .put("a/c", "1", &json!(null), Some(i64::MAX))
         .await
         .unwrap();
     store
-        .set_retention_rule(&"journal=30d:delete".parse::<Rule>().unwrap())
+        .retention()
+        .set_rule(&"journal=30d:delete".parse::<Rule>().unwrap())
         .await
         .unwrap();
     for number in 0..3 {
@@ -45,7 +48,8 @@ async fn populate(store: &Store) {
         conversation.score = [Some(f64::MIN_POSITIVE), None, Some(f64::INFINITY)][number];
         conversation.embedder = (number == 1).then(|| "minilm".to_owned());
         store
-            .put_conversation(
+            .conversations()
+            .put(
                 &ConversationRow {
                     report: awkward.clone(),
                     ..conversation
@@ -70,7 +74,7 @@ async fn populate(store: &Store) {
 async fn fill_evaluation(store: &Store) {
     let queries = [eval_query("q1", true), eval_query("q2", false)];
     let judgments = [eval_judgment("q1", "m1", 3), eval_judgment("q1", "m2", -1)];
-    store.put_evaluation_corpus(&queries, &judgments).await.unwrap();
+    store.evaluation().put_corpus(&queries, &judgments).await.unwrap();
     let result = EvalResultRow {
         run_id: "eval-1".into(),
         run_type: "full".into(),
@@ -78,19 +82,21 @@ async fn fill_evaluation(store: &Store) {
         is_significant: Some(false),
         ..EvalResultRow::default()
     };
-    store.put_evaluation_result(&result).await.unwrap();
+    store.evaluation().put_result(&result).await.unwrap();
 }
 
 async fn fill_research(store: &Store) {
-    store.begin_research(&research_run("research-1")).await.unwrap();
+    store.research().begin(&research_run("research-1")).await.unwrap();
     let round = research_round(1);
-    store.put_research_round("research-1", &round).await.unwrap();
+    store.research().put_round("research-1", &round).await.unwrap();
     let report = json!({"unseen": 0.1 + 0.2, "task": "a \0 b"});
     store
-        .complete_research("research-1", 9, "saturated", &report)
+        .research()
+        .complete("research-1", 9, "saturated", &report)
         .await
         .unwrap();
     store
+        .research()
         .cache_search("key", "local:docs", "wings \0", "[]")
         .await
         .unwrap();
@@ -98,11 +104,12 @@ async fn fill_research(store: &Store) {
 
 async fn fill_bench(store: &Store) {
     let run = bench_run("run-1");
-    store.begin_bench_run(&run).await.unwrap();
+    store.bench().begin_run(&run).await.unwrap();
     let results = [bench_result("a", 0), bench_result("a", 1), bench_result("b\0", 0)];
-    store.put_bench_results("run-1", &results).await.unwrap();
+    store.bench().put_results("run-1", &results).await.unwrap();
     store
-        .complete_bench_run("run-1", 7, &json!({"pass_rate": 0.1 + 0.2}), Some(0.1 + 0.2))
+        .bench()
+        .complete_run("run-1", 7, &json!({"pass_rate": 0.1 + 0.2}), Some(0.1 + 0.2))
         .await
         .unwrap();
     let baseline = BaselineRow {
@@ -113,7 +120,7 @@ async fn fill_bench(store: &Store) {
         reason: "first".into(),
         accepted_at: 3,
     };
-    store.put_bench_baseline(&baseline).await.unwrap();
+    store.bench().put_baseline(&baseline).await.unwrap();
     let gate = GateRow {
         gate_id: "gate-1".into(),
         suite_id: "s".into(),
@@ -125,15 +132,15 @@ async fn fill_bench(store: &Store) {
         decided_at: 4,
         report: json!({"reasons": ["x"]}),
     };
-    store.put_bench_gate(&gate).await.unwrap();
+    store.bench().put_gate(&gate).await.unwrap();
     let ablation = AblationRow {
         ablation_id: "ablation-1".into(),
         tag: "eviction".into(),
         decided_at: 5,
         report: json!({}),
     };
-    store.put_bench_ablation(&ablation).await.unwrap();
-    store.put_bench_response("key", "{}").await.unwrap();
+    store.bench().put_ablation(&ablation).await.unwrap();
+    store.bench().put_response("key", "{}").await.unwrap();
 }
 
 async fn export(store: &Store) -> String {

@@ -46,7 +46,8 @@ fn result_of(taken: &Taken, status: &str) -> Settled {
 async fn enqueue(store: &Store, run_id: &str, count: usize) -> bool {
     let plan = json!({"suite": "suites/a"});
     store
-        .enqueue_bench_run(&bench_run(run_id), &plan, &cases(count))
+        .bench()
+        .enqueue_run(&bench_run(run_id), &plan, &cases(count))
         .await
         .unwrap()
 }
@@ -55,16 +56,24 @@ async fn enqueue(store: &Store, run_id: &str, count: usize) -> bool {
 pub(crate) async fn fill(store: &Store) {
     assert!(enqueue(store, "run-spread", 3).await);
     store
-        .take_bench_work("run-spread", &holder("h", LONG), 1)
+        .bench()
+        .take_work("run-spread", &holder("h", LONG), 1)
         .await
         .unwrap();
     let turn = store
+        .maintenance()
         .take_turn("retention \0", LONG, LONG)
         .await
         .unwrap()
         .unwrap();
     turn.done().await.unwrap();
-    assert!(store.first_to_tell("bench.alert/run \0", "me \0").await.unwrap());
+    assert!(
+        store
+            .maintenance()
+            .claim_notice("bench.alert/run \0", "me \0")
+            .await
+            .unwrap()
+    );
 }
 
 on_both_engines! {
@@ -72,27 +81,27 @@ on_both_engines! {
         let store = fixture.open().await;
         assert!(enqueue(&store, "run-1", 5).await);
         assert!(!enqueue(&store, "run-1", 5).await, "it is open already");
-        let taken = store.take_bench_work("run-1", &holder("a", LONG), 2).await.unwrap();
+        let taken = store.bench().take_work("run-1", &holder("a", LONG), 2).await.unwrap();
         assert_eq!(taken.iter().map(|taken| taken.key.case_id.as_str()).collect::<Vec<_>>(), ["case-000", "case-001"]);
         assert!(taken.iter().all(|taken| taken.takes == 1));
-        let others = store.take_bench_work("run-1", &holder("b", LONG), 10).await.unwrap();
+        let others = store.bench().take_work("run-1", &holder("b", LONG), 10).await.unwrap();
         assert_eq!(others.len(), 3);
-        assert!(store.take_bench_work("run-1", &holder("c", LONG), 10).await.unwrap().is_empty());
-        assert_eq!(store.bench_work_depth().await.unwrap(), WorkDepth { waiting: 0, taken: 5 });
+        assert!(store.bench().take_work("run-1", &holder("c", LONG), 10).await.unwrap().is_empty());
+        assert_eq!(store.bench().work_depth().await.unwrap(), WorkDepth { waiting: 0, taken: 5 });
 
         // Nobody can hand in what another holds, or an attempt that is not in force.
-        let foreign = store.settle_bench_work("run-1", "b", &[result_of(&taken[0], "fail")]).await.unwrap();
+        let foreign = store.bench().settle_work("run-1", "b", &[result_of(&taken[0], "fail")]).await.unwrap();
         assert_eq!((foreign.kept, foreign.left), (vec![], true));
         let late = Settled { takes: 2, ..result_of(&taken[0], "fail") };
-        assert!(store.settle_bench_work("run-1", "a", &[late]).await.unwrap().kept.is_empty());
+        assert!(store.bench().settle_work("run-1", "a", &[late]).await.unwrap().kept.is_empty());
         let both: Vec<Settled> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
-        assert_eq!(store.settle_bench_work("run-1", "a", &both).await.unwrap().kept, [0, 1]);
-        assert!(store.settle_bench_work("run-1", "a", &both).await.unwrap().kept.is_empty());
+        assert_eq!(store.bench().settle_work("run-1", "a", &both).await.unwrap().kept, [0, 1]);
+        assert!(store.bench().settle_work("run-1", "a", &both).await.unwrap().kept.is_empty());
         let rest: Vec<Settled> = others.iter().map(|taken| result_of(taken, "pass")).collect();
-        let settled = store.settle_bench_work("run-1", "b", &rest).await.unwrap();
+        let settled = store.bench().settle_work("run-1", "b", &rest).await.unwrap();
         assert_eq!((settled.kept, settled.left), (vec![2, 3, 4], false));
-        assert_eq!(store.bench_result_counts("run-1").await.unwrap(), [("pass".to_owned(), 5)]);
-        let open = store.open_bench_runs().await.unwrap();
+        assert_eq!(store.bench().result_counts("run-1").await.unwrap(), [("pass".to_owned(), 5)]);
+        let open = store.bench().open_runs().await.unwrap();
         assert!(open.len() == 1 && !open[0].left && !open[0].ready, "{open:?}");
     }
 }
@@ -101,21 +110,21 @@ on_both_engines! {
     async fn who_falls_silent_loses_its_cases_and_who_speaks_keeps_them(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 2).await;
-        let silent = store.take_bench_work("run-1", &holder("silent", SHORT), 1).await.unwrap();
-        let alive = store.take_bench_work("run-1", &holder("alive", SHORT), 1).await.unwrap();
+        let silent = store.bench().take_work("run-1", &holder("silent", SHORT), 1).await.unwrap();
+        let alive = store.bench().take_work("run-1", &holder("alive", SHORT), 1).await.unwrap();
         let held = [("run-1".to_owned(), alive[0].position)];
         for _ in 0..6 {
             tokio::time::sleep(SHORT / 3).await;
-            assert_eq!(store.extend_bench_work(&holder("alive", LONG), &held).await.unwrap(), 1);
+            assert_eq!(store.bench().extend_work(&holder("alive", LONG), &held).await.unwrap(), 1);
         }
-        assert_eq!(store.extend_bench_work(&holder("nobody", LONG), &held).await.unwrap(), 0);
-        let again = store.take_bench_work("run-1", &holder("next", LONG), 10).await.unwrap();
+        assert_eq!(store.bench().extend_work(&holder("nobody", LONG), &held).await.unwrap(), 0);
+        let again = store.bench().take_work("run-1", &holder("next", LONG), 10).await.unwrap();
         assert_eq!(again.len(), 1);
         assert_eq!((again[0].position, again[0].takes), (silent[0].position, 2));
         // The silent one comes back with an answer: the case is another's now.
-        assert!(store.settle_bench_work("run-1", "silent", &[result_of(&silent[0], "fail")]).await.unwrap().kept.is_empty());
-        assert_eq!(store.settle_bench_work("run-1", "next", &[result_of(&again[0], "pass")]).await.unwrap().kept, [again[0].position]);
-        assert_eq!(store.bench_result_counts("run-1").await.unwrap(), [("pass".to_owned(), 1)]);
+        assert!(store.bench().settle_work("run-1", "silent", &[result_of(&silent[0], "fail")]).await.unwrap().kept.is_empty());
+        assert_eq!(store.bench().settle_work("run-1", "next", &[result_of(&again[0], "pass")]).await.unwrap().kept, [again[0].position]);
+        assert_eq!(store.bench().result_counts("run-1").await.unwrap(), [("pass".to_owned(), 1)]);
     }
 }
 
@@ -123,11 +132,11 @@ on_both_engines! {
     async fn what_is_given_back_was_never_taken(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
-        store.take_bench_work("run-1", &holder("a", LONG), 2).await.unwrap();
-        assert_eq!(store.bench_work_left("run-1").await.unwrap(), WorkDepth { waiting: 1, taken: 2 });
-        assert_eq!(store.release_bench_work("a").await.unwrap(), 2);
-        assert_eq!(store.release_bench_work("a").await.unwrap(), 0);
-        let taken = store.take_bench_work("run-1", &holder("b", LONG), 9).await.unwrap();
+        store.bench().take_work("run-1", &holder("a", LONG), 2).await.unwrap();
+        assert_eq!(store.bench().work_left("run-1").await.unwrap(), WorkDepth { waiting: 1, taken: 2 });
+        assert_eq!(store.bench().release_work("a").await.unwrap(), 2);
+        assert_eq!(store.bench().release_work("a").await.unwrap(), 0);
+        let taken = store.bench().take_work("run-1", &holder("b", LONG), 9).await.unwrap();
         assert_eq!(taken.iter().map(|taken| (taken.position, taken.takes)).collect::<Vec<_>>(), [(0, 1), (1, 1), (2, 1)]);
     }
 }
@@ -136,22 +145,22 @@ on_both_engines! {
     async fn a_run_that_is_closed_is_left_alone_and_can_be_opened_again(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
-        let taken = store.take_bench_work("run-1", &holder("a", LONG), 1).await.unwrap();
-        assert_eq!(store.close_bench_plan("run-1").await.unwrap(), Some(3));
-        assert_eq!(store.close_bench_plan("run-1").await.unwrap(), None);
-        assert!(store.settle_bench_work("run-1", "a", &[result_of(&taken[0], "pass")]).await.unwrap().kept.is_empty());
-        assert!(store.open_bench_runs().await.unwrap().is_empty());
-        assert!(store.bench_plan("run-1").await.unwrap().unwrap().closed_at.is_some());
+        let taken = store.bench().take_work("run-1", &holder("a", LONG), 1).await.unwrap();
+        assert_eq!(store.bench().close_plan("run-1").await.unwrap(), Some(3));
+        assert_eq!(store.bench().close_plan("run-1").await.unwrap(), None);
+        assert!(store.bench().settle_work("run-1", "a", &[result_of(&taken[0], "pass")]).await.unwrap().kept.is_empty());
+        assert!(store.bench().open_runs().await.unwrap().is_empty());
+        assert!(store.bench().plan("run-1").await.unwrap().unwrap().closed_at.is_some());
         assert!(enqueue(&store, "run-1", 2).await);
-        assert_eq!(store.bench_work_depth().await.unwrap(), WorkDepth { waiting: 2, taken: 0 });
-        store.close_bench_plan("run-1").await.unwrap();
+        assert_eq!(store.bench().work_depth().await.unwrap(), WorkDepth { waiting: 2, taken: 0 });
+        store.bench().close_plan("run-1").await.unwrap();
         // Once it is complete it stays closed, and its end is the first one.
-        store.complete_spread_run("run-1", &json!({"a": 1}), Some(0.5)).await.unwrap();
-        let first = store.bench_run("run-1").await.unwrap().unwrap();
-        store.complete_spread_run("run-1", &json!({"a": 2}), None).await.unwrap();
-        assert_eq!(store.bench_run("run-1").await.unwrap().unwrap(), first);
+        store.bench().complete_distributed_run("run-1", &json!({"a": 1}), Some(0.5)).await.unwrap();
+        let first = store.bench().run("run-1").await.unwrap().unwrap();
+        store.bench().complete_distributed_run("run-1", &json!({"a": 2}), None).await.unwrap();
+        assert_eq!(store.bench().run("run-1").await.unwrap().unwrap(), first);
         assert!(!enqueue(&store, "run-1", 2).await);
-        assert_eq!(store.bench_plan("none").await.unwrap(), None);
+        assert_eq!(store.bench().plan("none").await.unwrap(), None);
     }
 }
 
@@ -167,13 +176,13 @@ on_both_engines! {
                     let store = Store::open(&url).await.unwrap();
                     let (id, mut kept) = (format!("h{number}"), Vec::new());
                     loop {
-                        let taken = store.take_bench_work("run-1", &holder(&id, LONG), 7).await.unwrap();
+                        let taken = store.bench().take_work("run-1", &holder(&id, LONG), 7).await.unwrap();
                         assert!(taken.len() <= 7);
                         if taken.is_empty() {
                             return kept;
                         }
                         let results: Vec<Settled> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
-                        kept.extend(store.settle_bench_work("run-1", &id, &results).await.unwrap().kept);
+                        kept.extend(store.bench().settle_work("run-1", &id, &results).await.unwrap().kept);
                     }
                 })
             })
@@ -185,7 +194,7 @@ on_both_engines! {
             all.extend(kept);
         }
         assert_eq!((count, all.len()), (300, 300));
-        assert_eq!(store.bench_result_counts("run-1").await.unwrap(), [("pass".to_owned(), 300)]);
+        assert_eq!(store.bench().result_counts("run-1").await.unwrap(), [("pass".to_owned(), 300)]);
     }
 }
 
@@ -194,20 +203,20 @@ on_both_engines! {
         let (one, two) = (fixture.open().await, fixture.open().await);
         for round in 0..50 {
             let name = format!("chore-{round}");
-            let (first, second) = tokio::join!(one.take_turn(&name, LONG, LONG), two.take_turn(&name, LONG, LONG));
+            let (first, second) = tokio::join!(one.maintenance().take_turn(&name, LONG, LONG), two.maintenance().take_turn(&name, LONG, LONG));
             let mut turns: Vec<_> = [first.unwrap(), second.unwrap()].into_iter().flatten().collect();
             assert_eq!(turns.len(), 1, "round {round}");
             if round > 2 {
                 turns.pop().unwrap().done().await.unwrap();
                 continue;
             }
-            assert!(one.take_turn(&name, LONG, LONG).await.unwrap().is_none(), "somebody has it");
+            assert!(one.maintenance().take_turn(&name, LONG, LONG).await.unwrap().is_none(), "somebody has it");
             turns.pop().unwrap().done().await.unwrap();
             for store in [&one, &two] {
-                assert!(store.take_turn(&name, LONG, LONG).await.unwrap().is_none(), "it was done just now");
+                assert!(store.maintenance().take_turn(&name, LONG, LONG).await.unwrap().is_none(), "it was done just now");
             }
             // Who asks for it more often gets it again.
-            let turn = two.take_turn(&name, Duration::ZERO, LONG).await.unwrap().unwrap();
+            let turn = two.maintenance().take_turn(&name, Duration::ZERO, LONG).await.unwrap().unwrap();
             turn.let_go().await.unwrap();
         }
     }
@@ -216,13 +225,13 @@ on_both_engines! {
 on_both_engines! {
     async fn a_turn_whose_holder_dies_is_free_again(fixture: Fixture) {
         let (one, two) = (fixture.open().await, fixture.open().await);
-        let lost = one.take_turn("chore", LONG, SHORT).await.unwrap().unwrap();
-        assert!(two.take_turn("chore", LONG, SHORT).await.unwrap().is_none());
+        let lost = one.maintenance().take_turn("chore", LONG, SHORT).await.unwrap().unwrap();
+        assert!(two.maintenance().take_turn("chore", LONG, SHORT).await.unwrap().is_none());
         // Dropped, as a process that dies would: the connection is gone, or the row falls due.
         drop(lost);
         let until = std::time::Instant::now() + Duration::from_secs(10);
         let turn = loop {
-            if let Some(turn) = two.take_turn("chore", LONG, SHORT).await.unwrap() {
+            if let Some(turn) = two.maintenance().take_turn("chore", LONG, SHORT).await.unwrap() {
                 break turn;
             }
             assert!(std::time::Instant::now() < until, "the dead one holds on to it");
@@ -230,9 +239,9 @@ on_both_engines! {
         };
         turn.done().await.unwrap();
         // What was given up undone can be taken at once.
-        let turn = one.take_turn("other", LONG, LONG).await.unwrap().unwrap();
+        let turn = one.maintenance().take_turn("other", LONG, LONG).await.unwrap().unwrap();
         turn.let_go().await.unwrap();
-        assert!(two.take_turn("other", LONG, LONG).await.unwrap().is_some());
+        assert!(two.maintenance().take_turn("other", LONG, LONG).await.unwrap().is_some());
     }
 }
 
@@ -242,7 +251,7 @@ on_both_engines! {
         let tasks: Vec<_> = (0..8)
             .map(|number| {
                 let store = store.clone();
-                tokio::spawn(async move { store.first_to_tell("bench.alert/run-1", &format!("t{number}")).await.unwrap() })
+                tokio::spawn(async move { store.maintenance().claim_notice("bench.alert/run-1", &format!("t{number}")).await.unwrap() })
             })
             .collect();
         let mut told = 0;
@@ -250,6 +259,6 @@ on_both_engines! {
             told += usize::from(task.await.unwrap());
         }
         assert_eq!(told, 1);
-        assert!(store.first_to_tell("bench.alert/run-2", "t1").await.unwrap());
+        assert!(store.maintenance().claim_notice("bench.alert/run-2", "t1").await.unwrap());
     }
 }

@@ -160,7 +160,7 @@ pub(crate) fn row(number: usize, title: &str, content: &str, chance: &mut Chance
 pub(crate) async fn stored(corpus: &Corpus, folder: &Path, embedder: &str) -> Result<PathBuf> {
     let path = folder.join(format!("memory-{}.db", corpus.texts.len()));
     let store = Store::open(&StoreUrl::sqlite(&path)).await?;
-    let (pieces, _) = store.count_memory_pieces(embedder).await?;
+    let (pieces, _) = store.memories().count_chunks(embedder).await?;
     if usize::try_from(pieces).unwrap_or(0) < corpus.texts.len() {
         let mut chance = Chance::new(7);
         let all: Vec<usize> = (0..corpus.texts.len()).collect();
@@ -179,7 +179,7 @@ pub(crate) async fn stored(corpus: &Corpus, folder: &Path, embedder: &str) -> Re
                     (row, Some(vec![chunk]))
                 })
                 .collect();
-            store.put_memories(&rows).await?;
+            store.memories().put_all(&rows).await?;
         }
     }
     store.close().await;

@@ -157,7 +157,8 @@ async fn naive(corpus: &Corpus, path: &Path) -> Result<()> {
         let words: Vec<&str> = terms.all().collect();
         let mut scores: BTreeMap<String, f64> = BTreeMap::new();
         for (rank, hit) in store
-            .search_memory_words(&words, 100)
+            .memories()
+            .search_words(&words, 100)
             .await?
             .into_iter()
             .enumerate()
@@ -173,7 +174,10 @@ async fn naive(corpus: &Corpus, path: &Path) -> Result<()> {
         let mut best: Vec<(String, f64)> = scores.into_iter().collect();
         best.sort_by(|a, b| b.1.total_cmp(&a.1));
         let ids: Vec<String> = best.into_iter().take(10).map(|(id, _)| id).collect();
-        ensure!(!store.memories_by_id(&ids).await?.is_empty(), "nothing was found");
+        ensure!(
+            !store.memories().by_id(&ids).await?.is_empty(),
+            "nothing was found"
+        );
         times.0.push(began.elapsed().as_secs_f64() * 1e3);
     }
     store.close().await;

@@ -28,16 +28,20 @@ enum Hold {
     Row(String),
 }
 
-impl Store {
+/// Work that one process does for all that share a store: [`Store::maintenance`].
+#[derive(Debug, Clone, Copy)]
+pub struct Maintenance<'s>(pub(crate) &'s Store);
+
+impl Maintenance<'_> {
     /// Takes the turn at a chore, unless somebody has it or it was done within `every`. A holder on SQLite that says nothing
     /// for `expiry` has lost it.
     pub async fn take_turn(
-        &self,
+        self,
         name: &str,
         every: Duration,
         expiry: Duration,
     ) -> Result<Option<Turn>, StoreError> {
-        let hold = match &self.pool {
+        let hold = match &self.0.pool {
             Pool::Postgres { pool, place, .. } => {
                 let sort = |error| crate::error::sort(place, error);
                 let mut connection = pool.acquire().await.map_err(sort)?;
@@ -58,42 +62,44 @@ impl Store {
             }
         };
         Ok(hold.map(|hold| Turn {
-            store: self.clone(),
+            store: self.0.clone(),
             name: name.to_owned(),
             hold,
         }))
     }
 
     async fn take_row(
-        &self,
+        self,
         name: &str,
         every: Duration,
         expiry: Duration,
         holder: &str,
     ) -> Result<bool, StoreError> {
-        let clock = self.pool.clock();
+        let clock = self.0.pool.clock();
         let take = format!(
             "INSERT INTO chores (name, holder, held_until) VALUES ($1, $2, {clock} + $3)
              ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
              WHERE (chores.held_until IS NULL OR chores.held_until < {clock})
              AND (chores.done_at IS NULL OR chores.done_at + $4 <= {clock})"
         );
-        let taken = in_transaction!(&self.pool, |connection| sqlx::query(AssertSqlSafe(take.as_str()))
-            .bind(storable(name))
-            .bind(holder)
-            .bind(micros(expiry))
-            .bind(micros(every))
-            .execute(&mut *connection)
-            .await?
-            .rows_affected())?;
+        let taken = in_transaction!(&self.0.pool, |connection| sqlx::query(AssertSqlSafe(
+            take.as_str()
+        ))
+        .bind(storable(name))
+        .bind(holder)
+        .bind(micros(expiry))
+        .bind(micros(every))
+        .execute(&mut *connection)
+        .await?
+        .rows_affected())?;
         Ok(taken > 0)
     }
 
     /// Whether this one is the first to tell about a subject, and so the one who does. Asked before telling: of two who could,
     /// one does, and one who dies in between takes the notice with it.
-    pub async fn first_to_tell(&self, subject: &str, teller: &str) -> Result<bool, StoreError> {
+    pub async fn claim_notice(self, subject: &str, teller: &str) -> Result<bool, StoreError> {
         let now = now_micros();
-        let first: Option<(String,)> = in_transaction!(&self.pool, |connection| {
+        let first: Option<(String,)> = in_transaction!(&self.0.pool, |connection| {
             sqlx::query(
                 "INSERT INTO notices (subject, teller, told_at) VALUES ($1, $2, $3)
                  ON CONFLICT (subject) DO NOTHING",
