@@ -301,6 +301,7 @@ async fn latency() -> Result<()> {
                 origin: None,
                 scope: None,
                 author: satiety::memory::Author::Person,
+                session: None,
             })
             .await?;
     }

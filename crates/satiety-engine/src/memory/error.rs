@@ -55,6 +55,14 @@ pub enum MemoryError {
     /// A question that says nothing.
     #[error("the question is empty")]
     EmptyQuery,
+    /// A phrase that was not learnt cannot be taken back.
+    #[error("`{id}` has not learnt `{phrase}`")]
+    NotLearnt {
+        /// Which memory.
+        id: String,
+        /// The phrase.
+        phrase: String,
+    },
     /// A number that is out of range.
     #[error("{what} must be {range}, and it is {value}")]
     OutOfRange {
@@ -116,6 +124,9 @@ impl MemoryError {
             Self::TaskClosed(_) => "begin another with task_preflight or `satiety memory preflight`".into(),
             Self::NoOpenTask(_) | Self::WhichTask => {
                 "begin one with task_preflight or `satiety memory preflight`, or name the task".into()
+            }
+            Self::NotLearnt { .. } => {
+                "memory_read or `satiety memory list --id` shows what it has learnt".into()
             }
             Self::NoFolder(_) => "name a folder of Markdown files".into(),
             Self::Markdown { .. } => "docs/memory.md shows what a front matter may say".into(),

@@ -135,21 +135,6 @@ impl Engine {
         })
     }
 
-    /// Takes back a phrase that selections taught a memory; says whether it was there.
-    pub async fn memory_unlearn(
-        &self,
-        id: &str,
-        phrase: &str,
-        scope: Option<&Scope>,
-    ) -> Result<bool, EngineError> {
-        let mut row = self.memory_row_in(id, scope).await?;
-        let gone = satiety::memory::unlearn(&mut row.learnt, phrase);
-        if gone {
-            self.store().await?.memories().put(&row, None).await?;
-        }
-        Ok(gone)
-    }
-
     /// Makes or takes away a causal link.
     pub async fn memory_link(&self, request: LinkRequest) -> Result<Linked, EngineError> {
         if request.from == request.to {

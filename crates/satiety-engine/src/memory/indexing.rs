@@ -215,6 +215,7 @@ fn read(
         origin: Some(origin.to_owned()),
         scope: None,
         author: Author::Agent,
+        session: None,
     };
     let row = new_row(request, project, now_micros()).map_err(|problem| problem.to_string())?;
     debug_assert_eq!(row.content_hash, content_hash(&row.title, &row.content));

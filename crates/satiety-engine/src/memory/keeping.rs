@@ -12,7 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::MemoryError;
-use super::scope::project_of;
+use super::scope::{check_names, project_of};
 use crate::{Engine, EngineError};
 
 /// How long a temporary memory stays when nobody says.
@@ -34,6 +34,8 @@ pub struct SaveRequest {
     pub scope: Option<Scope>,
     /// Who keeps it.
     pub author: Author,
+    /// In which session: memories of its searches that the text quotes are remembered as used.
+    pub session: Option<String>,
 }
 
 /// What changes about a memory; what is absent stays.
@@ -59,6 +61,10 @@ pub struct UpdateRequest {
     pub move_to: Option<Scope>,
     /// Who changes it.
     pub author: Author,
+    /// A learnt phrase to take back.
+    pub unlearn: Option<String>,
+    /// In which session: memories of its searches that the new text quotes are remembered as used.
+    pub session: Option<String>,
 }
 
 /// Which memories to list.
@@ -191,17 +197,20 @@ pub struct MemoryHealth {
 }
 
 impl Engine {
-    /// Keeps a memory.
+    /// Keeps a memory; those that its text quotes were used by the session.
     #[tracing::instrument(name = "save memory", skip_all)]
     pub async fn memory_save(&self, request: SaveRequest) -> Result<Saved, EngineError> {
         may_write(request.author, None, Some(request.draft.tier)).map_err(MemoryError::from)?;
         let project = self.memory_project(request.scope.as_ref(), request.author)?;
+        let session = request.session.clone();
+        check_names(session.as_deref(), None, None)?;
         let now = now_micros();
         let expired = self.store().await?.memories().expired(now).await?;
         self.store().await?.memories().remove(&expired).await?;
         let row = new_row(request, project, now)?;
         let (chunks, embedder) = self.memory_chunks(&row).await?;
         self.store().await?.memories().put(&row, Some(&chunks)).await?;
+        self.note_quotes(session.as_deref(), &row).await?;
         Ok(Saved {
             memory: shown(row),
             chunks: chunks.len(),
@@ -209,9 +218,21 @@ impl Engine {
         })
     }
 
-    /// Changes a memory; chunks and embeds again only when what is searched changed.
+    /// Changes a memory; chunks and embeds again only when what is searched changed. Memories that a new text quotes were
+    /// used by the session.
     pub async fn memory_update(&self, request: UpdateRequest) -> Result<Saved, EngineError> {
-        let old = self.memory_row_in(&request.id, request.scope.as_ref()).await?;
+        let session = request.session.filter(|_| request.content.is_some());
+        check_names(session.as_deref(), None, None)?;
+        let mut old = self.memory_row_in(&request.id, request.scope.as_ref()).await?;
+        if let Some(phrase) = request.unlearn
+            && !satiety::memory::unlearn(&mut old.learnt, &phrase)
+        {
+            return Err(MemoryError::NotLearnt {
+                id: request.id,
+                phrase,
+            }
+            .into());
+        }
         let project = match &request.move_to {
             None => project_of(&old),
             // Every project sees it: taking it away from the others is not one agent's business.
@@ -256,11 +277,20 @@ impl Engine {
         };
         let replaced = searched.then_some(&chunks[..]);
         self.store().await?.memories().put(&row, replaced).await?;
+        self.note_quotes(session.as_deref(), &row).await?;
         Ok(Saved {
             memory: shown(row),
             chunks: chunks.len(),
             embedder,
         })
+    }
+
+    async fn note_quotes(&self, session: Option<&str>, row: &MemoryRow) -> Result<(), EngineError> {
+        if let Some(session) = session {
+            self.memory_notice(session, &row.content, Some(&row.memory_id))
+                .await?;
+        }
+        Ok(())
     }
 
     /// Forgets memories; one that is not there is an error, and then none is forgotten.

@@ -126,7 +126,7 @@ impl Engine {
 
     /// Which of the session's latest results a text says again, word for word: they were used. Each is remembered once a
     /// query, and what was used learns the query's words. `except` is the memory that the text is of.
-    pub async fn memory_notice(
+    pub(super) async fn memory_notice(
         &self,
         session: &str,
         text: &str,

@@ -323,6 +323,7 @@ fn kept(lesson: &Lesson, folder: &str, scope: Option<Scope>) -> Result<SaveReque
         origin: None,
         scope,
         author: Author::Agent,
+        session: None,
     })
 }
 

@@ -116,6 +116,7 @@ async fn save(engine: &Engine, title: String, content: String, tier: Tier) -> St
         origin: None,
         scope: None,
         author: satiety::memory::Author::Person,
+        session: None,
     };
     engine.memory_save(request).await.unwrap().memory.id
 }

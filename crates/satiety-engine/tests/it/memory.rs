@@ -51,6 +51,7 @@ async fn save(
         origin: None,
         scope: None,
         author: satiety::memory::Author::Person,
+        session: None,
     };
     engine.memory_save(request).await.unwrap().memory.id
 }

@@ -79,6 +79,7 @@ pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
             origin: None,
             scope: None,
             author: satiety::memory::Author::Person,
+            session: None,
         };
         let began = Instant::now();
         let saved = engine.memory_save(request).await?;

@@ -169,6 +169,7 @@ async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<Strin
                 origin: None,
                 scope: None,
                 author: satiety::memory::Author::Person,
+                session: None,
             })
             .await?;
         ids.insert(saved.memory.id, document.id.clone());

@@ -101,19 +101,17 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
 }
 
 async fn save(
-    mut arguments: MemorySaveArgs,
+    arguments: MemorySaveArgs,
     scope: Option<Scope>,
     engine: &Engine,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    let session = arguments.session.take();
     let scope = if arguments.global {
         Some(Scope::Global)
     } else {
         scope
     };
     let request = draft(arguments, scope)?;
-    let text = request.draft.content.clone();
     let saved = match engine.memory_save(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
             let draft = &request.draft;
@@ -130,11 +128,6 @@ async fn save(
         }
         saved => saved?,
     };
-    if let Some(session) = session {
-        engine
-            .memory_notice(&session, &text, Some(&saved.memory.id))
-            .await?;
-    }
     printer.answer(&saved)
 }
 
@@ -193,6 +186,7 @@ fn draft(arguments: MemorySaveArgs, scope: Option<Scope>) -> Result<SaveRequest,
         origin: None,
         scope,
         author: Author::Agent,
+        session: arguments.session,
     })
 }
 
@@ -263,16 +257,6 @@ async fn update(
     engine: &Engine,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    if let Some(phrase) = &arguments.unlearn
-        && !engine
-            .memory_unlearn(&arguments.id, phrase, scope.as_ref())
-            .await?
-    {
-        return Err(Failure::bad_input(
-            format!("`{}` has not learnt `{phrase}`", arguments.id),
-            "`satiety memory list --id` shows what it has learnt",
-        ));
-    }
     let request = UpdateRequest {
         content: arguments.content.map(text_or_input).transpose()?,
         id: arguments.id,
@@ -284,10 +268,9 @@ async fn update(
         scope,
         move_to: arguments.move_to.as_deref().map(scope_named).transpose()?,
         author: Author::Agent,
+        unlearn: arguments.unlearn,
+        session: arguments.session,
     };
-    if let (Some(session), Some(text)) = (&arguments.session, &request.content) {
-        engine.memory_notice(session, text, Some(&request.id)).await?;
-    }
     let updated = match engine.memory_update(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
             let new = |value: &Option<String>| value.clone().unwrap_or_else(|| "as it is".into());

@@ -115,6 +115,9 @@ pub(crate) struct SaveBody {
     #[serde(default)]
     #[schemars(length(max = 300))]
     project: Option<String>,
+    /// In which session: memories of its searches that the text quotes are remembered as used.
+    #[serde(default)]
+    session: Option<String>,
 }
 
 /// Which project's memories a request is about.
@@ -158,6 +161,7 @@ async fn save(call: Call<Nothing, Nothing, Json<SaveBody>>) -> Result<Saved, Pro
         origin: None,
         scope: scope(body.project.as_deref())?,
         author,
+        session: body.session,
     };
     Ok(call.app.engine.memory_save(request).await?)
 }
@@ -193,6 +197,9 @@ pub(crate) struct UpdateBody {
     #[serde(default)]
     #[schemars(length(max = 300))]
     project: Option<String>,
+    /// In which session: memories of its searches that the new text quotes are remembered as used.
+    #[serde(default)]
+    session: Option<String>,
 }
 
 async fn update(call: Call<ById, ProjectQuery, Json<UpdateBody>>) -> Result<Saved, Problem> {
@@ -209,6 +216,8 @@ async fn update(call: Call<ById, ProjectQuery, Json<UpdateBody>>) -> Result<Save
         scope: scope(call.query.project.as_deref())?,
         move_to: scope(body.project.as_deref())?,
         author,
+        unlearn: None,
+        session: body.session,
     };
     Ok(call.app.engine.memory_update(request).await?)
 }
@@ -401,6 +410,9 @@ pub(crate) struct MatchBody {
     #[serde(default)]
     #[schemars(length(max = 300))]
     project: Option<String>,
+    /// In which session: memories of its searches that the text quotes are remembered as used.
+    #[serde(default)]
+    session: Option<String>,
 }
 
 async fn matching(call: Call<Nothing, Nothing, Json<MatchBody>>) -> Result<MatchedTriggers, Problem> {
@@ -409,7 +421,7 @@ async fn matching(call: Call<Nothing, Nothing, Json<MatchBody>>) -> Result<Match
     let request = MatchRequest {
         text: body.text,
         limit,
-        session: None,
+        session: body.session,
         scope: scope(body.project.as_deref())?,
     };
     Ok(call.app.engine.memory_match(&request).await?)

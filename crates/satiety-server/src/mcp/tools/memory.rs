@@ -87,7 +87,6 @@ pub(super) fn tools() -> Vec<Tool> {
                 ],
             },
             |call: Call, asked: SaveArgs| async move {
-                let session = call.session(asked.session);
                 let request = SaveRequest {
                     draft: Draft {
                         title: asked.title,
@@ -101,15 +100,9 @@ pub(super) fn tools() -> Vec<Tool> {
                     origin: None,
                     scope: None,
                     author: call.author,
+                    session: call.session(asked.session),
                 };
-                let text = request.draft.content.clone();
-                let saved = call.engine().memory_save(request).await?;
-                if let Some(session) = session {
-                    call.engine()
-                        .memory_notice(&session, &text, Some(&saved.memory.id))
-                        .await?;
-                }
-                Ok::<Saved, Problem>(saved)
+                Ok::<Saved, Problem>(call.engine().memory_save(request).await?)
             },
         ),
         Tool::new(
@@ -430,20 +423,6 @@ struct UpdateArgs {
 }
 
 async fn update(call: &Call, asked: UpdateArgs) -> Result<Saved, Problem> {
-    if let Some(phrase) = &asked.unlearn
-        && !call.engine().memory_unlearn(&asked.id, phrase, None).await?
-    {
-        return Err(Problem::new(
-            format!("`{}` has not learnt `{phrase}`", asked.id),
-            "memory_read shows what it has learnt",
-        ));
-    }
-    let session = call.session(asked.session);
-    if let (Some(session), Some(text)) = (&session, &asked.content) {
-        call.engine()
-            .memory_notice(session, text, Some(&asked.id))
-            .await?;
-    }
     let request = UpdateRequest {
         id: asked.id,
         title: asked.title,
@@ -455,6 +434,8 @@ async fn update(call: &Call, asked: UpdateArgs) -> Result<Saved, Problem> {
         scope: None,
         move_to: None,
         author: call.author,
+        unlearn: asked.unlearn,
+        session: call.session(asked.session),
     };
     Ok(call.engine().memory_update(request).await?)
 }
