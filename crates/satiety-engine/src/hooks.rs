@@ -1,9 +1,11 @@
 //! Who is told of something: a command, a web address, or both. Telling is not deciding: what cannot be delivered is a
 //! warning, and the verdict stays what it was.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use satiety::harness::Driver;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
@@ -15,6 +17,27 @@ use crate::bench::target::{post_address, post_client};
 const LIMIT: Duration = Duration::from_secs(10);
 /// How much of what a command complains about is told.
 const SHOWN: u64 = 2000;
+
+/// What follows a gated run, a harness cycle or a rollback. It belongs to the process and not to a request: a caller whose
+/// agent is measured cannot choose who is told or what is recorded.
+#[derive(Debug, Clone, Default)]
+pub struct HookSettings {
+    /// Told about every regression that was not accepted.
+    pub regression: Alert,
+    /// Told about harness cycles that ask for a person, and about rollbacks.
+    pub harness: Alert,
+    /// The harness whose next cycle is recorded after a gated run; `None` records none.
+    pub cycle: Option<HarnessCycle>,
+}
+
+/// The harness that gated runs belong to.
+#[derive(Debug, Clone)]
+pub struct HarnessCycle {
+    /// The directory with its suites.
+    pub folder: PathBuf,
+    /// Which score its window follows.
+    pub driver: Driver,
+}
 
 /// Whom to tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -28,7 +28,7 @@ mod trouble;
 pub mod watch;
 
 pub use error::{EngineError, Fault};
-pub use hooks::Alert;
+pub use hooks::{Alert, HarnessCycle, HookSettings};
 use satiety::bench::SandboxRequirement;
 pub use satiety_store::StoreUrl;
 pub use trouble::Trouble;
@@ -91,6 +91,7 @@ pub struct Engine {
     memory_settings: memory::MemorySettings,
     ab: ab::State,
     sandbox: SandboxRequirement,
+    hooks: HookSettings,
     compute: admission::ComputePool,
     model_pool: Option<PoolLimits>,
 }
@@ -109,6 +110,7 @@ impl Engine {
             memory_settings: memory::MemorySettings::default(),
             ab: ab::State::default(),
             sandbox: SandboxRequirement::default(),
+            hooks: HookSettings::default(),
             compute: admission::ComputePool::default(),
             model_pool: None,
         }
@@ -131,6 +133,13 @@ impl Engine {
     /// Whether the processes of targets must be sandboxed where nobody asks for something else.
     pub fn sandbox_requirement(&self) -> SandboxRequirement {
         self.sandbox
+    }
+
+    /// The same engine with other alerts, and a harness whose cycles follow gated runs.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: HookSettings) -> Self {
+        self.hooks = hooks;
+        self
     }
 
     /// The same engine with other rules for the memory.

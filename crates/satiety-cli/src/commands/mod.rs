@@ -28,7 +28,6 @@ mod worker;
 use std::future::Future;
 
 use satiety_engine::Engine;
-use satiety_engine::bench::{Afterwards, CycleAfter};
 
 use crate::args::Command;
 use crate::exit::Exit;
@@ -125,18 +124,6 @@ fn retaining(
 ) -> Option<tokio::task::JoinHandle<()>> {
     let (engine, every) = (std::sync::Arc::clone(engine), every?);
     Some(tokio::spawn(async move { engine.serve_retention(every).await }))
-}
-
-/// What is done when a run that workers ran ends here.
-fn afterwards(settings: &Settings) -> Afterwards {
-    Afterwards {
-        alert: settings.alert.clone(),
-        cycle: settings.harness.record.then(|| CycleAfter {
-            folder: settings.harness.folder.clone(),
-            driver: settings.harness.driver,
-            notify: settings.harness.notify.clone(),
-        }),
-    }
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

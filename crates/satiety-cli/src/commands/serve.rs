@@ -154,7 +154,6 @@ async fn serve(
             sources: research_sources(settings)?,
             reach: super::research::reach(settings),
         },
-        afterwards: super::afterwards(settings),
     };
     let app = Arc::new(App::new(
         engine,

@@ -41,7 +41,6 @@ pub(super) async fn run(
         until_idle: arguments.until_idle,
         judges: arguments.judge,
         environment: std::env::vars().collect(),
-        after: super::afterwards(settings),
     };
     let stop = stop_when_asked();
     let worked = engine

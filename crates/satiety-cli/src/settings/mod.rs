@@ -20,7 +20,7 @@ use satiety::harness::Driver;
 use satiety::memory::Scope;
 use satiety_engine::ab::AbSettings;
 use satiety_engine::memory::MemorySettings;
-use satiety_engine::{Alert, Engine, StoreUrl};
+use satiety_engine::{Alert, Engine, HarnessCycle, HookSettings, StoreUrl};
 use serde::Serialize;
 
 use crate::args::{Cli, ColorWhen, Command, Global};
@@ -492,6 +492,14 @@ impl Settings {
         Ok(Engine::new(self.for_engine())
             .with_ab(self.ab)
             .with_sandbox(self.sandbox.for_gates())
+            .with_hooks(HookSettings {
+                regression: self.alert.clone(),
+                harness: self.harness.notify.clone(),
+                cycle: self.harness.record.then(|| HarnessCycle {
+                    folder: self.harness.folder.clone(),
+                    driver: self.harness.driver,
+                }),
+            })
             .with_memory(memory))
     }
 

@@ -9,9 +9,9 @@ use satiety_store::{Store, now_micros};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::finishing::new_gate_id;
+use super::finalize::new_gate_id;
+use super::outline::SANDBOX;
 use super::runner::word;
-use super::running::SANDBOX;
 use super::stored::{Detail, from_file, time, trim};
 use super::suites::{LoadedSuite, load};
 use crate::{Engine, EngineError};
@@ -46,6 +46,9 @@ pub struct ComparedRuns {
     /// The runs, for reports that show both.
     #[serde(skip)]
     pub runs: (BenchmarkRun, BenchmarkRun),
+    /// Hooks that failed.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 /// Who lets something through, and why.
@@ -91,7 +94,7 @@ pub struct Accepted {
 }
 
 impl Engine {
-    /// Compares two runs.
+    /// Compares two runs. A verdict that is kept is one of the gate: it tells about a regression.
     pub async fn bench_compare(&self, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
         let baseline = self.find_run(&request.baseline, Detail::Figures).await?;
         let candidate = self.find_run(&request.candidate, Detail::Figures).await?;
@@ -105,24 +108,20 @@ impl Engine {
             });
         }
         let report = judge(&baseline, &candidate, &request.policy)?;
-        let accepted = if request.record {
-            let store = self.store().await?;
-            let gate_id = new_gate_id();
-            keep_gate(
-                store,
-                gate_id,
-                &candidate.suite_id,
-                &report,
-                request.accept_regression,
-            )
-            .await?
-        } else {
-            None
-        };
+        let (mut accepted, mut warnings) = (None, Vec::new());
+        if request.record {
+            let (store, suite_id) = (self.store().await?, &candidate.suite_id);
+            let kept = keep_gate(store, new_gate_id(), suite_id, &report, request.accept_regression);
+            accepted = kept.await?;
+            if accepted.is_none() {
+                warnings = self.alert_regression(suite_id, &report, None).await?;
+            }
+        }
         Ok(ComparedRuns {
             report,
             accepted,
             runs: (baseline, candidate),
+            warnings,
         })
     }
 

@@ -3,7 +3,7 @@
 //! The plan in the store is read by machines that trust their own checkout and nothing else, so it names places below a root
 //! and no command, no address and no secret. What it names must hash here to what it did there.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::comparing::{MACHINE, Override};
-use super::finishing::{Afterwards, Gating, by_variant, judged, new_gate_id};
+use super::finalize::{Gating, new_gate_id};
 use super::limits::Limits;
+use super::outline::{Outline, key_of, outline, run_row, snapshot};
 use super::plan::jobs;
+use super::run::{BenchPlan, BenchRan, RunBenchRequest, Tally};
 use super::runner::{Progress, Stop};
-use super::running::{
-    BenchPlan, BenchRan, Outline, RunBenchRequest, Tally, key_of, outline, run_row, snapshot,
-};
 use super::setback::Setback;
 use super::stored::{Detail, load as load_run};
 use super::suites::LoadedSuite;
@@ -168,7 +167,6 @@ impl Engine {
     pub async fn bench_wait(
         &self,
         spread: Spread,
-        after: &Afterwards,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
     ) -> Result<BenchRan, EngineError> {
@@ -220,15 +218,10 @@ impl Engine {
                 () = stop.asked() => {}
             }
         };
-        self.waited(spread, after, complete).await
+        self.waited(spread, complete).await
     }
 
-    async fn waited(
-        &self,
-        spread: Spread,
-        after: &Afterwards,
-        complete: bool,
-    ) -> Result<BenchRan, EngineError> {
+    async fn waited(&self, spread: Spread, complete: bool) -> Result<BenchRan, EngineError> {
         let store = self.store().await?;
         let row = store.bench().run(&spread.run_id).await?;
         let row = row.ok_or_else(|| gone(&spread.run_id))?;
@@ -244,40 +237,40 @@ impl Engine {
                     .into(),
             });
         }
-        let mut ran = BenchRan {
-            power: spread.power,
-            resumed: spread.resumed,
-            interrupted: !complete,
-            gate: None,
-            accepted: None,
-            sequential: None,
-            variants: BTreeMap::new(),
-            warnings: spread.warnings,
-            told: true,
-            baseline: spread.baseline,
-            run: load_run(store, row, Detail::Figures).await?,
-        };
-        if complete {
-            let ending = self.end_spread(&spread.run_id, &spread.plan, &spread.root, after);
-            let ended = Box::pin(ending).await?;
-            ran.run = ended.run;
-            ran.warnings.extend(ended.warnings);
-            let asked = (&spread.request.gate, &spread.request.accept_regression);
-            if asked == (&spread.plan.gate, &spread.plan.accept_regression) || asked.0.is_none() {
-                (ran.gate, ran.accepted) = (ended.gate, ended.accepted);
-                ran.baseline = ended.baseline.or(ran.baseline);
-            } else if let (Some(policy), Some(baseline)) = (asked.0, &ran.baseline) {
+        let (power, resumed, warnings) = (spread.power, spread.resumed, spread.warnings);
+        if !complete {
+            let run = load_run(store, row, Detail::Figures).await?;
+            return Ok(BenchRan::new(
+                run,
+                power,
+                resumed,
+                false,
+                warnings,
+                spread.baseline,
+            ));
+        }
+        let ending = self.end_spread(&spread.run_id, &spread.plan, &spread.root);
+        let ended = Box::pin(ending).await?;
+        let mut ran = BenchRan::new(ended.run, power, resumed, true, warnings, spread.baseline);
+        let mut gated = ended.gated;
+        let asked = (&spread.request.gate, &spread.request.accept_regression);
+        match asked.0 {
+            Some(policy) if asked != (&spread.plan.gate, &spread.plan.accept_regression) => {
                 // Who asks another question than the run was started with gets an answer of its own.
                 let gating = Gating {
                     gate_id: new_gate_id(),
                     policy,
                     accept: asked.1.clone(),
+                    records_cycle: false,
+                    shared: false,
                 };
-                let (report, accepted) = judged(store, baseline, &ran.run, gating).await?;
-                (ran.gate, ran.accepted, ran.told) = (Some(report), accepted, false);
+                let failed: Vec<String> = gated.post.failures().collect();
+                gated = Box::pin(self.gate_run(&ran.run, ran.baseline.as_ref(), gating)).await?;
+                gated.post.warnings.extend(failed);
             }
+            _ => ran.baseline = ended.baseline.or(ran.baseline),
         }
-        ran.variants = by_variant(&ran.run);
+        ran.conclude(gated);
         Ok(ran)
     }
 

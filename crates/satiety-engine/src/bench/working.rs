@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::claims::Claims;
-use super::finishing::Afterwards;
+use super::outline::outline;
+use super::run::selection;
 use super::runner::{self, Runner, Stop};
-use super::running::{outline, selection};
 use super::setback::Setback;
 use super::spreading::{SpreadPlan, stays_inside, understood};
 use super::suites::load;
@@ -44,8 +44,6 @@ pub struct WorkRequest {
     pub judges: Vec<String>,
     /// The variables that descriptions of targets may name.
     pub environment: BTreeMap<String, String>,
-    /// What is done when a run ends here.
-    pub after: Afterwards,
 }
 
 /// What a worker tells while it works.
@@ -316,10 +314,10 @@ impl Engine {
             return Ok(Ok(()));
         };
         let plan = understood(run_id, row.plan)?;
-        let ending = self.end_spread(run_id, &plan, &request.root, &request.after);
+        let ending = self.end_spread(run_id, &plan, &request.root);
         match Box::pin(ending).await {
             Ok(ended) => {
-                for warning in ended.warnings {
+                for warning in ended.gated.post.failures() {
                     told(WorkEvent::Warning(warning));
                 }
                 told(WorkEvent::Ended {

@@ -24,7 +24,7 @@ use super::recording::drift;
 use super::state::{State, Writing};
 use super::tree::{HarnessTree, LOCK_FILE};
 use crate::bench::{Progress, RunBenchRequest, Stop};
-use crate::{Alert, Engine, EngineError};
+use crate::{Engine, EngineError};
 
 /// An expansion to be applied.
 #[derive(Debug, Clone, Default)]
@@ -56,10 +56,14 @@ pub struct AppliedExpansion {
     /// The last hash of the log, to be kept elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<Anchor>,
+    /// Hooks that failed.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 impl Engine {
-    /// Applies an approved expansion, or goes on with it. `told` is given every step that was done.
+    /// Applies an approved expansion, or goes on with it, and tells about one that was rolled back. `told` is given every
+    /// step that was done.
     pub async fn harness_apply(
         &self,
         request: ApplyRequest,
@@ -81,7 +85,11 @@ impl Engine {
                 .await?;
             told(&step);
         }
-        finished(&mut state, expansion, &request.folder)
+        let mut applied = finished(&mut state, expansion, &request.folder)?;
+        if applied.phase == Phase::RolledBack {
+            applied.warnings = self.alert_rollback(&applied).await;
+        }
+        Ok(applied)
     }
 
     /// Brings the archived version back while a new one is being applied: the one exemption from the ratchet.
@@ -120,8 +128,7 @@ impl Engine {
         self.harness_apply(request, &stop, told, |_| {}).await
     }
 
-    /// Tells that an expansion was rolled back, which somebody should look at.
-    pub async fn harness_rollback_alert(&self, alert: &Alert, applied: &AppliedExpansion) -> Vec<String> {
+    async fn alert_rollback(&self, applied: &AppliedExpansion) -> Vec<String> {
         let body = json!({
             "event": "harness_rollback",
             "action": Action::FlagForReview,
@@ -129,7 +136,7 @@ impl Engine {
             "expansion_id": applied.expansion_id,
             "harness_version": applied.version,
         });
-        alert.tell("harness.notify", &body).await
+        self.hooks.harness.tell("harness.notify", &body).await
     }
 
     /// Does one step and records it; says what it was.
@@ -511,5 +518,6 @@ fn finished(state: &mut State, expansion: Expansion, root: &Path) -> Result<Appl
         outcomes: expansion.outcomes,
         ended: expansion.ended,
         anchor,
+        warnings: Vec::new(),
     })
 }

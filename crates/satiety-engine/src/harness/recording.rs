@@ -27,7 +27,7 @@ use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
 use super::state::{State, Writing, short};
 use super::tree::HarnessTree;
-use crate::{Alert, Engine, EngineError};
+use crate::{Engine, EngineError};
 
 /// How often a cycle is tried again when others record at the same time.
 const ATTEMPTS: u32 = 12;
@@ -79,6 +79,18 @@ pub struct RecordedCycle {
     /// What could not be measured, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Hooks that failed.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+}
+
+impl RecordedCycle {
+    /// Logs hooks that failed, for a caller that is not at this machine.
+    pub fn log_warnings(&self) {
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+    }
 }
 
 /// Metrics as a file gives them: the specification's snapshot, or the metrics alone.
@@ -102,7 +114,7 @@ struct Given {
 }
 
 impl Engine {
-    /// Records a cycle.
+    /// Records a cycle, and tells about one that somebody should look at.
     pub async fn harness_record(&self, request: RecordCycleRequest) -> Result<RecordedCycle, EngineError> {
         let folder = Folder::read(&request.folder)?;
         unknown_figures(&folder)?;
@@ -112,13 +124,16 @@ impl Engine {
         loop {
             match self.record_once(&request, &folder, &keys, given.as_ref()).await {
                 Err(EngineError::Harness(HarnessError::Conflict)) if left > 0 => left -= 1,
-                other => return other,
+                recorded => {
+                    let mut recorded = recorded?;
+                    recorded.warnings = self.alert_cycle(&recorded).await;
+                    return Ok(recorded);
+                }
             }
         }
     }
 
-    /// Tells about a cycle that somebody should look at, and about no other.
-    pub async fn harness_alert(&self, alert: &Alert, recorded: &RecordedCycle) -> Vec<String> {
+    async fn alert_cycle(&self, recorded: &RecordedCycle) -> Vec<String> {
         if recorded.consistency.action == Action::Continue {
             return Vec::new();
         }
@@ -131,7 +146,7 @@ impl Engine {
             "harness_version": recorded.snapshot.harness_version,
             "expansion_id": recorded.expansion_id,
         });
-        alert.tell("harness.notify", &body).await
+        self.hooks.harness.tell("harness.notify", &body).await
     }
 
     async fn record_once(
@@ -290,6 +305,7 @@ impl Engine {
             expansion_id: aggregate.open_expansion.clone(),
             adopted,
             notes,
+            warnings: Vec::new(),
             snapshot,
             signals,
         })

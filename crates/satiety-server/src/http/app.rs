@@ -8,7 +8,6 @@ use std::time::Duration;
 use satiety::harness::Driver;
 use satiety_engine::Engine;
 use satiety_engine::admission::{AdmissionSettings, Admissions};
-use satiety_engine::bench::Afterwards;
 use satiety_engine::research::sources::{AllowedSources, ApiSettings, SourceSettings};
 use satiety_engine::rooted::{self, NotBelow};
 use tokio::sync::{Semaphore, watch};
@@ -93,8 +92,6 @@ pub struct Folders {
     pub driver: Driver,
     /// What may be searched.
     pub research: ResearchAccess,
-    /// What is done when a run that workers ran ends here.
-    pub afterwards: Afterwards,
 }
 
 /// What requests may have searched.

@@ -42,7 +42,7 @@ pub(super) async fn run(
             printer.answer(&engine.bench_cancel(&run).await?)?;
             Ok(Exit::Done)
         }
-        Bench::Compare(arguments) => compare(arguments, engine, settings, printer).await,
+        Bench::Compare(arguments) => compare(arguments, engine, printer).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
         Bench::Ablation(arguments) => ablation(arguments, engine, settings, printer).await,
         Bench::Report(arguments) => report(arguments, engine, printer).await,
@@ -56,12 +56,7 @@ pub(super) async fn run(
     }
 }
 
-async fn compare(
-    arguments: BenchCompareArgs,
-    engine: &Engine,
-    settings: &Settings,
-    printer: &Printer,
-) -> Result<Exit, Failure> {
+async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let (policy, accept_regression) = policy(arguments.policy)?;
     let compared = engine
         .bench_compare(CompareRunsRequest {
@@ -72,9 +67,7 @@ async fn compare(
             accept_regression,
         })
         .await?;
-    if compared.accepted.is_none() {
-        alert(engine, settings, &compared.runs.1.suite_id, &compared.report).await;
-    }
+    compared.warnings.iter().for_each(|warning| warn(warning));
     printer.answer(&compared)?;
     Ok(gate_exit(&compared.report, compared.accepted.is_some()))
 }
@@ -172,13 +165,6 @@ async fn list(arguments: BenchListArgs, engine: &Engine, printer: &Printer) -> R
         printer.answer(&show::Checked(engine.bench_list(&arguments.path)?))?;
     }
     Ok(Exit::Done)
-}
-
-/// Tells whoever the settings name about a regression that nobody let through. That it could not be told is a warning.
-async fn alert(engine: &Engine, settings: &Settings, suite_id: &str, report: &GateReport) {
-    for warning in engine.bench_alert(&settings.alert, suite_id, report).await {
-        warn(&warning);
-    }
 }
 
 /// The exit code of a gate; a regression that somebody let through passes.

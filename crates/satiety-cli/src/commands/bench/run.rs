@@ -7,10 +7,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use satiety_engine::Engine;
 use satiety_engine::bench::{BenchRan, Progress, RunBenchRequest, Spread, Stop};
 
-use super::{alert, gate_exit, options, policy, show, suites_below, write_reports};
+use super::{gate_exit, options, policy, show, suites_below, write_reports};
 use crate::args::{BenchRunArgs, ReportFiles};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, warn};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
@@ -44,9 +44,11 @@ pub(super) async fn run(
     };
     let stop = stop_on_interrupt();
     let (mut ran, mut spread, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
-    for suite in suites {
+    let (last, mut cycle) = (suites.len().saturating_sub(1), None);
+    for (place, suite) in suites.into_iter().enumerate() {
         let request = RunBenchRequest {
             suite,
+            more_follow: place < last,
             ..base.clone()
         };
         let plan = engine.bench_plan(request).await?;
@@ -61,10 +63,10 @@ pub(super) async fn run(
             continue;
         }
         let bar = Bar::new(printer);
-        let outcome = engine.bench_run_plan(plan, &stop, |seen| bar.show(seen)).await?;
+        let mut outcome = engine.bench_run_plan(plan, &stop, |seen| bar.show(seen)).await?;
         bar.finish();
-        let settled = settle(&outcome, &arguments.files, arguments.fail_under, engine, settings).await?;
-        worst = worse(worst, settled);
+        cycle = outcome.post.cycle.take();
+        worst = worse(worst, settle(&outcome, &arguments.files, arguments.fail_under)?);
         let interrupted = outcome.interrupted;
         ran.push(outcome);
         if interrupted {
@@ -79,8 +81,8 @@ pub(super) async fn run(
     // All are with the workers before the first is waited for.
     for spread in spread {
         let run_id = spread.told().run_id;
-        let (bar, after) = (Bar::new(printer), crate::commands::afterwards(settings));
-        let waiting = engine.bench_wait(spread, &after, &stop, |seen| bar.show(seen));
+        let bar = Bar::new(printer);
+        let waiting = engine.bench_wait(spread, &stop, |seen| bar.show(seen));
         let outcome = Box::pin(waiting).await?;
         bar.finish();
         if outcome.interrupted {
@@ -88,8 +90,7 @@ pub(super) async fn run(
                 "the run goes on with the workers; wait for it again with --distributed --resume {run_id}"
             ));
         }
-        let settled = settle(&outcome, &arguments.files, arguments.fail_under, engine, settings).await?;
-        worst = worse(worst, settled);
+        worst = worse(worst, settle(&outcome, &arguments.files, arguments.fail_under)?);
         ran.push(outcome);
     }
     match <[_; 1]>::try_from(ran) {
@@ -98,32 +99,30 @@ pub(super) async fn run(
         Err(several) => printer.answer(&show::Several { runs: several })?,
     }
     // The bootstrap loop's phase 4.5: after the evaluation, is the harness still hard enough?
-    if settings.harness.record && arguments.gate && worst != Exit::Interrupted && !arguments.dry_run {
-        let recorded = if arguments.distributed {
-            // Whoever ended the run has recorded the cycle; its thresholds count all the same.
-            crate::commands::harness::thresholds_now(engine, settings).await?
-        } else {
-            crate::commands::harness::record_after_gate(engine, settings, printer).await?
-        };
-        worst = worse(worst, recorded);
+    if let Some(recorded) = cycle {
+        worst = worse(
+            worst,
+            crate::commands::harness::cycle_after_gate(&*recorded?, printer),
+        );
+    } else if settings.harness.record
+        && arguments.gate
+        && arguments.distributed
+        && worst != Exit::Interrupted
+        && !arguments.dry_run
+    {
+        // Whoever ended the run has recorded the cycle; its thresholds count all the same.
+        let thresholds = crate::commands::harness::thresholds_now(engine, settings).await?;
+        worst = worse(worst, thresholds);
     }
     Ok(worst)
 }
 
-/// Writes the reports, tells whoever should know, and says how it went.
-async fn settle(
-    outcome: &BenchRan,
-    files: &ReportFiles,
-    fail_under: Option<f64>,
-    engine: &Engine,
-    settings: &Settings,
-) -> Result<Exit, Failure> {
+/// Writes the reports, warns about hooks that failed, and says how it went.
+fn settle(outcome: &BenchRan, files: &ReportFiles, fail_under: Option<f64>) -> Result<Exit, Failure> {
     let gated = outcome.gate.as_ref();
     let gated = gated.map(|report| (report, outcome.baseline.as_ref()));
     write_reports(files, &outcome.run, gated)?;
-    if let (Some(report), None, false) = (&outcome.gate, &outcome.accepted, outcome.told) {
-        alert(engine, settings, &outcome.run.suite_id, report).await;
-    }
+    outcome.post.failures().for_each(|warning| warn(&warning));
     Ok(exit_of(outcome, fail_under))
 }
 

@@ -143,27 +143,15 @@ async fn record(
             },
         })
         .await?;
-    notify(engine, settings, &recorded).await;
+    recorded.warnings.iter().for_each(|warning| warn(warning));
     printer.answer(&recorded)?;
-    Ok(threshold_exit(&recorded))
+    Ok(exit_of(&recorded.thresholds))
 }
 
 /// A cycle beside a gated run: told in a line, so that the run's own answer stays what it was.
-pub(super) async fn record_after_gate(
-    engine: &Engine,
-    settings: &Settings,
-    printer: &Printer,
-) -> Result<Exit, Failure> {
-    let recorded = engine
-        .harness_record(RecordCycleRequest {
-            folder: settings.harness.folder.clone(),
-            driver: settings.harness.driver,
-            ..RecordCycleRequest::default()
-        })
-        .await?;
-    notify(engine, settings, &recorded).await;
-    printer.note(&show::in_a_line(&recorded));
-    Ok(threshold_exit(&recorded))
+pub(super) fn cycle_after_gate(recorded: &RecordedCycle, printer: &Printer) -> Exit {
+    printer.note(&show::in_a_line(recorded));
+    exit_of(&recorded.thresholds)
 }
 
 /// Whether the harness's thresholds hold, after somebody recorded a cycle.
@@ -174,18 +162,7 @@ pub(super) async fn thresholds_now(engine: &Engine, settings: &Settings) -> Resu
     Ok(exit_of(&status.thresholds))
 }
 
-async fn notify(engine: &Engine, settings: &Settings, recorded: &RecordedCycle) {
-    for warning in engine.harness_alert(&settings.harness.notify, recorded).await {
-        warn(&warning);
-    }
-}
-
-/// A threshold of the harness is a gate.
-fn threshold_exit(recorded: &RecordedCycle) -> Exit {
-    exit_of(&recorded.thresholds)
-}
-
-/// Missed is a no; results that are undecided and would decide leave it open.
+/// A threshold of the harness is a gate: missed is a no; results that are undecided and would decide leave it open.
 fn exit_of(thresholds: &[ThresholdState]) -> Exit {
     if thresholds.iter().any(|threshold| threshold.met == Some(false)) {
         return Exit::GateSaysNo;
@@ -344,9 +321,7 @@ async fn apply(
     let applying = engine.harness_apply(request, &stop, told, |seen| bar.show(seen));
     let applied = Box::pin(applying).await?;
     bar.finish();
-    if applied.phase == Phase::RolledBack {
-        tell_rollback(engine, settings, &applied).await;
-    }
+    applied.warnings.iter().for_each(|warning| warn(warning));
     printer.answer(&applied)?;
     Ok(match (applied.interrupted, applied.phase) {
         (true, _) => Exit::Interrupted,
@@ -369,22 +344,9 @@ async fn rollback(
     let ending = ending(arguments.by, arguments.reason)?;
     let rolling = engine.harness_rollback(request, ending, |step| printer.note(&format!("  {step}")));
     let applied = Box::pin(rolling).await?;
-    tell_rollback(engine, settings, &applied).await;
+    applied.warnings.iter().for_each(|warning| warn(warning));
     printer.answer(&applied)?;
     Ok(Exit::Done)
-}
-
-async fn tell_rollback(
-    engine: &Engine,
-    settings: &Settings,
-    applied: &satiety_engine::harness::AppliedExpansion,
-) {
-    for warning in engine
-        .harness_rollback_alert(&settings.harness.notify, applied)
-        .await
-    {
-        warn(&warning);
-    }
 }
 
 async fn history(

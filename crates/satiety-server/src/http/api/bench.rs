@@ -239,7 +239,6 @@ async fn start(call: Call<Nothing, Nothing, Json<RunBody>>) -> Result<JobView, P
         cases: body.cases,
         tags: body.tags,
         seed: body.seed,
-        cache: true,
         resume: body.resume,
         gate: body.gate.then(GatePolicy::default),
         sandbox: Some(app.engine.sandbox_requirement()),
@@ -277,9 +276,7 @@ async fn spread(app: &App, plan: BenchPlan) -> Result<Spread, Problem> {
 async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) -> Result<Ended, Problem> {
     let outcome = app
         .engine
-        .bench_wait(spread, &app.folders.afterwards, &job.stop, |progress| {
-            job.progress(progress.into());
-        })
+        .bench_wait(spread, &job.stop, |progress| job.progress(progress.into()))
         .await;
     ended(&app, outcome)
 }
@@ -294,6 +291,7 @@ async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) -> Result<Ended, Pro
 
 fn ended(app: &App, outcome: Result<BenchRan, EngineError>) -> Result<Ended, Problem> {
     let ran = outcome.map_err(|error| app.discreet(error))?;
+    ran.post.log();
     Ok(Ended {
         result: json!({"run_id": ran.run.run_id, "summary": ran.run.summary, "gate": ran.gate}),
         stopped: ran.interrupted,

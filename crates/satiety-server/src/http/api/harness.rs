@@ -99,5 +99,7 @@ async fn record(call: Call<Nothing, Nothing, Json<CycleBody>>) -> Result<Recorde
         new_history: None,
     };
     let recorded = call.app.engine.harness_record(request).await;
-    recorded.map_err(|error| discreet(&call.app, error))
+    let recorded = recorded.map_err(|error| discreet(&call.app, error))?;
+    recorded.log_warnings();
+    Ok(recorded)
 }

@@ -178,6 +178,7 @@ async fn run(call: &Call, asked: RunArgs) -> Result<Ran, Problem> {
         }
     };
     let ran = call.engine().bench_run_plan(plan, &call.stop, progress).await?;
+    ran.post.log();
     Ok(Ran {
         report: format!("satiety://bench/{}", ran.run.run_id),
         summary: ran.run.summary.as_ref().map(figures),

@@ -48,7 +48,9 @@ pub(super) fn tools() -> Vec<Tool> {
                     driver: call.context.harness_driver,
                     new_history: None,
                 };
-                Ok::<RecordedCycle, Problem>(call.engine().harness_record(request).await?)
+                let recorded = call.engine().harness_record(request).await?;
+                recorded.log_warnings();
+                Ok::<RecordedCycle, Problem>(recorded)
             },
         ),
         Tool::new(

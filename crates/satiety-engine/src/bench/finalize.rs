@@ -1,0 +1,301 @@
+//! The end of a run: its summary, the gate's verdict, and what follows. Local and distributed runs end alike. A distributed
+//! run may be ended by several processes at once; its verdict, alert and harness cycle come out once.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use satiety::bench::{
+    BenchmarkResult, BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict, leading, summarize,
+};
+use satiety::ids;
+use satiety_store::bench::{BenchRunRow, GateRow};
+use satiety_store::{Store, now_micros};
+use serde_json::{Value, json};
+
+use super::comparing::{MACHINE, Override, baseline_file, judge, keep_gate};
+use super::spreading::SpreadPlan;
+use super::stored::{Detail, from_file, load as load_run, time};
+use super::suites::load;
+use crate::harness::{RecordCycleRequest, RecordedCycle};
+use crate::rooted::below;
+use crate::{Engine, EngineError};
+
+/// What followed a gated run.
+#[derive(Debug, Default)]
+pub struct PostRun {
+    /// Hooks that failed.
+    pub warnings: Vec<String>,
+    /// The harness cycle that was recorded here, or why it could not be recorded.
+    pub cycle: Option<Result<Box<RecordedCycle>, EngineError>>,
+}
+
+impl PostRun {
+    /// Everything that failed; the verdict of the run stands all the same.
+    pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
+        let cycle = self.cycle.as_ref().and_then(|cycle| cycle.as_ref().err());
+        let cycle = cycle.map(|problem| format!("the harness's cycle was not recorded: {problem}"));
+        self.warnings.iter().cloned().chain(cycle)
+    }
+
+    /// Logs everything that failed, for a caller that is not at this machine.
+    pub fn log(&self) {
+        for warning in self.failures() {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+/// How a complete run is judged, and what follows.
+pub(super) struct Gating<'a> {
+    /// What the verdict is kept under: the first one of an id stays.
+    pub(super) gate_id: String,
+    pub(super) policy: &'a GatePolicy,
+    pub(super) accept: Option<Override>,
+    /// Whether the harness's next cycle is recorded.
+    pub(super) records_cycle: bool,
+    /// Whether other processes may end the same run: the verdict, the alert and the cycle of the first of them count.
+    pub(super) shared: bool,
+}
+
+/// A run that was judged. Without a baseline there is no report.
+#[derive(Default)]
+pub(super) struct Gated {
+    pub(super) report: Option<GateReport>,
+    pub(super) accepted: Option<Override>,
+    pub(super) post: PostRun,
+}
+
+/// A distributed run that has ended.
+pub(super) struct Ended {
+    pub(super) run: BenchmarkRun,
+    pub(super) baseline: Option<BenchmarkRun>,
+    pub(super) gated: Gated,
+}
+
+pub(super) fn new_gate_id() -> String {
+    ids::prefixed("gate", uuid::Uuid::now_v7())
+}
+
+impl Engine {
+    /// Judges a complete run by its baseline, keeps the verdict, tells about a regression, and records the harness cycle.
+    pub(super) async fn gate_run(
+        &self,
+        run: &BenchmarkRun,
+        baseline: Option<&BenchmarkRun>,
+        gating: Gating<'_>,
+    ) -> Result<Gated, EngineError> {
+        let store = self.store().await?;
+        let mut gated = Gated::default();
+        let once = gating.shared.then_some(run.run_id.as_str());
+        if let Some(baseline) = baseline {
+            let earlier = match once {
+                Some(_) => store.bench().gate(&gating.gate_id).await?,
+                None => None,
+            };
+            let (report, accepted) = if let Some(kept) = earlier {
+                said_before(kept)?
+            } else {
+                let report = judge(baseline, run, gating.policy)?;
+                let kept = keep_gate(store, gating.gate_id, &run.suite_id, &report, gating.accept);
+                let accepted = kept.await?;
+                (report, accepted)
+            };
+            if accepted.is_none() {
+                gated.post.warnings = self.alert_regression(&run.suite_id, &report, once).await?;
+            }
+            (gated.report, gated.accepted) = (Some(report), accepted);
+        }
+        if gating.records_cycle {
+            self.record_cycle_after(&mut gated.post, once).await?;
+        }
+        Ok(gated)
+    }
+
+    /// Tells about a regression, and about no other verdict. `once` names the run where several processes may tell of it; one
+    /// without anybody to tell leaves it to the others. Returns hooks that failed.
+    pub(super) async fn alert_regression(
+        &self,
+        suite_id: &str,
+        report: &GateReport,
+        once: Option<&str>,
+    ) -> Result<Vec<String>, EngineError> {
+        let alert = &self.hooks.regression;
+        if report.verdict != GateVerdict::Regression
+            || alert.is_empty()
+            || !self.is_first("bench.alert", once).await?
+        {
+            return Ok(Vec::new());
+        }
+        let mut body = serde_json::to_value(report)?;
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("event".into(), json!("bench_regression"));
+            fields.insert("suite_id".into(), json!(suite_id));
+        }
+        Ok(alert.tell("bench.alert", &body).await)
+    }
+
+    async fn record_cycle_after(&self, post: &mut PostRun, once: Option<&str>) -> Result<(), EngineError> {
+        let Some(cycle) = &self.hooks.cycle else {
+            return Ok(());
+        };
+        if !self.is_first("harness.record", once).await? {
+            return Ok(());
+        }
+        let request = RecordCycleRequest {
+            folder: cycle.folder.clone(),
+            driver: cycle.driver,
+            ..RecordCycleRequest::default()
+        };
+        let recorded = Box::pin(self.harness_record(request)).await;
+        post.cycle = Some(recorded.map(|mut recorded| {
+            post.warnings.append(&mut recorded.warnings);
+            Box::new(recorded)
+        }));
+        Ok(())
+    }
+
+    /// Ends a distributed run of which every case has its result. Whoever comes second finds it ended and changes nothing.
+    pub(super) async fn end_spread(
+        &self,
+        run_id: &str,
+        plan: &SpreadPlan,
+        root: &Path,
+    ) -> Result<Ended, EngineError> {
+        let store = self.store().await?;
+        let row = stored_row(store, run_id).await?;
+        let mut run = load_run(store, row, Detail::Figures).await?;
+        let summary = summarize(leading(&run.results));
+        store
+            .bench()
+            .complete_distributed_run(run_id, &summary, summary.pass_rate)
+            .await?;
+        run.completed_at = stored_row(store, run_id).await?.completed_at.map(time);
+        run.summary = Some(summary);
+        // Also of a run that was begun on one machine: times of several are those of none, and are not judged.
+        run.config_snapshot.insert(MACHINE.into(), Value::Null);
+        let baseline = match (&plan.gate, &plan.baseline) {
+            (Some(_), Some(named)) => Some(self.baseline_named(named, plan, root).await?),
+            _ => None,
+        };
+        let mut gated = Gated::default();
+        if let Some(policy) = &plan.gate {
+            let gating = Gating {
+                gate_id: format!("gate-of-{run_id}"),
+                policy,
+                accept: plan.accept_regression.clone(),
+                records_cycle: true,
+                shared: true,
+            };
+            gated = Box::pin(self.gate_run(&run, baseline.as_ref(), gating)).await?;
+        }
+        store.bench().close_plan(run_id).await?;
+        Ok(Ended { run, baseline, gated })
+    }
+
+    /// Whether this process is the one to do something about a run that several may end; always where `once` is absent.
+    async fn is_first(&self, what: &str, once: Option<&str>) -> Result<bool, EngineError> {
+        let Some(run_id) = once else {
+            return Ok(true);
+        };
+        let me = uuid::Uuid::now_v7().simple().to_string();
+        let store = self.store().await?;
+        Ok(store
+            .maintenance()
+            .claim_notice(&format!("{what}/{run_id}"), &me)
+            .await?)
+    }
+
+    /// The baseline that a plan names: in the suite's folder here, or in the store.
+    async fn baseline_named(
+        &self,
+        named: &str,
+        plan: &SpreadPlan,
+        root: &Path,
+    ) -> Result<BenchmarkRun, EngineError> {
+        if let Ok(place) = below(root, &plan.suite)
+            && let Ok(loaded) = load(&place)
+        {
+            let file = baseline_file(&loaded);
+            if file.is_file() {
+                let run = from_file(&file)?;
+                if run.run_id == named {
+                    return Ok(run);
+                }
+            }
+        }
+        let store = self.store().await?;
+        match store.bench().run(named).await? {
+            Some(row) => load_run(store, row, Detail::Figures).await,
+            None => Err(EngineError::Bench {
+                message: format!("the baseline {named} is neither beside the suite here nor in the store"),
+                hint: "bring this checkout to the commit that the run was started from".into(),
+            }),
+        }
+    }
+}
+
+async fn stored_row(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineError> {
+    store
+        .bench()
+        .run(run_id)
+        .await?
+        .ok_or_else(|| EngineError::NotThere {
+            what: format!("run `{run_id}` in the store"),
+            hint: "`satiety bench list --runs` shows the runs".into(),
+        })
+}
+
+fn said_before(kept: GateRow) -> Result<(GateReport, Option<Override>), EngineError> {
+    let accepted = kept.accepted_by.map(|by| Override {
+        by,
+        reason: kept.accepted_why.unwrap_or_default(),
+    });
+    Ok((serde_json::from_value(kept.report)?, accepted))
+}
+
+/// The figures of a run of this process, kept where it is complete.
+pub(super) async fn finish(
+    store: &Store,
+    row: &BenchRunRow,
+    results: Vec<BenchmarkResult>,
+    complete: bool,
+) -> Result<BenchmarkRun, EngineError> {
+    let summary = summarize(leading(&results));
+    let completed_at = now_micros();
+    if complete {
+        store
+            .bench()
+            .complete_run(&row.run_id, completed_at, &summary, summary.pass_rate)
+            .await?;
+    }
+    let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
+    Ok(BenchmarkRun {
+        run_id: row.run_id.clone(),
+        suite_id: row.suite_id.clone(),
+        suite_hash: Some(row.suite_hash.clone()),
+        target: row.target.clone(),
+        started_at: time(row.started_at),
+        completed_at: complete.then(|| time(completed_at)),
+        config_snapshot: snapshot.into_iter().collect(),
+        results,
+        summary: Some(summary),
+    })
+}
+
+/// The figures by variant, where there are several.
+pub(super) fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummary> {
+    let mut groups: BTreeMap<&str, Vec<&BenchmarkResult>> = BTreeMap::new();
+    for result in &run.results {
+        groups
+            .entry(result.variant.as_deref().unwrap_or_default())
+            .or_default()
+            .push(result);
+    }
+    if groups.len() < 2 {
+        return BTreeMap::new();
+    }
+    groups
+        .into_iter()
+        .map(|(name, results)| (name.to_owned(), summarize(results)))
+        .collect()
+}

@@ -1,0 +1,224 @@
+//! What a run asks, before anything is opened for it, and how that is stored: a run that is resumed must ask the same.
+
+use std::path::Path;
+
+use satiety::bench::{
+    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, suite_hash_of,
+};
+use satiety::ids;
+use satiety_store::bench::{BenchRunRow, ResultKey};
+use satiety_store::{Store, now_micros};
+use serde_json::{Map, Value, json};
+
+use super::cache::target_hash;
+use super::comparing::{MACHINE, this_machine};
+use super::plan::{Described, confine, isolation, target};
+use super::run::RunBenchRequest;
+use super::runner::{self, Job};
+use super::suites::LoadedSuite;
+use crate::EngineError;
+
+/// What a run asks, before anything is opened for it.
+pub(super) struct Outline {
+    pub(super) described: Described,
+    /// What the target is allowed.
+    pub(super) policy: SandboxPolicy,
+    /// What isolates its processes on this machine, once that was found out.
+    pub(super) isolation: Option<SandboxIsolation>,
+    pub(super) target_hash: String,
+    /// Names of variants, each with the folder of its skill.
+    pub(super) variants: Vec<(String, Option<String>)>,
+    pub(super) hashes: Vec<String>,
+    pub(super) suite_hash: String,
+}
+
+/// Finds out what a run asks.
+pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
+    let mut described = target(request.target.as_deref(), loaded)?;
+    if request.sandbox_is_explicit && !described.spec.starts_processes() {
+        return Err(EngineError::Bench {
+            message: format!(
+                "a target of type {} starts no process that could be fenced in",
+                described.spec.kind()
+            ),
+            hint: "--sandbox is for exec, worker and MCP servers that are started as a command".into(),
+        });
+    }
+    let policy = confine(&mut described, request.sandbox);
+    let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
+    let variants = match (skill, request.without_skill) {
+        (Some(skill), true) => vec![
+            (WITH_SKILL.to_owned(), Some(skill)),
+            (WITHOUT_SKILL.to_owned(), None),
+        ],
+        (skill, false) => vec![(String::new(), skill)],
+        (None, true) => {
+            return Err(EngineError::Bench {
+                message: format!("{} is not about a skill", loaded.file.display()),
+                hint: "--without-skill is for suites beside a SKILL.md".into(),
+            });
+        }
+    };
+    let hashes = runner::hashes(loaded);
+    Ok(Outline {
+        target_hash: target_hash(&described.spec, &described.base),
+        suite_hash: suite_hash_of(&loaded.suite, &hashes),
+        described,
+        policy,
+        isolation: None,
+        variants,
+        hashes,
+    })
+}
+
+impl Outline {
+    /// Finds out what isolates the target's processes here; an error where that is less than what is required.
+    pub(super) fn isolate(&mut self) -> Result<(), EngineError> {
+        self.isolation = Some(isolation(&mut self.described, &self.policy)?);
+        Ok(())
+    }
+
+    /// What cached answers are found by: those that came from behind a weaker isolation are others.
+    pub(super) fn answer_hash(&self) -> String {
+        match self.isolation {
+            Some(isolation) if !isolation.is_full() => format!("{}-{isolation}", self.target_hash),
+            _ => self.target_hash.clone(),
+        }
+    }
+}
+
+/// A new run, or the one to take up.
+pub(super) async fn run_row(
+    store: &Store,
+    request: &RunBenchRequest,
+    suite: &BenchmarkSuite,
+    outline: &Outline,
+    snapshot: &Map<String, Value>,
+) -> Result<BenchRunRow, EngineError> {
+    match &request.resume {
+        None => Ok(new_row(suite, outline, snapshot)),
+        Some(named) => resumable(store, named, &suite.suite_id, snapshot).await,
+    }
+}
+
+/// Which result a job will be.
+pub(super) fn key_of(suite: &BenchmarkSuite, variants: &[&str], job: Job) -> ResultKey {
+    ResultKey {
+        case_id: suite.cases[job.case].case_id.clone(),
+        variant: variants[job.variant].to_owned(),
+        repeat: i64::from(job.repeat),
+    }
+}
+
+/// The key of a run's configuration that says how its target was confined.
+pub(super) const SANDBOX: &str = "sandbox";
+
+/// How a target was confined, as it is stored with a run. Without an isolation, each worker has its own.
+pub(super) fn sandbox_record(policy: &SandboxPolicy, isolation: Option<SandboxIsolation>) -> Value {
+    json!({
+        "requirement": policy.requirement,
+        "isolation": isolation,
+        "network": policy.network,
+        "read": policy.read,
+        "environment": policy.environment,
+    })
+}
+
+/// What must be the same for two sittings to be one run, and for a run to be repeated.
+pub(super) fn snapshot(
+    request: &RunBenchRequest,
+    loaded: &LoadedSuite,
+    outline: &Outline,
+) -> Map<String, Value> {
+    let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
+    let value = json!({
+        "satiety_version": env!("CARGO_PKG_VERSION"),
+        "suite_version": loaded.suite.version,
+        "suite_hash": outline.suite_hash,
+        // As it was named, so that labels can be asked for with the questions beside them.
+        "suite_file": loaded.file,
+        "target": outline.described.spec,
+        "target_hash": outline.target_hash,
+        "repeats": request.repeats,
+        "seed": request.seed,
+        "timeout_ms": request.timeout_ms,
+        "judges": request.judges,
+        "variants": names,
+        "cases": request.cases,
+        "tags": request.tags,
+        "limits": request.limits,
+        SANDBOX: sandbox_record(&outline.policy, outline.isolation),
+        MACHINE: this_machine(),
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn new_row(suite: &BenchmarkSuite, outline: &Outline, snapshot: &Map<String, Value>) -> BenchRunRow {
+    BenchRunRow {
+        run_id: ids::prefixed("run", uuid::Uuid::now_v7()),
+        suite_id: suite.suite_id.clone(),
+        suite_hash: outline.suite_hash.clone(),
+        target: outline.described.name.clone(),
+        started_at: now_micros(),
+        completed_at: None,
+        config_snapshot: Value::Object(snapshot.clone()),
+        summary: None,
+        pass_rate: None,
+    }
+}
+
+/// The run to take up, if it asked the same of the same.
+async fn resumable(
+    store: &Store,
+    named: &str,
+    suite_id: &str,
+    snapshot: &Map<String, Value>,
+) -> Result<BenchRunRow, EngineError> {
+    let row = if named == "latest" {
+        store.bench().runs(Some(suite_id), 1).await?.into_iter().next()
+    } else {
+        store.bench().run(named).await?
+    };
+    let row = row.ok_or_else(|| EngineError::Bench {
+        message: format!("there is no run of {suite_id} to take up"),
+        hint: "run it without --resume".into(),
+    })?;
+    // How many at a time may change; what is asked may not.
+    for key in [
+        "suite_hash",
+        "target_hash",
+        "repeats",
+        "seed",
+        "judges",
+        "variants",
+        "cases",
+        "tags",
+        SANDBOX,
+    ] {
+        // Runs of earlier versions say nothing about a sandbox.
+        if key == SANDBOX && row.config_snapshot.get(key).is_none() {
+            continue;
+        }
+        if row.config_snapshot.get(key) != snapshot.get(key) {
+            return Err(EngineError::Bench {
+                message: format!("run {} cannot be taken up: its `{key}` was another", row.run_id),
+                hint: "results of different questions do not make one run; begin a new one without --resume"
+                    .into(),
+            });
+        }
+    }
+    Ok(row)
+}
+
+pub(super) fn absolute(path: &Path) -> Result<String, EngineError> {
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    let absolute = std::path::absolute(path).map_err(|cause| EngineError::file("find", path, cause))?;
+    Ok(absolute.display().to_string())
+}

@@ -1,0 +1,82 @@
+//! Stopping a run early: a sequential test against the baseline that may be looked at after every result.
+
+use std::collections::BTreeMap;
+
+use satiety::bench::{self, BenchmarkResult, BenchmarkRun, Sequential, SequentialSettings};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::suites::LoadedSuite;
+use crate::EngineError;
+
+/// What stopping early came to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct SequentialOutcome {
+    /// What was decided, or that nothing was.
+    pub progress: bench::Progress,
+    /// Pairs that were seen.
+    pub pairs: u64,
+    /// The evidence; 20 decides at the usual error rate.
+    pub e_value: f64,
+    /// Calls that need not be made.
+    pub calls_saved: u64,
+}
+
+/// Pairs results with those of the baseline and says when enough was seen.
+pub(super) struct SequentialWatch {
+    test: Sequential,
+    before: BTreeMap<(String, u32), bool>,
+}
+
+impl SequentialWatch {
+    pub(super) fn new(
+        baseline: &BenchmarkRun,
+        loaded: &LoadedSuite,
+        repeats: Option<u32>,
+    ) -> Result<Self, EngineError> {
+        let before: BTreeMap<(String, u32), bool> = baseline
+            .results
+            .iter()
+            .filter_map(|result| Some(((result.case_id.clone(), result.repeat), result.passed()?)))
+            .collect();
+        let suite = &loaded.suite;
+        let most = suite
+            .cases
+            .iter()
+            .map(|case| repeats.unwrap_or_else(|| suite.repeats_of(case)))
+            .max();
+        let settings = SequentialSettings {
+            cases: suite.cases.len() as u64,
+            max_repeats: u64::from(most.unwrap_or(1).max(1)),
+            alpha: 0.05,
+            calls_per_pair: 1,
+            futility_margin: None,
+        };
+        let test = Sequential::new(settings).map_err(|problem| EngineError::Bench {
+            message: problem.to_string(),
+            hint: "run without --sequential".into(),
+        })?;
+        Ok(Self { test, before })
+    }
+
+    pub(super) fn see(&mut self, result: &BenchmarkResult) {
+        let key = (result.case_id.clone(), result.repeat);
+        if let (Some(before), Some(now)) = (self.before.get(&key), result.passed()) {
+            // A pair that was seen already counts once, which is what the error says.
+            let _ = self.test.observe(&key.0, key.1, *before, now);
+        }
+    }
+
+    pub(super) fn decided(&self) -> bool {
+        !matches!(self.test.progress(), bench::Progress::Continue)
+    }
+
+    pub(super) fn outcome(&self) -> SequentialOutcome {
+        SequentialOutcome {
+            progress: self.test.progress(),
+            pairs: self.test.pairs(),
+            e_value: self.test.e_value(),
+            calls_saved: self.test.calls_saved(),
+        }
+    }
+}
