@@ -39,6 +39,11 @@ use satiety_models::{Chat, Embedder, PoolLimits, Pooled, Remembering};
 use satiety_store::Store;
 use tokio::sync::OnceCell;
 
+/// Says that something was left out of this build, and how to build it in.
+pub fn left_out(what: &str, feature: &str) -> String {
+    format!("this build leaves out {what}; build satiety with the cargo feature `{feature}`")
+}
+
 /// Everything the engine must be told; nothing is read from the environment.
 #[derive(Clone)]
 pub struct Settings {

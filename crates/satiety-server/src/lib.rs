@@ -13,4 +13,5 @@ pub mod metrics;
 pub mod openapi;
 pub mod reports;
 pub mod series;
+#[cfg_attr(not(feature = "otel"), path = "traces_left_out.rs")]
 pub mod traces;

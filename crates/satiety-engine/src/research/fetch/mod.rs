@@ -5,7 +5,14 @@
 
 pub mod addresses;
 pub mod content;
+#[cfg(feature = "html")]
+mod html;
+#[cfg(feature = "html")]
 mod markup;
+#[cfg(any(feature = "html", feature = "pdf"))]
+mod parse;
+#[cfg(feature = "pdf")]
+mod pdf;
 mod robots;
 
 use std::collections::BTreeMap;
@@ -244,6 +251,7 @@ impl Fetcher {
         let charset = content::charset_of(kind);
         let address = url.to_string();
         let max_chars = self.settings.max_chars;
+        let failed_with = |reason| FetchError::Failed { reason };
         let known = matches!(
             essence.as_str(),
             "" | "text/html" | "application/xhtml+xml" | "application/pdf" | "application/json"
@@ -256,10 +264,11 @@ impl Fetcher {
             let mut page = match essence.as_str() {
                 "application/pdf" => PageText {
                     title: String::new(),
-                    markdown: content::text_of_pdf(&bytes).map_err(|reason| FetchError::Failed { reason })?,
+                    markdown: content::text_of_pdf(&bytes).map_err(failed_with)?,
                 },
                 "" | "text/html" | "application/xhtml+xml" => {
-                    content::page_of_html(&content::decoded(&bytes, charset.as_deref()), Some(&address))
+                    let html = content::decoded(&bytes, charset.as_deref());
+                    content::page_of_html(&html, Some(&address)).map_err(failed_with)?
                 }
                 _ => PageText {
                     title: String::new(),

@@ -184,7 +184,7 @@ fn read(path: &Path) -> Result<(String, String), String> {
             (heading.map(str::to_owned), text)
         }
         Form::Html => {
-            let page = content::page_of_html(&content::decoded(&bytes, None), None);
+            let page = content::page_of_html(&content::decoded(&bytes, None), None)?;
             (Some(page.title).filter(|title| !title.is_empty()), page.markdown)
         }
         Form::Pdf => (None, content::text_of_pdf(&bytes)?),
