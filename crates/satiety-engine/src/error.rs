@@ -6,6 +6,7 @@ use satiety::retrieval::RetrievalError;
 use satiety::stats::StatsError;
 use satiety_models::EmbedError;
 use satiety_models::chat::{ChatError, Provider};
+use satiety_models::http::with_causes;
 use satiety_store::StoreError;
 
 use crate::bench::target::OpenError;
@@ -589,17 +590,6 @@ fn chat_hint(cause: &ChatError) -> Option<String> {
         }
         _ => WITHOUT_MODEL.into(),
     })
-}
-
-/// An error with its causes, for messages that have no place for a chain.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// A name that leads nowhere is the caller's mistake; a disk that fails is not.

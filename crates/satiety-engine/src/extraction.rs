@@ -11,7 +11,7 @@ use futures_util::stream;
 use satiety::dialogue::input::{self, MessageLog, Turn};
 use satiety::dialogue::{Claim, Outputs, Round, Transcript};
 use satiety_models::chat::{self, Chat, ChatMessage, ChatRequest, JsonSchema, Provider, Spec, Usage};
-use satiety_models::http::{ApiKey, HttpSettings};
+use satiety_models::http::{ApiKey, HttpPolicy, HttpSettings};
 use satiety_models::{AddressOrigin, KeyOwner};
 use serde::Deserialize;
 use serde_json::json;
@@ -95,7 +95,10 @@ pub(crate) fn open_chat(model: &str, settings: &Settings) -> Result<Box<dyn Chat
         // Settings hold addresses only from flags, the environment, the user's own file and trusted files.
         address_origin: AddressOrigin::Given,
         // Local models write a long answer for minutes.
-        timeout: Duration::from_mins(5),
+        policy: HttpPolicy {
+            timeout: Some(Duration::from_mins(5)),
+            ..HttpPolicy::default()
+        },
         ..HttpSettings::default()
     };
     Ok(chat::open(&spec, http)?)

@@ -11,7 +11,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::bench::target::{post_address, post_client};
+use satiety_models::http::{Client, HttpError, HttpPolicy, Method};
+
+use crate::bench::target::post_address;
 
 /// How long a hook may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -133,31 +135,14 @@ async fn run(command: &str, input: String, limit: Duration) -> Result<(), String
 
 async fn post(url: &str, body: &Value, limit: Duration) -> Result<(), String> {
     let address = post_address(url).map_err(|problem| problem.to_string())?;
-    let client = post_client().map_err(|problem| problem.to_string())?;
-    let sent = client.post(address).timeout(limit).json(body).send().await;
-    // The address may hold a secret.
-    let response = sent.map_err(|error| {
-        let error = error.without_url();
-        if error.is_timeout() {
-            format!("did not answer within {} seconds", limit.as_secs_f64())
-        } else {
-            with_causes(&error)
-        }
-    })?;
-    if response.status().is_success() {
-        return Ok(());
+    let policy = HttpPolicy::single_attempt(Some(limit));
+    let client = Client::new(policy).map_err(|problem| problem.to_string())?;
+    let request = client.request(Method::POST, address).json(body);
+    match client.send(request).await {
+        Ok(answer) if !answer.status.is_success() => Err(format!("it answered {}", answer.status.as_u16())),
+        Ok(_) | Err(HttpError::TooLarge { .. }) => Ok(()),
+        Err(error) => Err(error.to_string()),
     }
-    Err(format!("it answered {}", response.status().as_u16()))
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

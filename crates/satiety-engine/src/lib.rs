@@ -30,6 +30,7 @@ pub mod watch;
 pub use error::{EngineError, Fault};
 pub use hooks::{Alert, HarnessCycle, HookSettings};
 use satiety::bench::SandboxRequirement;
+pub use satiety_models::http;
 pub use satiety_store::StoreUrl;
 pub use trouble::Trouble;
 

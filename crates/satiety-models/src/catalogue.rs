@@ -14,9 +14,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::embedder::{EmbedError, Embedder, EmbedderId};
-use crate::http::{HttpEmbedder, HttpSettings, TransportError, Wire};
+use crate::http::{HttpEmbedder, HttpSettings, TransportError, Wire, with_causes};
 use crate::minilm::MiniLm;
-use crate::transport::{OLLAMA, OPENAI, chain, model_and_address};
+use crate::transport::{OLLAMA, OPENAI, model_and_address};
 
 /// A parsed specification. Displays as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
                 what: format!("an Ollama server at {url}"),
                 hint: format!(
                     "start it with `ollama serve`, or name another address with @URL ({})",
-                    chain(&*source)
+                    with_causes(&*source)
                 ),
             })
         }

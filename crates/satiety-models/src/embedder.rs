@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "http")]
 use crate::transport::TransportError;
 
 /// The pending answer of [`Embedder::embed`].
@@ -37,7 +37,8 @@ pub trait Embedder: fmt::Debug + Send + Sync {
 ///
 /// Two vectors may be compared only if their ids are equal, and a threshold belongs to the id it was fitted for: even
 /// another rounding of the same weights moves cosines by more than a threshold's margin.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct EmbedderId {
     model: String,
@@ -184,9 +185,10 @@ pub enum EmbedError {
         hint: String,
     },
     /// The exchange with a server failed.
+    #[cfg(feature = "http")]
     #[error(transparent)]
     Transport(TransportError),
-    /// The model gave other vectors than it should; see [`crate::catalogue::verify`].
+    /// The model gave other vectors than it should; see `catalogue::verify`.
     #[error("{id} fails verification: {reason}")]
     Verification {
         /// The embedder.
@@ -208,6 +210,7 @@ pub enum EmbedError {
     Task(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+#[cfg(feature = "http")]
 impl From<TransportError> for EmbedError {
     fn from(error: TransportError) -> Self {
         match error {

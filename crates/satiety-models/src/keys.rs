@@ -3,10 +3,6 @@
 use std::fmt;
 
 use reqwest::Url;
-use reqwest::redirect::Policy;
-
-/// Redirects on one server that are followed.
-const MOST_REDIRECTS: usize = 5;
 
 /// Who decided on an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -123,22 +119,6 @@ pub(crate) fn is_loopback(address: &Url) -> bool {
         Ok(ip) => ip.to_canonical().is_loopback(),
         Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
-}
-
-/// Follows redirects that stay on the same scheme, host and port, and no other: the request carries a key in its head
-/// and private text in its body, and neither was meant for another server.
-pub fn same_origin_redirects() -> Policy {
-    Policy::custom(|attempt| {
-        let stays = attempt
-            .previous()
-            .last()
-            .is_some_and(|from| from.origin() == attempt.url().origin());
-        if stays && attempt.previous().len() <= MOST_REDIRECTS {
-            attempt.follow()
-        } else {
-            attempt.stop()
-        }
-    })
 }
 
 #[cfg(test)]

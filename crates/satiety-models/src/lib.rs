@@ -3,26 +3,38 @@
 //! - [`Embedder`] is what the rest of the product sees: texts in, unit vectors out, and an [`EmbedderId`] that is
 //!   stored with every vector so that vectors of different models never mix.
 //! - [`minilm::MiniLm`] is all-MiniLM-L6-v2 inside the binary (int8), or f32 weights from a folder.
-//! - [`http`] has Ollama and OpenAI-compatible endpoints.
+//! - [`http`] has the outgoing HTTP client, and Ollama and OpenAI-compatible endpoints.
 //! - [`catalogue`] turns what a user writes (`builtin`, `dir:…`, `ollama:…`, `openai:…`) into an embedder.
 //! - [`Remembering`] keeps an embedder from computing twice what it was asked lately.
 //! - [`Pooled`] bounds how many calls an embedder works on and how many wait for it.
 //! - [`chat`] asks chat models over three wire formats, with answers in JSON where a schema is given.
 //!
+//! Without the cargo feature `http` only [`minilm`] is left: no async runtime, no TLS.
+//!
 //! Nothing here decides anything about novelty or stopping; thresholds live in the library, keyed by the id.
+#[cfg(feature = "http")]
 pub mod catalogue;
+#[cfg(feature = "http")]
 pub mod chat;
 mod embedder;
+#[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "http")]
 mod keys;
 pub mod minilm;
+#[cfg(feature = "http")]
 mod pooled;
+#[cfg(feature = "http")]
 mod remembering;
+#[cfg(feature = "http")]
 mod transport;
 
+#[cfg(feature = "http")]
 pub use chat::Chat;
 pub use embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId, ParseIdError};
-pub use keys::{AddressOrigin, KeyOwner, KeyRefusal, same_origin_redirects};
+#[cfg(feature = "http")]
+pub use keys::{AddressOrigin, KeyOwner, KeyRefusal};
+#[cfg(feature = "http")]
 pub use pooled::{PoolLimits, Pooled};
+#[cfg(feature = "http")]
 pub use remembering::Remembering;
-pub use transport::retry_after;

@@ -1,25 +1,20 @@
-//! One JSON exchange with a provider: time limit, retries, `Retry-After`, readable errors, no secrets in them.
-//! Knows nothing of embeddings or chats.
+//! One JSON exchange with a provider: keys, readable errors, no secrets in them.
+//! Knows nothing of embeddings or chats; retries and limits are the client's.
 use std::fmt;
 use std::time::Duration;
 
-use backon::{ExponentialBuilder, Retryable as _};
-use reqwest::header::{HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Method, RequestBuilder, Url};
+use reqwest::header::{HeaderValue, LOCATION};
+use reqwest::{Method, RequestBuilder, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::keys::{AddressOrigin, KeyOwner, KeyRefusal, same_origin_redirects};
+use crate::http::{Client, HttpAnswer, HttpError, HttpPolicy};
+use crate::keys::{AddressOrigin, KeyOwner, KeyRefusal};
 
 /// Where Ollama listens.
 pub(crate) const OLLAMA: &str = "http://localhost:11434";
 /// Where the protocol comes from.
 pub(crate) const OPENAI: &str = "https://api.openai.com/v1";
-
-/// No answer of a model is larger; what is, is not read to its end.
-const LARGEST_ANSWER: usize = 256 << 20;
-/// How much of an error page is shown.
-const SHOWN: usize = 300;
 
 /// Why an exchange failed.
 #[derive(Debug, thiserror::Error)]
@@ -110,14 +105,8 @@ pub struct HttpSettings {
     pub api_key: Option<ApiKey>,
     /// Who decided on the address; a provider's key goes to foreign hosts only where the user did.
     pub address_origin: AddressOrigin,
-    /// The limit for one attempt, from connecting to the last byte.
-    pub timeout: Duration,
-    /// Attempts after the first, for broken connections, timeouts, 429 and 5xx.
-    pub retries: usize,
-    /// The pause before the first retry; it doubles each time, with some jitter.
-    pub first_pause: Duration,
-    /// The longest pause. A server that asks for more with `Retry-After` gets no further attempt.
-    pub longest_pause: Duration,
+    /// Time limits and retries.
+    pub policy: HttpPolicy,
     /// Texts in one request for embeddings.
     pub batch: usize,
 }
@@ -127,10 +116,7 @@ impl Default for HttpSettings {
         Self {
             api_key: None,
             address_origin: AddressOrigin::default(),
-            timeout: Duration::from_mins(1),
-            retries: 4,
-            first_pause: Duration::from_millis(250),
-            longest_pause: Duration::from_secs(30),
+            policy: HttpPolicy::default(),
             batch: 64,
         }
     }
@@ -209,17 +195,7 @@ impl Transport {
         if withheld.is_some() {
             settings.api_key = None;
         }
-        // Another part of the program may have been first; any provider will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .timeout(settings.timeout)
-            .user_agent(concat!("satiety/", env!("CARGO_PKG_VERSION")))
-            .redirect(same_origin_redirects())
-            .build()
-            .map_err(|error| TransportError::Unreachable {
-                url: shown.to_string(),
-                source: error.into(),
-            })?;
+        let client = Client::new(settings.policy.clone()).map_err(|error| bad(error.to_string()))?;
         Ok(Self {
             client,
             base: shown.as_str().trim_end_matches('/').to_owned(),
@@ -260,129 +236,63 @@ impl Transport {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<A, TransportError> {
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(self.settings.first_pause)
-            .with_max_delay(self.settings.longest_pause)
-            .with_max_times(self.settings.retries)
-            .with_jitter();
-        let bytes = (|| self.attempt(method.clone(), path, body))
-            .retry(pauses)
-            .when(|error| is_worth_another_try(error, self.settings.longest_pause))
-            .adjust(|error, pause| match error {
-                // No pause means that the attempts are used up, whatever the server asks for.
-                TransportError::Status {
-                    retry_after: Some(asked),
-                    ..
-                } => pause.map(|pause| pause.max(*asked)),
-                _ => pause,
-            })
-            .await?;
-        serde_json::from_slice(&bytes).map_err(|error| TransportError::BadAnswer {
-            url: format!("{}{path}", self.base),
-            reason: format!("{error} in `{}`", beginning(&bytes)),
-        })
-    }
-
-    async fn attempt(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-    ) -> Result<Vec<u8>, TransportError> {
         let url = format!("{}{path}", self.base);
-        let failed = |error: reqwest::Error| {
-            if error.is_timeout() {
-                TransportError::Timeout {
-                    url: url.clone(),
-                    limit: self.settings.timeout,
-                }
-            } else if error.is_builder() {
-                TransportError::BadAddress {
-                    address: url.clone(),
-                    reason: "no request can be made of it; is the API key one line of plain characters?"
-                        .to_owned(),
-                }
-            } else {
-                // The address inside reqwest's error may hold a password.
-                TransportError::Unreachable {
-                    url: url.clone(),
-                    source: error.without_url().into(),
-                }
-            }
+        let bad = |reason: &str| TransportError::BadAddress {
+            address: url.clone(),
+            reason: reason.to_owned(),
         };
         let address = format!("{}{path}", self.address.as_str().trim_end_matches('/'));
+        let address = Url::parse(&address).map_err(|error| bad(&error.to_string()))?;
         let request = self.client.request(method, address);
         let mut request = self.head.put(request, self.settings.api_key.as_ref());
         if let Some(body) = body {
             request = request.json(body);
         }
-        let mut response = request.send().await.map_err(failed)?;
-        let status = response.status();
-        if status.is_redirection() {
+        let answer = self.client.send(request).await.map_err(|error| match error {
+            HttpError::Timeout { limit } => TransportError::Timeout {
+                url: url.clone(),
+                limit,
+            },
+            HttpError::Unreachable(error) => TransportError::Unreachable {
+                url: url.clone(),
+                source: error.into(),
+            },
+            HttpError::Invalid(_) => {
+                bad("no request can be made of it; is the API key one line of plain characters?")
+            }
+            other => self.bad_answer(&other.to_string()),
+        })?;
+        if answer.status.is_redirection() {
             return Err(TransportError::Redirected {
-                target: redirect_target(&response),
+                target: redirect_target(&answer),
                 url,
             });
         }
-        let retry_after = retry_after(response.headers());
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > LARGEST_ANSWER {
-                return Err(self.bad_answer("more than 256 MB"));
-            }
-        }
-        if status.is_success() {
-            Ok(bytes)
-        } else {
-            let mut message = beginning(&bytes);
-            if let (401 | 403, Some(refusal)) = (status.as_u16(), &self.withheld) {
+        if !answer.status.is_success() {
+            let status = answer.status.as_u16();
+            let mut message = answer.excerpt();
+            if let (401 | 403, Some(refusal)) = (status, &self.withheld) {
                 message = format!("{message}; no key was sent: {refusal}");
             }
-            Err(TransportError::Status {
+            return Err(TransportError::Status {
                 url,
-                status: status.as_u16(),
+                status,
                 message,
-                retry_after,
-            })
+                retry_after: answer.retry_after(),
+            });
         }
+        serde_json::from_slice(&answer.body).map_err(|error| TransportError::BadAnswer {
+            url,
+            reason: format!("{error} in `{}`", answer.excerpt()),
+        })
     }
 }
 
 /// Where a redirect leads: scheme, host and port, without anything an attacker could hide in a path.
-fn redirect_target(response: &reqwest::Response) -> String {
-    let location = response
-        .headers()
-        .get(LOCATION)
-        .and_then(|value| value.to_str().ok());
-    let target = location.and_then(|location| response.url().join(location).ok());
+fn redirect_target(answer: &HttpAnswer) -> String {
+    let location = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    let target = location.and_then(|location| answer.url.join(location).ok());
     target.map_or_else(|| "?".to_owned(), |target| target.origin().ascii_serialization())
-}
-
-fn is_worth_another_try(error: &TransportError, longest_pause: Duration) -> bool {
-    match error {
-        TransportError::Unreachable { .. } | TransportError::Timeout { .. } => true,
-        TransportError::Status {
-            status, retry_after, ..
-        } => {
-            let busy = *status == 429 || (500..600).contains(status) && *status != 501;
-            busy && retry_after.is_none_or(|asked| asked <= longest_pause)
-        }
-        _ => false,
-    }
-}
-
-/// `Retry-After` as seconds or as a date (RFC 9110, section 10.2.3); what is neither is ignored.
-pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new()
-        .parse_timestamp(value)
-        .ok()?;
-    // A date that has passed asks for no pause.
-    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 
 /// The model's name and the address in what follows `ollama:` and the like.
@@ -395,44 +305,9 @@ pub(crate) fn model_and_address(rest: &str) -> (&str, Option<&str>) {
     place.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])))
 }
 
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
-}
-
-/// The start of a body as one printable line.
-pub(crate) fn beginning(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn header(value: &str) -> Option<Duration> {
-        retry_after(&HeaderMap::from_iter([(RETRY_AFTER, value.parse().unwrap())]))
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        assert_eq!(header("7"), Some(Duration::from_secs(7)));
-        assert_eq!(header("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
-        let soon = jiff::Timestamp::now() + Duration::from_secs(100);
-        let soon = jiff::fmt::rfc2822::DateTimePrinter::new()
-            .timestamp_to_rfc9110_string(&soon)
-            .unwrap();
-        let found = header(&soon).unwrap();
-        assert!((90..=100).contains(&found.as_secs()), "{found:?}");
-        assert_eq!(header("soon"), None);
-        assert_eq!(header("-1"), None);
-    }
 
     #[test]
     fn an_address_with_a_password_is_shown_without_it() {

@@ -13,6 +13,7 @@ use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttp
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use satiety_engine::http::{Client, HttpPolicy, Url};
 use tracing::{Level, Metadata, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
@@ -62,13 +63,11 @@ impl Traces {
             .enable_all()
             .build()
             .map_err(|error| cannot(&error))?;
-        // Another part may have done so before; there is one provider in this program.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .timeout(PATIENCE)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| cannot(&error))?;
+        let client = Client::new(HttpPolicy {
+            max_bytes: ANSWER,
+            ..HttpPolicy::single_attempt(Some(PATIENCE))
+        })
+        .map_err(|error| cannot(&error))?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(Sender {
@@ -147,7 +146,7 @@ fn address(endpoint: &str) -> Result<String, TracesError> {
         endpoint: endpoint.to_owned(),
         reason: reason.to_owned(),
     };
-    let url = reqwest::Url::parse(endpoint).map_err(|error| wrong(&error.to_string()))?;
+    let url = Url::parse(endpoint).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(wrong("it begins with http:// or https:// and a host"));
     }
@@ -159,10 +158,10 @@ fn address(endpoint: &str) -> Result<String, TracesError> {
     })
 }
 
-/// Sends with the client that everything here uses, whatever thread asks.
+/// Sends with the program's one client, whatever thread asks.
 #[derive(Debug)]
 struct Sender {
-    client: reqwest::Client,
+    client: Client,
     runtime: tokio::runtime::Handle,
 }
 
@@ -174,21 +173,13 @@ impl HttpClient for Sender {
     ) -> Result<axum::http::Response<Bytes>, HttpError> {
         let client = self.client.clone();
         let sent = self.runtime.spawn(async move {
-            let mut answer = client.execute(request.try_into()?).await?;
-            let status = answer.status();
-            let headers = std::mem::take(answer.headers_mut());
-            let mut body = Vec::new();
-            while let Some(part) = answer.chunk().await?
-                && body.len() < ANSWER
-            {
-                body.extend_from_slice(&part);
-            }
-            Ok::<_, reqwest::Error>((status, headers, body))
+            let answer = client.execute(request.try_into()?).await?;
+            Ok::<_, HttpError>(answer)
         });
-        let (status, headers, body) = sent.await??;
-        let mut response = axum::http::Response::new(Bytes::from(body));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
+        let answer = sent.await??;
+        let mut response = axum::http::Response::new(Bytes::from(answer.body));
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
         Ok(response)
     }
 }

@@ -211,7 +211,6 @@ impl Pool {
     }
 
     async fn connect_postgres(options: PgConnectOptions, place: Arc<str>) -> Result<Self, StoreError> {
-        install_crypto();
         let options = options.application_name("satiety");
         // One connection by hand first: a pool keeps trying a server that refuses until its time is up, and then says
         // only that.
@@ -332,9 +331,4 @@ fn explain_refusal(error: StoreError, path: &Path) -> StoreError {
         Ok(_) => detail,
     };
     StoreError::CannotOpen { place, detail }
-}
-
-/// TLS needs one process-wide choice of cryptography. A second call finds it made, which is fine.
-fn install_crypto() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
 }

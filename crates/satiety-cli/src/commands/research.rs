@@ -14,7 +14,7 @@ use satiety::research::{
 use satiety_engine::Engine;
 use satiety_engine::bench::target::Environment;
 use satiety_engine::research::fetch::FetchSettings;
-use satiety_engine::research::sources::{ApiSettings, SourceSettings};
+use satiety_engine::research::sources::{SourceSettings, search_policy};
 use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched};
 
 use super::bench::stop_on_interrupt;
@@ -87,7 +87,7 @@ pub(super) fn reach(settings: &Settings) -> SourceSettings {
         environment: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect::<Environment>(),
-        api: ApiSettings::default(),
+        api: search_policy(),
         scratch: std::env::temp_dir(),
         base_url: settings.research_base_url.clone(),
     }

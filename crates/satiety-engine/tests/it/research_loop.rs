@@ -7,7 +7,7 @@ use satiety::research::report::StopReason;
 use satiety::research::{Assessor, Budget, GateSettings, Reason, ResearchSettings, RoundOutcome};
 use satiety_engine::bench::Stop;
 use satiety_engine::research::fetch::FetchSettings;
-use satiety_engine::research::sources::{ApiSettings, SourceSettings};
+use satiety_engine::research::sources::{HttpPolicy, SourceSettings, search_policy};
 use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest};
 use satiety_engine::{Engine, Settings, StoreUrl};
 use serde_json::{Value, json};
@@ -48,10 +48,10 @@ fn request(task: &str, source: &str) -> ResearchRequest {
         resume: None,
         reach: SourceSettings {
             environment: std::iter::empty().collect(),
-            api: ApiSettings {
-                timeout: Duration::from_secs(2),
+            api: HttpPolicy {
+                timeout: Some(Duration::from_secs(2)),
                 retries: 0,
-                ..ApiSettings::default()
+                ..search_policy()
             },
             scratch: std::env::temp_dir(),
             base_url: None,

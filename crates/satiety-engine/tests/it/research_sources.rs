@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use satiety_engine::research::sources::{ApiSettings, SearchError, Source, SourceSettings, open};
+use satiety_engine::research::sources::{
+    HttpPolicy, SearchError, Source, SourceSettings, open, search_policy,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -18,11 +20,12 @@ fn settings(base: &str) -> SourceSettings {
         ]
         .into_iter()
         .collect(),
-        api: ApiSettings {
-            timeout: Duration::from_millis(400),
+        api: HttpPolicy {
+            timeout: Some(Duration::from_millis(400)),
             retries: 2,
             first_pause: Duration::from_millis(10),
             longest_pause: Duration::from_secs(2),
+            ..search_policy()
         },
         scratch: std::env::temp_dir(),
         base_url: Some(base.to_owned()),
@@ -372,7 +375,7 @@ async fn a_tool_of_an_mcp_server_can_be_a_source() {
     fs_err::write(&file, target).unwrap();
     let mut settings = settings("http://127.0.0.1:9");
     settings.environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
-    settings.api.timeout = Duration::from_secs(10);
+    settings.api.timeout = Some(Duration::from_secs(10));
     let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
     let found = source.search("heated wings", 2).await.unwrap();
     assert_eq!(found.len(), 2, "no more than asked for");
@@ -384,7 +387,7 @@ async fn a_tool_of_an_mcp_server_can_be_a_source() {
     let error = source.search("fail", 5).await.unwrap_err();
     assert!(error.to_string().contains("quota is used up"), "{error}");
     source.close().await;
-    settings.api.timeout = Duration::from_millis(1500);
+    settings.api.timeout = Some(Duration::from_millis(1500));
     let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
     let started = Instant::now();
     assert!(source.search("hang", 5).await.is_err());

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::wire::{Dialect, Reply};
 use super::{Chat, ChatAnswer, ChatError, ChatFuture, ChatRequest, Provider, Spec, StopReason, wire};
-use crate::http::HttpSettings;
-use crate::transport::{Head, Transport, TransportError, beginning, chain};
+use crate::http::{HttpSettings, excerpt, with_causes};
+use crate::transport::{Head, Transport, TransportError};
 
 /// A model behind an endpoint.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl HttpChat {
                 what: format!("an Ollama server at {url}"),
                 hint: format!(
                     "start it with `ollama serve`, or name another address with @URL ({})",
-                    chain(&*source)
+                    with_causes(&*source)
                 ),
             },
             (
@@ -130,7 +130,7 @@ impl HttpChat {
         if let Some(reason) = reply.refusal {
             return Err(ChatError::Refused {
                 model: model(),
-                reason: beginning(reason.as_bytes()),
+                reason: excerpt(reason.as_bytes()),
             });
         }
         let cut = reply.stop == StopReason::Limit;
@@ -150,7 +150,7 @@ impl HttpChat {
             let json = without_fence(&reply.text);
             serde_json::from_str::<Value>(json).map_err(|error| ChatError::NotJson {
                 model: model(),
-                beginning: beginning(reply.text.as_bytes()),
+                beginning: excerpt(reply.text.as_bytes()),
                 reason: error.to_string(),
             })?;
             json.to_owned()

@@ -1,13 +1,19 @@
-//! Embedders an HTTP request away: Ollama's `/api/embed` and the OpenAI-compatible `/v1/embeddings`.
+//! The outgoing HTTP client, and embedders an HTTP request away: Ollama's `/api/embed` and the OpenAI-compatible `/v1/embeddings`.
 //!
 //! Connecting asks for one vector, so a wrong address, key or model name shows at once and the dimension is known.
-//! Answers are checked (count, dimension, finite numbers) and scaled to length 1. Retries live in the crate's `transport.rs`.
+//! Answers are checked (count, dimension, finite numbers) and scaled to length 1. Everything is
+//! sent by the [`Client`].
+mod client;
 mod wire;
 
+pub use self::client::{
+    Client, HttpAnswer, HttpError, HttpPolicy, Redirects, excerpt, install_tls_provider, with_causes,
+};
 pub use self::wire::Wire;
 use crate::embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId};
 pub use crate::transport::{ApiKey, HttpSettings, TransportError};
 use crate::transport::{Head, Transport};
+pub use reqwest::{Method, RequestBuilder, Url, header};
 
 /// A model behind an endpoint.
 #[derive(Debug)]

@@ -59,7 +59,8 @@ pub(crate) fn load(folder: &Path) -> Result<Model, EmbedError> {
         tokens,
         pooling,
         longest,
-        room: super::room(),
+        #[cfg(feature = "http")]
+        callers: super::callers::Callers::default(),
     })
 }
 

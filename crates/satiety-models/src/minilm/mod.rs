@@ -3,6 +3,8 @@
 //! [`MiniLm::builtin`] has its weights inside the binary (int8, see `assets/NOTICE`) and needs nothing else;
 //! [`MiniLm::from_folder`] reads f32 weights as Hugging Face publishes them and agrees with sentence-transformers
 //! to the last float bits. Texts longer than the model's limit (256 tokens) are cut, as the reference does.
+#[cfg(feature = "http")]
+mod callers;
 mod config;
 mod cpu;
 mod folder;
@@ -18,13 +20,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::Semaphore;
-
 use self::config::Pooling;
 use self::weights::Weights;
 use self::weights_file::WeightsFile;
 use self::wordpiece::WordPiece;
-use crate::embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId};
+use crate::embedder::{EmbedError, EmbedderId};
 
 static WEIGHTS: &[u8] = include_bytes!("../../assets/minilm-l6-v2-int8.weights");
 static VOCABULARY: &str = include_str!("../../assets/vocab.txt");
@@ -46,12 +46,8 @@ struct Model {
     tokens: WordPiece,
     pooling: Pooling,
     longest: usize,
-    room: Arc<Semaphore>,
-}
-
-/// Callers that are computed for at the same time. More would only share the processors, each with activations of its own.
-fn room() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(processors()))
+    #[cfg(feature = "http")]
+    callers: callers::Callers,
 }
 
 fn processors() -> usize {
@@ -85,7 +81,8 @@ impl MiniLm {
                 tokens,
                 pooling: Pooling::Mean,
                 longest: 256,
-                room: room(),
+                #[cfg(feature = "http")]
+                callers: callers::Callers::default(),
             }),
         })
     }
@@ -117,7 +114,7 @@ impl MiniLm {
     }
 
     /// Embeds on the calling thread and, if there is work for them, on as many more as the machine has processors.
-    /// This is [`Embedder::embed`] for callers without an async runtime.
+    /// This is [`Embedder::embed`](crate::Embedder::embed) for callers without an async runtime.
     pub fn encode(&self, texts: &[&str]) -> Vec<Vec<f32>> {
         self.encode_on(texts, processors())
     }
@@ -193,43 +190,6 @@ fn batches(texts: &[Vec<u32>]) -> Vec<&[Vec<u32>]> {
         batches.push(&texts[first..]);
     }
     batches
-}
-
-impl Embedder for MiniLm {
-    fn id(&self) -> &EmbedderId {
-        &self.model.id
-    }
-
-    fn dimension(&self) -> usize {
-        self.model.weights.config.hidden_size
-    }
-
-    fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
-        Box::pin(async move {
-            let model = self.clone();
-            let owned: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-            // Goes with the work: who no longer waits for it does not make room before it ends.
-            let place = self.model.room.clone().acquire_owned().await;
-            // Set when this future is dropped: nobody waits for the vectors any more, so the work ends with its batch.
-            let cancelled = Arc::new(AtomicBool::new(false));
-            let _cancel = CancelOnDrop(Arc::clone(&cancelled));
-            let task = tokio::task::spawn_blocking(move || {
-                let _place = place;
-                let texts: Vec<&str> = owned.iter().map(String::as_str).collect();
-                model.encode_until(&texts, processors(), &cancelled)
-            });
-            task.await.map_err(|error| EmbedError::Task(error.into()))
-        })
-    }
-}
-
-/// Sets a flag when it is dropped.
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 impl std::fmt::Debug for MiniLm {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use satiety_models::catalogue::{Spec, catalogue, open, verify};
-use satiety_models::http::HttpSettings;
+use satiety_models::http::{HttpPolicy, HttpSettings};
 use satiety_models::minilm::MiniLm;
 use satiety_models::{EmbedFuture, Embedder, EmbedderId};
 use wiremock::matchers::method;
@@ -11,8 +11,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 fn quick() -> HttpSettings {
     HttpSettings {
-        retries: 0,
-        timeout: Duration::from_secs(5),
+        policy: HttpPolicy::single_attempt(Some(Duration::from_secs(5))),
         ..HttpSettings::default()
     }
 }

@@ -5,7 +5,7 @@ use satiety_models::Chat as _;
 use satiety_models::chat::{
     ChatAnswer, ChatError, ChatMessage, ChatRequest, HttpChat, JsonSchema, Provider, Spec, StopReason, Usage,
 };
-use satiety_models::http::{ApiKey, HttpSettings, TransportError};
+use satiety_models::http::{ApiKey, HttpPolicy, HttpSettings, TransportError};
 use satiety_models::{AddressOrigin, KeyOwner};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,9 +17,12 @@ const PROVIDERS: [Provider; 3] = [Provider::Ollama, Provider::OpenAi, Provider::
 fn settings() -> HttpSettings {
     HttpSettings {
         address_origin: AddressOrigin::Given,
-        retries: 2,
-        first_pause: Duration::from_millis(5),
-        timeout: Duration::from_secs(5),
+        policy: HttpPolicy {
+            retries: 2,
+            first_pause: Duration::from_millis(5),
+            timeout: Some(Duration::from_secs(5)),
+            ..HttpPolicy::default()
+        },
         ..HttpSettings::default()
     }
 }
@@ -283,8 +286,11 @@ async fn a_slow_server_runs_into_the_limit() {
     )
     .await;
     let impatient = HttpSettings {
-        timeout: Duration::from_millis(100),
-        retries: 1,
+        policy: HttpPolicy {
+            timeout: Some(Duration::from_millis(100)),
+            retries: 1,
+            ..settings().policy
+        },
         ..settings()
     };
     let begin = Instant::now();

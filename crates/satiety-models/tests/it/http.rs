@@ -1,7 +1,7 @@
 //! Both wire formats against local servers: what works, what is retried, and what each kind of failure says.
 use std::time::{Duration, Instant};
 
-use satiety_models::http::{ApiKey, HttpEmbedder, HttpSettings, TransportError, Wire};
+use satiety_models::http::{ApiKey, HttpEmbedder, HttpPolicy, HttpSettings, TransportError, Wire};
 use satiety_models::{AddressOrigin, KeyOwner};
 use satiety_models::{EmbedError, Embedder as _};
 use serde_json::{Value, json};
@@ -12,9 +12,12 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 fn settings() -> HttpSettings {
     HttpSettings {
         address_origin: AddressOrigin::Given,
-        retries: 2,
-        first_pause: Duration::from_millis(5),
-        timeout: Duration::from_secs(5),
+        policy: HttpPolicy {
+            retries: 2,
+            first_pause: Duration::from_millis(5),
+            timeout: Some(Duration::from_secs(5)),
+            ..HttpPolicy::default()
+        },
         batch: 2,
         ..HttpSettings::default()
     }
@@ -232,8 +235,11 @@ async fn our_own_mistakes_are_not_repeated() {
 async fn a_slow_server_runs_into_the_limit() {
     let server = server(ResponseTemplate::new(200).set_delay(Duration::from_secs(30))).await;
     let impatient = HttpSettings {
-        timeout: Duration::from_millis(100),
-        retries: 1,
+        policy: HttpPolicy {
+            timeout: Some(Duration::from_millis(100)),
+            retries: 1,
+            ..settings().policy
+        },
         ..settings()
     };
     let begin = Instant::now();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use satiety::harness::Driver;
 use satiety_engine::Engine;
 use satiety_engine::admission::{AdmissionSettings, Admissions};
-use satiety_engine::research::sources::{AllowedSources, ApiSettings, SourceSettings};
+use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
 use satiety_engine::rooted::{self, NotBelow};
 use tokio::sync::{Semaphore, watch};
 
@@ -110,7 +110,7 @@ impl Default for ResearchAccess {
             sources: AllowedSources::default(),
             reach: SourceSettings {
                 environment: std::iter::empty::<(String, String)>().collect(),
-                api: ApiSettings::default(),
+                api: search_policy(),
                 scratch: std::env::temp_dir(),
                 base_url: None,
             },

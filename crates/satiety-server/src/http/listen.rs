@@ -83,8 +83,7 @@ impl Tls {
             return Err(wrong(certificate, "there is no certificate in it".into()));
         }
         let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
-        // One kind of cryptography in the whole program; a second call finds it chosen.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+        satiety_engine::http::install_tls_provider();
         let mut config = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(chain, secret)

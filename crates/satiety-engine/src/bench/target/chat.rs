@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use satiety::bench::contract::spec::ChatSpec;
 use satiety::bench::contract::{ErrorKind, Request, Response, TargetError, Usage};
 use satiety_models::chat::{self, ChatError, ChatMessage, ChatRequest, Provider, Spec};
-use satiety_models::http::{ApiKey, HttpSettings, TransportError};
+use satiety_models::http::{ApiKey, HttpPolicy, HttpSettings, TransportError, with_causes};
 use satiety_models::{AddressOrigin, Chat, KeyOwner};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -44,8 +44,11 @@ impl ChatTarget {
             api_key,
             // A description is somebody's file: it may name a key of its own, but not send a provider's key elsewhere.
             address_origin: AddressOrigin::Described,
-            timeout: LONGEST,
-            retries: 0,
+            policy: HttpPolicy {
+                timeout: Some(LONGEST),
+                retries: 0,
+                ..HttpPolicy::default()
+            },
             ..HttpSettings::default()
         };
         Ok(Self {
@@ -118,7 +121,7 @@ impl ChatTarget {
 }
 
 fn failed(error: &ChatError) -> TargetError {
-    let message = super::http::with_causes(error);
+    let message = with_causes(error);
     let (kind, pause) = match error {
         ChatError::Transport(TransportError::Status {
             status, retry_after, ..

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Url};
 use satiety::bench::contract::parse::{from_object, from_stdout, usage_of};
 use satiety::bench::contract::spec::HttpSpec;
 use satiety::bench::contract::{ErrorKind, Request, Response, TargetError};
+use satiety_models::http::header::{HeaderMap, HeaderName, HeaderValue};
+use satiety_models::http::{Client, HttpError, HttpPolicy, Method, Url};
 use satiety_models::{AddressOrigin, KeyOwner, KeyRefusal};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -14,9 +14,6 @@ use tokio::time::timeout;
 use super::exec::{too_long, too_much};
 use super::template::fill;
 use super::{Attempt, OpenError, Surroundings};
-
-/// How much of an error page is shown.
-const SHOWN: usize = 300;
 
 /// The target.
 #[derive(Debug)]
@@ -41,7 +38,7 @@ impl Http {
             }
         }
         Ok(Self {
-            client: client()?,
+            client: client(usize::try_from(spec.max_output_bytes).unwrap_or(usize::MAX))?,
             url: address(&spec.url)?,
             headers: headers(spec, surroundings, &address(&spec.url)?)?,
             spec: spec.clone(),
@@ -59,41 +56,27 @@ impl Http {
     }
 
     async fn exchange(&self, request: &Request) -> Result<Response, TargetError> {
-        let post = self.client.post(self.url.clone()).headers(self.headers.clone());
+        let post = self.client.request(Method::POST, self.url.clone());
+        let post = post.headers(self.headers.clone());
         let post = match &self.spec.body {
             Some(template) => post.json(&fill(template, request, None)?),
             None => post.json(request),
         };
-        let broken = |error: reqwest::Error| {
-            // The address inside reqwest's error may hold a password.
-            let error = error.without_url();
-            let kind = if error.is_builder() {
-                ErrorKind::Harness
-            } else {
-                ErrorKind::Infra
-            };
-            TargetError::new(kind, with_causes(&error))
-        };
-        let mut response = post.send().await.map_err(broken)?;
-        let status = response.status();
-        let pause = retry_after(response.headers());
-        let limit = usize::try_from(self.spec.max_output_bytes).unwrap_or(usize::MAX);
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            body.extend_from_slice(&chunk);
-            if body.len() > limit {
-                return Err(too_much(self.spec.max_output_bytes));
-            }
+        let answer = self.client.send(post).await.map_err(|error| match error {
+            HttpError::TooLarge { .. } => too_much(self.spec.max_output_bytes),
+            HttpError::Invalid(_) => TargetError::new(ErrorKind::Harness, error.to_string()),
+            _ => TargetError::new(ErrorKind::Infra, error.to_string()),
+        })?;
+        if answer.status.is_success() {
+            return self.read(&answer.body);
         }
-        if !status.is_success() {
-            let shown = String::from_utf8_lossy(body.get(..SHOWN).unwrap_or(&body)).into_owned();
-            return Err(TargetError {
-                kind: kind_of_status(status.as_u16()),
-                message: format!("it answered {}: {}", status.as_u16(), shown.trim()),
-                retry_after_ms: pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
-            });
-        }
-        self.read(&body)
+        let status = answer.status.as_u16();
+        let pause = answer.retry_after();
+        Err(TargetError {
+            kind: kind_of_status(status),
+            message: format!("it answered {status}: {}", answer.excerpt()),
+            retry_after_ms: pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
+        })
     }
 
     fn read(&self, body: &[u8]) -> Result<Response, TargetError> {
@@ -142,16 +125,13 @@ pub(super) fn kind_of_status(status: u16) -> ErrorKind {
     }
 }
 
-/// A client that works whatever else in the process speaks TLS.
-pub(crate) fn client() -> Result<Client, OpenError> {
-    // Another part of the program may have been first; any provider will do.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
-        .user_agent(concat!("satiety/", env!("CARGO_PKG_VERSION")))
-        // A redirect would turn the POST into a GET and lose the request.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(|error| OpenError::description("url", with_causes(&error)))
+/// A client for targets, whose calls have a time limit of their own and whose failures are the runner's to retry.
+pub(super) fn client(max_bytes: usize) -> Result<Client, OpenError> {
+    Client::new(HttpPolicy {
+        max_bytes,
+        ..HttpPolicy::single_attempt(None)
+    })
+    .map_err(|error| OpenError::description("url", error.to_string()))
 }
 
 /// An address that can be posted to.
@@ -206,27 +186,4 @@ fn headers(spec: &HttpSpec, surroundings: &Surroundings, url: &Url) -> Result<He
         headers.insert(name_of(name)?, value);
     }
     Ok(headers)
-}
-
-/// `Retry-After` as seconds or as a date (RFC 9110, section 10.2.3); what is neither is ignored.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new()
-        .parse_timestamp(value)
-        .ok()?;
-    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
-}
-
-/// An error and its causes in one line.
-pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

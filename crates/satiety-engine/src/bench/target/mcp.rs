@@ -16,12 +16,13 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use satiety::bench::contract::spec::McpSpec;
 use satiety::bench::contract::{ErrorKind, Exit, Request, Response, TargetError};
+use satiety_models::http::{Client, with_causes};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::exec::too_long;
-use super::http::{address, client, with_causes};
+use super::http::{address, client};
 use super::pipes::{Tail, keep_tail};
 use super::process::Process;
 use super::program::{Described, Program, sandbox_failure};
@@ -51,7 +52,7 @@ enum Way {
         workdirs: Workdirs,
     },
     Http {
-        client: reqwest::Client,
+        client: Client,
         config: StreamableHttpClientTransportConfig,
     },
 }
@@ -98,7 +99,7 @@ impl Mcp {
                     config = config.auth_header(token.trim());
                 }
                 Way::Http {
-                    client: client()?,
+                    client: client(usize::MAX)?,
                     config,
                 }
             }
@@ -207,7 +208,8 @@ impl Mcp {
     ) -> Result<Result<Connection, ClientInitializeError>, TargetError> {
         match &self.way {
             Way::Http { client, config } => {
-                let transport = StreamableHttpClientTransport::with_client(client.clone(), config.clone());
+                let transport =
+                    StreamableHttpClientTransport::with_client(client.inner().clone(), config.clone());
                 let service = serve_client_with_lifecycle((), transport, mode).await;
                 Ok(service.map(|service| Connection {
                     service,

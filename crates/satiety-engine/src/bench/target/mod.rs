@@ -26,7 +26,7 @@ use satiety_models::http::ApiKey;
 
 use super::sandbox::SandboxContext;
 
-pub(crate) use self::http::{address as post_address, client as post_client};
+pub(crate) use self::http::address as post_address;
 pub use self::workdir::Workdir;
 
 /// What a target needs to know of the world; nothing is read from the environment here.

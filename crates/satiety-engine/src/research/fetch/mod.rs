@@ -17,13 +17,12 @@ mod robots;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
-use reqwest::{Client, Url};
+use satiety_models::http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use satiety_models::http::{Client, HttpError, HttpPolicy, Method, Url};
 
 pub use content::PageText;
 use robots::Robots;
@@ -101,48 +100,20 @@ pub struct Fetcher {
     robots: Mutex<BTreeMap<String, Arc<Robots>>>,
 }
 
-/// Resolves names and refuses those that lead to a forbidden address, all or nothing.
-#[derive(Debug)]
-struct Guarded {
-    allow_private: bool,
-}
-
-impl Resolve for Guarded {
-    fn resolve(&self, name: Name) -> Resolving {
-        let allow_private = self.allow_private;
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            for address in &found {
-                if let Err(reason) = addresses::check(address.ip(), allow_private) {
-                    let error = FetchError::Refused {
-                        reason: format!("{} leads to {} ({reason})", name.as_str(), address.ip()),
-                    };
-                    return Err(error.into());
-                }
-            }
-            Ok(Box::new(found.into_iter()) as Addrs)
-        })
-    }
-}
-
 impl Fetcher {
     /// A reader of pages.
     pub fn new(settings: FetchSettings) -> Result<Self, FetchError> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .timeout(settings.timeout)
-            .connect_timeout(settings.timeout)
-            .user_agent(sources_user_agent())
-            // Each step is checked by us; a proxy would resolve names out of our sight.
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .dns_resolver(Guarded {
-                allow_private: settings.allow_private,
-            })
-            .build()
-            .map_err(|error| FetchError::Failed {
-                reason: error.to_string(),
-            })?;
+        // Redirects are not followed by the client: each step is checked here.
+        let client = Client::new(HttpPolicy {
+            max_bytes: settings.max_bytes,
+            address_guard: Some(if settings.allow_private {
+                |address| addresses::check(address, true)
+            } else {
+                |address| addresses::check(address, false)
+            }),
+            user_agent: sources_user_agent(),
+            ..HttpPolicy::single_attempt(Some(settings.timeout))
+        })?;
         Ok(Self {
             client,
             settings,
@@ -197,41 +168,33 @@ impl Fetcher {
     async fn get(&self, url: &Url) -> Result<Got, FetchError> {
         let request = self
             .client
-            .get(url.clone())
+            .request(Method::GET, url.clone())
             .header(
                 "Accept",
                 "text/html, text/plain, text/markdown, application/pdf;q=0.8",
             )
             .header("Accept-Encoding", "gzip, identity");
-        let mut response = request.send().await.map_err(failed)?;
-        let status = response.status();
+        let answer = self.client.send(request).await?;
         let header = |name| {
-            let value = response.headers().get(name)?;
+            let value = answer.headers.get(name)?;
             Some(value.to_str().ok()?.to_owned())
         };
-        if status.is_redirection()
+        if answer.status.is_redirection()
             && let Some(location) = header(LOCATION)
         {
             return Ok(Got::Moved(location));
         }
-        if !status.is_success() {
+        if !answer.status.is_success() {
             return Err(FetchError::Failed {
-                reason: format!("it answered {}", status.as_u16()),
+                reason: format!("it answered {}", answer.status.as_u16()),
             });
         }
         let kind = header(CONTENT_TYPE).unwrap_or_default();
         let packed = header(CONTENT_ENCODING).unwrap_or_default().to_ascii_lowercase();
         let limit = self.settings.max_bytes;
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > limit {
-                return Err(FetchError::TooLarge { limit });
-            }
-        }
         let bytes = match packed.as_str() {
-            "" | "identity" => bytes,
-            "gzip" | "x-gzip" => unpacked(&bytes, limit)?,
+            "" | "identity" => answer.body,
+            "gzip" | "x-gzip" => unpacked(&answer.body, limit)?,
             other => {
                 return Err(FetchError::Kind {
                     kind: format!("packed with {other}"),
@@ -358,29 +321,17 @@ fn unpacked(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FetchError> {
     Ok(plain)
 }
 
-/// The resolver's refusal is deep inside the connection's error.
-fn failed(error: reqwest::Error) -> FetchError {
-    let error = error.without_url();
-    let mut reason = if error.is_timeout() {
-        "it took too long".to_owned()
-    } else {
-        error.to_string()
-    };
-    let mut cause = std::error::Error::source(&error);
-    while let Some(deeper) = cause {
-        if let Some(FetchError::Refused { reason }) = deeper.downcast_ref::<FetchError>() {
-            return FetchError::Refused {
-                reason: reason.clone(),
-            };
+impl From<HttpError> for FetchError {
+    fn from(error: HttpError) -> Self {
+        match error {
+            HttpError::Refused(reason) => Self::Refused { reason },
+            HttpError::TooLarge { limit } => Self::TooLarge { limit },
+            HttpError::Timeout { .. } => Self::Failed {
+                reason: "it took too long".into(),
+            },
+            other => Self::Failed {
+                reason: other.to_string(),
+            },
         }
-        let words = deeper.to_string();
-        if let Some(words) = words.strip_prefix("refused: ") {
-            return FetchError::Refused { reason: words.into() };
-        }
-        if !error.is_timeout() {
-            reason = format!("{reason}: {words}");
-        }
-        cause = deeper.source();
     }
-    FetchError::Failed { reason }
 }

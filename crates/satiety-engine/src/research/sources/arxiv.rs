@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
 use satiety::research::{Hit, terms};
+use satiety_models::http::Url;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -53,7 +53,7 @@ impl Arxiv {
             .append_pair("start", "0")
             .append_pair("max_results", &count.clamp(1, 100).to_string())
             .append_pair("sortBy", "relevance");
-        let answer = self.api.bytes(&url, reqwest::Client::get).await;
+        let answer = self.api.bytes(&url, self.api.get(&url)).await;
         *last = Some(Instant::now());
         let bytes = answer?;
         let text = String::from_utf8_lossy(&bytes);

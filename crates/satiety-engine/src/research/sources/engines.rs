@@ -1,7 +1,7 @@
 //! `SearXNG`, Brave, Tavily and Wikipedia, each to its documented interface.
 
-use reqwest::Url;
 use satiety::research::Hit;
+use satiety_models::http::Url;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -81,7 +81,7 @@ impl Engine {
                 url.query_pairs_mut()
                     .append_pair("q", query)
                     .append_pair("format", "json");
-                let answer: Searxng = self.api.json(&url, reqwest::Client::get).await?;
+                let answer: Searxng = self.api.json(&url, self.api.get(&url)).await?;
                 if answer.results.is_empty() && !answer.unresponsive_engines.is_empty() {
                     // Nothing found because nobody searched is a failure and not an empty answer.
                     return Err(SearchError::BadAnswer {
@@ -100,24 +100,16 @@ impl Engine {
                 url.query_pairs_mut()
                     .append_pair("q", query)
                     .append_pair("count", &many);
-                let answer: Brave = self
-                    .api
-                    .json(&url, |client, url| {
-                        client
-                            .get(url)
-                            .header("X-Subscription-Token", key)
-                            .header("Accept", "application/json")
-                    })
-                    .await?;
+                let request = self.api.get(&url).header("X-Subscription-Token", key);
+                let request = request.header("Accept", "application/json");
+                let answer: Brave = self.api.json(&url, request).await?;
                 let results = answer.web.map(|web| web.results).unwrap_or_default();
                 results.into_iter().map(Into::into).collect()
             }
             Kind::Tavily { key } => {
                 let body = json!({"query": query, "max_results": count.min(20), "search_depth": "basic"});
-                let answer: Tavily = self
-                    .api
-                    .json(&url, |client, url| client.post(url).bearer_auth(key).json(&body))
-                    .await?;
+                let request = self.api.post(&url).bearer_auth(key).json(&body);
+                let answer: Tavily = self.api.json(&url, request).await?;
                 answer.results.into_iter().map(Into::into).collect()
             }
             Kind::Wikipedia => {
@@ -134,7 +126,7 @@ impl Engine {
                     .append_pair("explaintext", "1")
                     .append_pair("exlimit", "20")
                     .append_pair("maxlag", "5");
-                let answer: Wikipedia = self.api.json(&url, reqwest::Client::get).await?;
+                let answer: Wikipedia = self.api.json(&url, self.api.get(&url)).await?;
                 if let Some(error) = answer.error {
                     return Err(SearchError::BadAnswer {
                         url: shown(&url),

@@ -21,9 +21,10 @@ use satiety::research::Hit;
 use crate::bench::target::Environment;
 
 pub use allowed::AllowedSources;
-pub use api::ApiSettings;
+pub use api::search_policy;
 pub use cassette::{Recorder, Replay};
 pub use local::Local;
+pub use satiety_models::http::HttpPolicy;
 
 /// The pending answer of [`Source::search`].
 pub type SearchFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Hit>, SearchError>> + Send + 'a>>;
@@ -167,7 +168,7 @@ pub struct SourceSettings {
     /// Where keys are: `BRAVE_API_KEY`, `TAVILY_API_KEY`, and what descriptions of tools name.
     pub environment: Environment,
     /// Times, retries and pauses.
-    pub api: ApiSettings,
+    pub api: HttpPolicy,
     /// Where working folders of commands are made.
     pub scratch: PathBuf,
     /// Other addresses for the engines with fixed ones: for proxies and tests.

@@ -88,7 +88,9 @@ impl Tool {
         Ok(Self {
             id,
             target,
-            deadline_ms: u64::try_from(settings.api.timeout.as_millis()).unwrap_or(u64::MAX),
+            deadline_ms: settings.api.timeout.map_or(u64::MAX, |limit| {
+                u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
+            }),
         })
     }
 
