@@ -61,7 +61,7 @@ pub use golden::{
     AnswerPreset, Answered, Consensus, Disagreement, FeedbackSignal, FoundResult, Harvest, HarvestSettings,
     HarvestedQuery, JudgedFromFeedback, KnownTexts, LeftOut, LeftOutBecause, LoggedQuery, PRESETS, PoolEntry,
     Rating, Said, SignalRules, Stratum, agreement, annotation_progress, categories_of, consensus, harvest,
-    judge_from_feedback, krippendorff_ordinal, next_annotation, read_answer, signal_rules, weighted_kappa,
+    judge_from_feedback, next_annotation, read_answer, signal_rules, weighted_kappa,
 };
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, decisive_measures, default_measures};

@@ -12,6 +12,7 @@
 //! | could this design have shown it? | [`power`] |
 //! | does a series rise or fall? | [`trend`] |
 //! | how alike are two rankings? | [`rank_correlation`] |
+//! | how far do raters agree? | [`agreement`] |
 //! | what has not been seen yet? | [`richness`] |
 //! | how reliable is a system over repeats? | [`passk`] |
 //! | are probabilities right, and how are they learned? | [`calibration`], [`logistic`], [`mod@isotonic`] |
@@ -26,6 +27,7 @@
     reason = "McNemar, DiDonato and BCa are names, not code"
 )]
 
+pub mod agreement;
 pub mod bayes;
 pub mod bootstrap;
 pub mod calibration;
@@ -52,6 +54,7 @@ mod testing;
 pub mod trend;
 pub mod ttest;
 
+pub use agreement::{AgreementLevel, krippendorff_alpha};
 pub use bayes::{BetaPosterior, probability_greater};
 pub use bootstrap::{
     BootstrapEstimate, BootstrapMethod, BootstrapSettings, bootstrap_clustered_mean, bootstrap_mean,

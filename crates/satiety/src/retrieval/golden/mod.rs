@@ -11,9 +11,7 @@ mod categories;
 mod harvest;
 mod signals;
 
-pub use agreement::{
-    Agreement, AnnotatorPair, Disagreement, Rating, agreement, krippendorff_ordinal, weighted_kappa,
-};
+pub use agreement::{Agreement, AnnotatorPair, Disagreement, Rating, agreement, weighted_kappa};
 pub use annotation::{
     AnnotationItem, AnnotationProgress, AnnotationSettings, Consensus, PoolEntry, Said, annotation_progress,
     consensus, next_annotation,
