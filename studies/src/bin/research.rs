@@ -13,9 +13,10 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use cpu_time::ProcessTime;
 use satiety::research::{
-    Assessor, Bm25, GateSettings, Hit, Novelty, Reason, Research, ResearchSettings, RoundOutcome, Spent, Step,
+    Assessor, GateSettings, Hit, Novelty, Reason, Research, ResearchSettings, RoundOutcome, Spent, Step,
 };
 use satiety::stats::{BootstrapMethod, BootstrapSettings, bootstrap_mean, quantile};
+use satiety::text::{LexicalIndex, StopWords};
 use serde::Deserialize;
 
 /// Stopping rules of a search loop on collections with known relevant documents.
@@ -49,7 +50,7 @@ struct Question {
 struct Collection {
     name: String,
     hits: Vec<Hit>,
-    index: Bm25,
+    index: LexicalIndex,
     /// Question and the numbers of its relevant documents.
     questions: Vec<(String, BTreeSet<usize>)>,
 }
@@ -244,13 +245,13 @@ fn research(collection: &Collection, task: &str, results: u32, gate: GateSetting
         let found = collection.index.search(&query, results as usize);
         let hits: Vec<Hit> = found
             .iter()
-            .filter_map(|(at, _)| collection.hits.get(*at).cloned())
+            .filter_map(|(at, _)| collection.hits.get(*at as usize).cloned())
             .collect();
         outcome.searches += 1;
         let (accepted, kept) = round(&mut research, query, planned, hits);
         outcome.accepted += usize::from(accepted);
         if kept {
-            outcome.found.extend(found.iter().map(|(at, _)| *at));
+            outcome.found.extend(found.iter().map(|(at, _)| *at as usize));
         }
     }
 }
@@ -306,7 +307,7 @@ fn overhead(collections: &[Collection]) -> Result<()> {
                     .index
                     .search(&query, RESULTS)
                     .into_iter()
-                    .filter_map(|(at, _)| collection.hits.get(at).cloned())
+                    .filter_map(|(at, _)| collection.hits.get(at as usize).cloned())
                     .map(|mut hit| {
                         hit.snippet = hit.snippet.chars().take(SNIPPET).collect();
                         hit
@@ -371,12 +372,16 @@ fn read(folder: &Path) -> Result<Collection> {
         .iter()
         .map(|document| Hit::new(document.title.clone(), document.id.clone(), document.text.clone()))
         .collect();
+    let mut index = LexicalIndex::new(StopWords::Research);
+    for (number, hit) in (0..).zip(&hits) {
+        index.put(number, [("", hit.whole().as_str())]);
+    }
     Ok(Collection {
         name: folder
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default(),
-        index: Bm25::new(hits.iter().map(Hit::whole)),
+        index,
         hits,
         questions: questions
             .into_iter()

@@ -60,8 +60,8 @@ impl StanceReader {
             .iter()
             .map(|finding| {
                 // Most claims need no reading: they restate, or are near nothing.
-                let lowered = LazyCell::new(|| lexicon::lowered(&ledger.said[finding.said].text));
-                let says = |phrases: &Phrases| phrases.found_in(&lexicon::words(&lowered)).is_some();
+                let folded = LazyCell::new(|| lexicon::folded(&ledger.said[finding.said].text));
+                let says = |phrases: &Phrases| phrases.found_in(&lexicon::words(&folded)).is_some();
                 let related = finding
                     .nearest
                     .is_some_and(|near| earlier(near.said) && near.similarity >= self.related);

@@ -179,13 +179,14 @@ impl BlockerScan {
 mod tests {
     use super::*;
     use crate::dialogue::Profile;
-    use crate::dialogue::lexicon::{RoundTexts, Stems};
+    use crate::dialogue::lexicon::RoundTexts;
     use crate::dialogue::wire::Outputs;
+    use crate::text::stem::Vocabulary;
 
     fn found(scan: &BlockerScan, round: &Round, vectors: Option<&RoundVectors>) -> BlockerState {
         scan.scan(
             round,
-            &RoundTexts::of(round).words(&mut Stems::default()),
+            &RoundTexts::of(round).words(&mut Vocabulary::default()),
             vectors,
         )
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
 use super::decide::{Course, Decision, Facts, classify, decide};
-use super::lexicon::{RoundTexts, Stems};
+use super::lexicon::RoundTexts;
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
 use super::profile::{Profile, ProfileError};
 use super::questions::{QuestionLedger, QuestionState};
@@ -24,7 +24,8 @@ use super::wire::Round;
 use super::{unseen, wording};
 use crate::cancel::{Cancellation, Cancelled};
 use crate::explanation::Explanation;
-use crate::text::{Tokenization, jaccard};
+use crate::text::stem::Vocabulary;
+use crate::text::{StopWords, Tokenization, jaccard};
 
 /// What can go wrong while a conversation is observed.
 #[derive(Debug, Error, Clone, PartialEq)]
@@ -73,7 +74,7 @@ pub enum ConversationError {
 #[derive(Debug, Clone)]
 pub struct Conversation {
     profile: Arc<Profile>,
-    stems: Stems,
+    vocabulary: Vocabulary,
     claims: ClaimLedger,
     questions: QuestionLedger,
     actions_named: Vec<(BTreeSet<String>, Option<Vec<f32>>)>,
@@ -124,7 +125,7 @@ impl Conversation {
             range: "above 0 and at most 1",
         })?;
         Ok(Self {
-            stems: Stems::default(),
+            vocabulary: Vocabulary::new(StopWords::Conversation),
             claims,
             questions: QuestionLedger::new(&profile.questions),
             actions_named: Vec::new(),
@@ -223,7 +224,7 @@ impl Conversation {
         );
 
         let texts = RoundTexts::of(round);
-        let words = texts.words(&mut self.stems);
+        let words = texts.words(&mut self.vocabulary);
         let rules = &self.profile;
         let claims = self
             .claims

@@ -1,47 +1,29 @@
-//! Words and phrases: cutting text into words and finding phrases of whole words in it.
-//! What the phrases mean is the business of the modules that own the lists.
+//! The words of a round, and phrases of whole words found among them. What the phrases mean is the business of the
+//! modules that own the lists.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use rust_stemmers::{Algorithm, Stemmer};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::wire::Round;
+use crate::text::stem::Vocabulary;
+use crate::text::words::WordRule;
 
-/// Words too frequent to say what a text is about; left out of terms.
-static FUNCTION_WORDS: LazyLock<FxHashSet<&str>> = LazyLock::new(|| {
-    include_str!("words/function_words.txt")
-        .split_whitespace()
-        .collect()
-});
-
-/// A text as its words are compared: lowercase, with plain apostrophes.
-pub(super) fn lowered(text: &str) -> Cow<'_, str> {
-    if !text.is_ascii() {
-        let plain = |character| if character == '\u{2019}' { '\'' } else { character };
-        return text.chars().flat_map(char::to_lowercase).map(plain).collect();
-    }
-    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        text.to_ascii_lowercase().into()
-    } else {
-        text.into()
-    }
+/// A text as its words are compared.
+pub(super) fn folded(text: &str) -> Cow<'_, str> {
+    WordRule::Phrase.fold(text)
 }
 
-/// The words of a text in lower case, apostrophes and inner hyphens kept.
-pub(super) fn words(lowered: &str) -> Vec<&str> {
-    lowered
-        .split(|character: char| !character.is_alphanumeric() && !is_joint(character))
-        .map(|word| word.trim_matches(is_joint))
-        .filter(|word| !word.is_empty())
-        .collect()
+/// The words of a folded text, apostrophes and inner hyphens kept.
+pub(super) fn words(folded: &str) -> Vec<&str> {
+    WordRule::Phrase.words(folded)
 }
 
-/// The texts of a round that several parts read, as their words are compared.
+/// The texts of a round that several parts read, folded.
 pub(super) struct RoundTexts<'a> {
     claims: Vec<Cow<'a, str>>,
+    decisions: Vec<Cow<'a, str>>,
     actions: Vec<Cow<'a, str>>,
     questions: Vec<Cow<'a, str>>,
 }
@@ -51,38 +33,39 @@ pub(super) struct RoundWords<'a> {
     pub(super) claims: Vec<Vec<&'a str>>,
     pub(super) actions: Vec<Vec<&'a str>>,
     pub(super) questions: Vec<Vec<&'a str>>,
-    /// What each claim is about: see [`terms`].
-    pub(super) claim_terms: Vec<Vec<Arc<str>>>,
+    /// What each text is about: its terms, as often as they stand there.
+    pub(super) claim_terms: Vec<Vec<u32>>,
+    pub(super) decision_terms: Vec<Vec<u32>>,
+    pub(super) question_terms: Vec<Vec<u32>>,
 }
 
 impl<'a> RoundTexts<'a> {
     pub(super) fn of(round: &'a Round) -> Self {
         let outputs = &round.outputs;
-        let list = |texts: &'a [String]| texts.iter().map(|text| lowered(text)).collect();
+        let list = |texts: &'a [String]| texts.iter().map(|text| folded(text)).collect();
         Self {
-            claims: outputs.claims.iter().map(|claim| lowered(&claim.text)).collect(),
+            claims: outputs.claims.iter().map(|claim| folded(&claim.text)).collect(),
+            decisions: list(&outputs.decisions),
             actions: list(&outputs.next_actions),
             questions: list(&outputs.open_questions),
         }
     }
 
-    pub(super) fn words(&self, stems: &mut Stems) -> RoundWords<'_> {
+    pub(super) fn words(&self, vocabulary: &mut Vocabulary) -> RoundWords<'_> {
         fn list<'t>(texts: &'t [Cow<'_, str>]) -> Vec<Vec<&'t str>> {
             texts.iter().map(|text| words(text)).collect()
         }
-        let claims = list(&self.claims);
+        let mut terms =
+            |texts: &[Cow<'_, str>]| texts.iter().map(|text| vocabulary.read_folded(text)).collect();
         RoundWords {
-            claim_terms: claims.iter().map(|words| stems.terms(words)).collect(),
-            claims,
+            claim_terms: terms(&self.claims),
+            decision_terms: terms(&self.decisions),
+            question_terms: terms(&self.questions),
+            claims: list(&self.claims),
             actions: list(&self.actions),
             questions: list(&self.questions),
         }
     }
-}
-
-/// What may stand inside a word and not at its ends.
-fn is_joint(character: char) -> bool {
-    matches!(character, '\'' | '-')
 }
 
 /// A list of phrases, cut into words once. Copies share it: every conversation has the same few hundred phrases.
@@ -101,7 +84,7 @@ impl Phrases {
     pub(super) fn new(list: &[String]) -> Self {
         let mut phrases: Vec<_> = list
             .iter()
-            .map(|phrase| words(&lowered(phrase)).into_iter().map(str::to_owned).collect())
+            .map(|phrase| words(&folded(phrase)).into_iter().map(str::to_owned).collect())
             .filter(|phrase: &Vec<String>| !phrase.is_empty())
             .collect();
         phrases.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -163,87 +146,33 @@ impl Phrases {
     }
 }
 
-/// What a text is about: its words without function words, stemmed.
-pub(super) fn terms(text: &str) -> BTreeSet<Arc<str>> {
-    Stems::default()
-        .terms(&words(&lowered(text)))
-        .into_iter()
-        .collect()
-}
-
-/// The stems of words met before: a conversation has few words and says them often. A word that is left out has none.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Stems(FxHashMap<Box<str>, Option<Arc<str>>>);
-
-impl Stems {
-    /// As [`terms`], each as often as it stands there.
-    fn terms(&mut self, words: &[&str]) -> Vec<Arc<str>> {
-        let parts = words.iter().flat_map(|word| word.split('-'));
-        parts.filter_map(|word| self.stem(word)).collect()
-    }
-
-    fn stem(&mut self, word: &str) -> Option<Arc<str>> {
-        if let Some(known) = self.0.get(word) {
-            return known.clone();
-        }
-        let says_something = !word.is_empty() && !FUNCTION_WORDS.contains(word);
-        let stem = says_something.then(|| Stemmer::create(Algorithm::English).stem(word).into());
-        self.0.insert(word.into(), stem.clone());
-        stem
-    }
-}
-
-/// The share of `part` that `whole` takes up; none where there is nothing to take up.
-pub(super) fn containment(part: &BTreeSet<Arc<str>>, whole: &BTreeSet<Arc<str>>) -> f64 {
-    if part.is_empty() {
-        0.0
-    } else {
-        part.intersection(whole).count() as f64 / part.len() as f64
-    }
+/// The share of the different terms of `part` that `whole` has; both ascending and without repeats.
+pub(super) fn containment(part: &[u32], whole: &[u32]) -> f64 {
+    let common = part
+        .iter()
+        .filter(|term| whole.binary_search(term).is_ok())
+        .count();
+    common as f64 / part.len().max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cut(text: &str) -> Vec<String> {
-        words(&lowered(text)).into_iter().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn words_keep_apostrophes_and_hyphens_and_drop_the_rest() {
-        assert_eq!(
-            cut("Can\u{2019}t proceed -- re-run `x.py`, 'now'!"),
-            ["can't", "proceed", "re-run", "x", "py", "now"]
-        );
-        assert!(cut(" ... ").is_empty());
-    }
-
-    proptest::proptest! {
-        /// The short way for ASCII finds what the long way finds: a letter of another script, as a word of its own, takes it.
-        #[test]
-        fn ascii_is_cut_as_everything_is(text in "[ -~]{0,40}") {
-            let mut long = cut(&format!("{text} \u{e9}"));
-            let last = long.pop();
-            proptest::prop_assert_eq!(last.as_deref(), Some("\u{e9}"));
-            proptest::prop_assert_eq!(cut(&text), long);
-        }
-    }
-
     #[test]
     fn phrases_are_whole_words() {
         let phrases = Phrases::new(&["blocked".to_owned(), "blocked on".to_owned()]);
         assert_eq!(
             phrases
-                .found_in(&words(&lowered("We are blocked on legal")))
+                .found_in(&words(&folded("We are blocked on legal")))
                 .as_deref(),
             Some("blocked on")
         );
-        assert_eq!(phrases.found_in(&words(&lowered("It was unblocked"))), None);
-        assert!(phrases.open(&words(&lowered("Blocked: keys"))));
+        assert_eq!(phrases.found_in(&words(&folded("It was unblocked"))), None);
+        assert!(phrases.open(&words(&folded("Blocked: keys"))));
         assert!(
-            phrases.contains(&words(&lowered("blocked on")))
-                && !phrases.contains(&words(&lowered("blocked on legal")))
+            phrases.contains(&words(&folded("blocked on")))
+                && !phrases.contains(&words(&folded("blocked on legal")))
         );
         assert!(!phrases.contains::<&str>(&[]) && !phrases.open(&[]));
     }
@@ -251,7 +180,7 @@ mod tests {
     #[test]
     fn places_are_told_longest_phrase_first_then_in_order() {
         let phrases = Phrases::new(&["on".to_owned(), "blocked on".to_owned(), "blocked".to_owned()]);
-        let lower = lowered("Blocked on keys, blocked on legal");
+        let lower = folded("Blocked on keys, blocked on legal");
         let text = words(&lower);
         let found: Vec<(String, usize)> = phrases
             .places(&text)
@@ -269,25 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn terms_ignore_form_and_function_words() {
-        assert_eq!(terms("The caches are caching"), terms("cached cache"));
-        assert!(terms("of the and to").is_empty());
-        let mut stems = Stems::default();
-        for text in [
-            "The caches are caching",
-            "re-run the cached cache",
-            "of the and to",
-        ] {
-            let found: BTreeSet<_> = stems.terms(&words(&lowered(text))).into_iter().collect();
-            assert_eq!(found, terms(text), "{text}");
-        }
-        assert!(
-            (containment(
-                &terms("which cache backend"),
-                &terms("The cache backend is Redis")
-            ) - 1.0)
-                .abs()
-                < 1e-12
-        );
+    fn containment_is_a_share_of_the_first() {
+        assert!((containment(&[1, 3, 5], &[2, 3, 4, 5]) - 2.0 / 3.0).abs() < 1e-12);
+        assert!(containment(&[], &[1]).abs() < 1e-12);
     }
 }

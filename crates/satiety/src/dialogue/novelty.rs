@@ -120,7 +120,7 @@ pub(super) struct ClaimLedger {
     sources: Vec<BTreeSet<(Option<String>, usize)>>,
     peaks: (usize, usize, usize),
     /// By term, the position of the latest round that used it.
-    terms: FxHashMap<Arc<str>, usize>,
+    terms: FxHashMap<u32, usize>,
     rounds: usize,
 }
 
@@ -355,7 +355,7 @@ impl ClaimLedger {
         let combined = rates.0.min(rates.1).min(rates.2.unwrap_or(1.0));
 
         let (mut used, mut unused) = (0_usize, 0_usize);
-        for term in words.claim_terms.iter().flatten().cloned() {
+        for term in words.claim_terms.iter().flatten().copied() {
             match self.terms.insert(term, self.rounds) {
                 Some(latest) if latest == self.rounds => continue,
                 Some(_) => {}

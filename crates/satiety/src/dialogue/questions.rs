@@ -1,7 +1,6 @@
 //! What became of every question: open, answered, put off or silently dropped.
 //! An answer is a claim or decision of the same or a later round; whether it is a good one is not judged.
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -17,7 +16,8 @@ use crate::text::{Tokenization, jaccard, normalize};
 struct Tracked {
     text: String,
     words: BTreeSet<String>,
-    terms: BTreeSet<Arc<str>>,
+    /// Ascending and without repeats.
+    terms: Vec<u32>,
     vector: Option<Vec<f32>>,
     open: bool,
 }
@@ -85,7 +85,8 @@ impl QuestionLedger {
                 continue;
             }
             let vector = vectors.map(|vectors| vectors.questions[position].as_slice());
-            let (number, is_first) = self.track(text, vector, novelty);
+            let terms = &words.question_terms[position];
+            let (number, is_first) = self.track(text, terms, vector, novelty);
             if !listed.insert(number) {
                 continue;
             }
@@ -119,7 +120,13 @@ impl QuestionLedger {
         bare.is_empty() || self.nothing.contains(&normalize(bare)) || self.closed.open(words)
     }
 
-    fn track(&mut self, text: &str, vector: Option<&[f32]>, novelty: &NoveltyRules) -> (usize, bool) {
+    fn track(
+        &mut self,
+        text: &str,
+        terms: &[u32],
+        vector: Option<&[f32]>,
+        novelty: &NoveltyRules,
+    ) -> (usize, bool) {
         let words = Tokenization::Words.set(text);
         let known = self.tracked.iter().position(|earlier| {
             let alike = vector
@@ -131,12 +138,11 @@ impl QuestionLedger {
         if let Some(number) = known {
             return (number, false);
         }
-        let terms = lexicon::terms(text);
         let vector = vector.map(<[f32]>::to_vec);
         self.tracked.push(Tracked {
             text: text.to_owned(),
             words,
-            terms,
+            terms: distinct(terms),
             vector,
             open: true,
         });
@@ -160,13 +166,12 @@ impl QuestionLedger {
 /// What a round says that may answer a question: decisions first, they weigh more.
 struct Replies<'a> {
     replies: Vec<Reply<'a>>,
-    claim_terms: &'a [Vec<Arc<str>>],
 }
 
 struct Reply<'a> {
     text: &'a str,
-    /// Found when a question first asks for them: most rounds close none.
-    terms: OnceCell<BTreeSet<Arc<str>>>,
+    /// Ascending and without repeats.
+    terms: Vec<u32>,
     vector: Option<&'a [f32]>,
     claim: Option<usize>,
 }
@@ -182,7 +187,7 @@ impl<'a> Replies<'a> {
                 let vector = vectors.map(|vectors| vectors.decisions[position].as_slice());
                 Reply {
                     text,
-                    terms: OnceCell::new(),
+                    terms: distinct(&words.decision_terms[position]),
                     vector,
                     claim: None,
                 }
@@ -191,7 +196,7 @@ impl<'a> Replies<'a> {
             let vector = vectors.map(|vectors| vectors.claims[position].as_slice());
             Reply {
                 text: &claim.text,
-                terms: OnceCell::new(),
+                terms: distinct(&words.claim_terms[position]),
                 vector,
                 claim: Some(position),
             }
@@ -201,7 +206,6 @@ impl<'a> Replies<'a> {
                 .chain(claims)
                 .filter(|reply| !reply.text.trim_end().ends_with('?'))
                 .collect(),
-            claim_terms: &words.claim_terms,
         }
     }
 
@@ -229,11 +233,7 @@ impl<'a> Replies<'a> {
                 .as_deref()
                 .zip(reply.vector)
                 .map_or(0.0, |(a, b)| cosine(a, b) / similarity);
-            let terms = reply.terms.get_or_init(|| match reply.claim {
-                Some(claim) => self.claim_terms[claim].iter().cloned().collect(),
-                None => lexicon::terms(reply.text),
-            });
-            let words = lexicon::containment(&question.terms, terms) / overlap;
+            let words = lexicon::containment(&question.terms, &reply.terms) / overlap;
             meaning.max(words)
         };
         let best = self
@@ -252,19 +252,30 @@ impl<'a> Replies<'a> {
     }
 }
 
+fn distinct(terms: &[u32]) -> Vec<u32> {
+    let mut terms = terms.to_vec();
+    terms.sort_unstable();
+    terms.dedup();
+    terms
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::dialogue::Profile;
-    use crate::dialogue::lexicon::{RoundTexts, Stems};
+    use crate::dialogue::lexicon::RoundTexts;
     use crate::dialogue::wire::Outputs;
+    use crate::text::StopWords;
+    use crate::text::stem::Vocabulary;
 
-    fn observe(ledger: &mut QuestionLedger, profile: &Profile, round: &Round) -> QuestionState {
+    type Ledger = (QuestionLedger, Vocabulary);
+
+    fn observe((ledger, vocabulary): &mut Ledger, profile: &Profile, round: &Round) -> QuestionState {
         let texts = RoundTexts::of(round);
         ledger
             .observe(
                 round,
-                &texts.words(&mut Stems::default()),
+                &texts.words(vocabulary),
                 None,
                 &profile.questions,
                 &profile.novelty,
@@ -273,9 +284,10 @@ mod tests {
             .unwrap()
     }
 
-    fn ledger() -> (QuestionLedger, Profile) {
+    fn ledger() -> (Ledger, Profile) {
         let profile = Profile::default();
-        (QuestionLedger::new(&profile.questions), profile)
+        let vocabulary = Vocabulary::new(StopWords::Conversation);
+        ((QuestionLedger::new(&profile.questions), vocabulary), profile)
     }
 
     fn round(claims: &[&str], decisions: &[&str], questions: &[&str]) -> Round {

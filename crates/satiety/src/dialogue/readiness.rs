@@ -111,7 +111,7 @@ impl ActionReader {
 /// What stands before the first colon, and how many words it has.
 fn heading(action: &str) -> Option<(&str, usize)> {
     let (head, _) = action.split_once(':')?;
-    Some((head, lexicon::words(&lexicon::lowered(head)).len()))
+    Some((head, lexicon::words(&lexicon::folded(head)).len()))
 }
 
 fn starts_with_name(text: &str) -> bool {
@@ -221,7 +221,7 @@ mod tests {
 
     fn of(profile: &str, action: &str) -> Specificity {
         let reader = ActionReader::new(&Profile::built_in(profile).unwrap().actions);
-        reader.specificity(action, &lexicon::words(&lexicon::lowered(action)))
+        reader.specificity(action, &lexicon::words(&lexicon::folded(action)))
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn owners_are_names_before_the_verb_or_ownership_words() {
         let reader = ActionReader::new(&Profile::default().actions);
-        let has_owner = |action| reader.has_owner(action, &lexicon::words(&lexicon::lowered(action)));
+        let has_owner = |action| reader.has_owner(action, &lexicon::words(&lexicon::folded(action)));
         for action in [
             "Ana: rotate the key",
             "Ana and Bo to write the test",
@@ -299,7 +299,7 @@ mod tests {
         let reader = ActionReader::new(&profile.actions);
         let score = |actions: &[&str], open, open_before, blocked| {
             let actions: Vec<String> = actions.iter().map(|&action| action.to_owned()).collect();
-            let lowered: Vec<_> = actions.iter().map(|action| lexicon::lowered(action)).collect();
+            let lowered: Vec<_> = actions.iter().map(|action| lexicon::folded(action)).collect();
             let words: Vec<_> = lowered.iter().map(|action| lexicon::words(action)).collect();
             let input = ReadinessInput {
                 actions: &actions,

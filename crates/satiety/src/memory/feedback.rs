@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::query_terms;
-use crate::text::{Tokenization, jaccard, normalize};
+use crate::text::words::WordRule;
+use crate::text::{jaccard, normalize};
 
 /// Phrases that selections may teach a memory, at most.
 pub const LEARNT_PHRASES: usize = 5;
@@ -140,9 +141,9 @@ pub fn references<'a>(text: &str, results: impl IntoIterator<Item = (&'a str, &'
 }
 
 fn words(text: &str) -> Vec<String> {
-    text.split_whitespace()
-        .flat_map(|part| Tokenization::Words.set(part))
-        .collect()
+    let mut words = Vec::new();
+    WordRule::Compare.for_each(text, |word| words.push(word.to_owned()));
+    words
 }
 
 /// The trigger phrase that a selection teaches: the query's telling words, if they say enough, are not known yet, and

@@ -33,8 +33,8 @@ mod task;
 mod telemetry;
 mod trigger;
 mod vectors;
-mod words;
 
+pub use crate::text::{LexicalIndex, Question, Term};
 pub use chunk::{Chunk, ChunkSettings, chunk};
 pub use feedback::{
     Confidence, FeedbackKind, LEARNT_PHRASES, Validation, is_research, learn_from_selection, references,
@@ -42,7 +42,7 @@ pub use feedback::{
 };
 pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
 pub use intent::{Classified, Intent, classify, general_weights, wants_depth, weights};
-pub use lexical::{LexicalIndex, LexicalSettings, Question, Term};
+pub use lexical::LexicalSettings;
 pub use markdown::{MarkdownError, read_markdown};
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choose_mode, estimate_tokens};
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};

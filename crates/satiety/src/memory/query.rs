@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::Term;
-use super::words::{each_word, is_stopword};
+use crate::text::words::WordRule;
+use crate::text::{StopWords, Term};
 
 /// Most words of a question that are looked for.
 const MOST_TERMS: usize = 64;
@@ -51,7 +51,7 @@ impl QueryTerms {
 pub fn query_terms(query: &str, expand: bool) -> QueryTerms {
     let mut words: Vec<(String, u32)> = Vec::new();
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
-    each_word(query, |word| {
+    WordRule::Search.for_each(query, |word| {
         if let Some((_, times)) = places.get(word).and_then(|at| words.get_mut(*at)) {
             *times += 1;
         } else {
@@ -60,8 +60,8 @@ pub fn query_terms(query: &str, expand: bool) -> QueryTerms {
         }
     });
     // "What is it?" has no telling word; then its own words are better than nothing.
-    if words.iter().any(|(word, _)| !is_stopword(word)) {
-        words.retain(|(word, _)| !is_stopword(word));
+    if words.iter().any(|(word, _)| !StopWords::Notes.contains(word)) {
+        words.retain(|(word, _)| !StopWords::Notes.contains(word));
     }
     words.truncate(MOST_TERMS);
     let (terms, times): (Vec<String>, Vec<u32>) = words.into_iter().unzip();

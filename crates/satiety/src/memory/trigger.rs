@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::text::normalize;
+use crate::text::words::WordRule;
 
 use super::Hit;
 
@@ -42,11 +42,12 @@ pub fn match_triggers<'a>(
 
 /// The words of a text with one space around each, so that only whole words are found.
 fn words(text: &str) -> String {
-    let normal = normalize(text);
-    let words = normal
-        .split(|character: char| !(character.is_alphanumeric() || character == '_'))
-        .filter(|word| !word.is_empty());
-    words.fold(String::from(" "), |text, word| text + word + " ")
+    let mut words = String::from(" ");
+    WordRule::Search.for_each(text, |word| {
+        words.push_str(word);
+        words.push(' ');
+    });
+    words
 }
 
 /// Phrases of many memories, found by one word of each: what a text costs depends on its words and not on how many

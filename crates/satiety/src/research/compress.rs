@@ -4,8 +4,8 @@
 use rustc_hash::FxHashSet;
 
 use super::coverage::Task;
-use super::terms::Stems;
-use crate::text::{SentenceKind, sentences};
+use crate::text::stem::Vocabulary;
+use crate::text::{SentenceKind, StopWords, sentences};
 
 /// Bullets in a summary: the specification asks a model for five to eight, and short facts leave room for more.
 const MOST_BULLETS: usize = 12;
@@ -31,8 +31,8 @@ pub fn extract<'a>(
     new: impl Iterator<Item = &'a str>,
     max_chars: usize,
 ) -> String {
-    let mut stems = Stems::default();
-    let wanted: FxHashSet<u32> = stems.read(&task.text).into_iter().collect();
+    let mut vocabulary = Vocabulary::new(StopWords::Research);
+    let wanted: FxHashSet<u32> = vocabulary.read(&task.text).into_iter().collect();
     let mut seen = FxHashSet::default();
     let mut candidates: Vec<Candidate<'a>> = Vec::new();
     let old = sentences(summary)
@@ -40,7 +40,7 @@ pub fn extract<'a>(
         .filter(|sentence| !matches!(sentence.kind, SentenceKind::Code | SentenceKind::Heading))
         .map(|sentence| sentence.text);
     for text in old.chain(new) {
-        let mut terms = stems.read(text);
+        let mut terms = vocabulary.read(text);
         terms.sort_unstable();
         terms.dedup();
         if terms.len() < FEWEST_TERMS || !seen.insert(terms.clone()) {
@@ -55,7 +55,7 @@ pub fn extract<'a>(
             order: candidates.len(),
         });
     }
-    let chosen = choose(candidates, stems.len(), max_chars);
+    let chosen = choose(candidates, vocabulary.len(), max_chars);
     let lines: Vec<String> = chosen.iter().map(|candidate| bullet(candidate.text)).collect();
     lines.join("\n")
 }

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::hit::Hit;
-use super::terms::{distinct, for_each_word, stem, terms};
+use super::terms::{distinct, terms};
+use crate::text::stem::stem;
+use crate::text::words::WordRule;
 
 /// A question counts as covered when one result has this share of its terms.
 pub const COVERED: f64 = 0.6;
@@ -52,7 +54,7 @@ impl Task {
     pub fn terms_in(&self, hit: &Hit) -> Vec<bool> {
         let mut found = vec![false; self.terms.len()];
         for text in [&hit.title, &hit.snippet] {
-            for_each_word(&text.to_lowercase(), |word| {
+            WordRule::Query.for_each(text, |word| {
                 // Stemming is what this costs, and most words cannot become any of the terms.
                 if !self.terms.iter().any(|(_, term)| may_become(word, term)) {
                     return;
@@ -68,11 +70,11 @@ impl Task {
 }
 
 /// Whether a word's stem can be this term: the stemmer leaves the first letter as it is, and of the second changes only a
-/// y to an i ("lying", "lie").
+/// y to an i ("lying", "lie"). Beyond ASCII it takes accents away as well.
 fn may_become(word: &str, term: &str) -> bool {
     let (word, term) = (word.as_bytes(), term.as_bytes());
     let alike = |a: Option<&u8>, b: Option<&u8>| a == b || matches!((a, b), (Some(b'y'), Some(b'i')));
-    word.first() == term.first() && (term.len() < 2 || alike(word.get(1), term.get(1)))
+    !word.is_ascii() || word.first() == term.first() && (term.len() < 2 || alike(word.get(1), term.get(1)))
 }
 
 /// How well one question is answered.

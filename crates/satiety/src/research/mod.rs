@@ -21,7 +21,6 @@
 
 pub mod address;
 pub mod assess;
-pub mod bm25;
 pub mod budget;
 pub mod claims;
 pub mod compress;
@@ -42,7 +41,6 @@ pub mod unseen;
 
 pub use address::canonical_url;
 pub use assess::{Agreement, Assessor, Novelty};
-pub use bm25::Bm25;
 pub use budget::{Budget, BudgetEnd, Spent};
 pub use gate::{Decision, Gate, Reason, RoundInput, Verdict};
 pub use hit::Hit;

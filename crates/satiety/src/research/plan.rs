@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::coverage::Task;
 use super::hit::Hit;
-use super::terms::{Stems, terms};
-use crate::text::normalize;
+use super::terms::terms;
+use crate::text::stem::Vocabulary;
+use crate::text::words::WordRule;
+use crate::text::{StopWords, normalize};
 
 /// Words of results that go into a query.
 const FEEDBACK_WORDS: usize = 3;
@@ -16,20 +18,41 @@ const FEEDBACK_RESULTS: usize = 10;
 const FEWEST_TO_HALVE: usize = 4;
 
 /// Accepted results as queries are made from them: which terms each has, read once.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Readings {
-    stems: Stems,
+    vocabulary: Vocabulary,
+    /// By term: the word that it was first written as.
+    words: Vec<String>,
     /// By result: its terms, ascending, with how often each stands in it.
     results: Vec<Vec<(u32, u32)>>,
     /// By term: the results that have it.
     having: Vec<u32>,
 }
 
+impl Default for Readings {
+    fn default() -> Self {
+        Self {
+            vocabulary: Vocabulary::new(StopWords::Research),
+            words: Vec::new(),
+            results: Vec::new(),
+            having: Vec::new(),
+        }
+    }
+}
+
 impl Readings {
     /// Reads a result.
     pub fn add(&mut self, hit: &Hit) {
-        let mut terms = self.stems.read(&hit.title);
-        terms.extend(self.stems.read(&hit.snippet));
+        let mut terms = Vec::new();
+        for text in [&hit.title, &hit.snippet] {
+            WordRule::Query.for_each(text, |word| {
+                let term = self.vocabulary.number(word);
+                if self.words.len() < self.vocabulary.len() {
+                    self.words.push(word.to_owned());
+                }
+                terms.extend(term);
+            });
+        }
         terms.sort_unstable();
         let mut counts: Vec<(u32, u32)> = Vec::new();
         for term in terms {
@@ -38,7 +61,7 @@ impl Readings {
                 _ => counts.push((term, 1)),
             }
         }
-        self.having.resize(self.stems.len(), 0);
+        self.having.resize(self.vocabulary.len(), 0);
         for (term, _) in &counts {
             if let Some(having) = self.having.get_mut(*term as usize) {
                 *having += 1;
@@ -86,7 +109,12 @@ fn halves(task: &Task) -> Option<(Vec<&str>, Vec<&str>)> {
 
 /// The task's words, those first that the fewest accepted results speak of.
 fn least_covered<'a>(task: &'a Task, accepted: &Readings) -> Vec<&'a str> {
-    let covered = |term: &str| accepted.stems.find(term).map_or(0, |term| accepted.having(term));
+    let covered = |term: &str| {
+        accepted
+            .vocabulary
+            .find(term)
+            .map_or(0, |term| accepted.having(term))
+    };
     let mut words: Vec<(u32, usize, &str)> = task
         .terms
         .iter()
@@ -99,7 +127,7 @@ fn least_covered<'a>(task: &'a Task, accepted: &Readings) -> Vec<&'a str> {
 
 /// Words of the results nearest to the task that several results have, few of the others, and no query had.
 fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'a str> {
-    let find = |term: &str| accepted.stems.find(term);
+    let find = |term: &str| accepted.vocabulary.find(term);
     let wanted: Vec<u32> = task.terms.iter().filter_map(|(_, term)| find(term)).collect();
     let used: BTreeSet<u32> = asked
         .iter()
@@ -130,7 +158,12 @@ fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'
     }
     let mut scores: Vec<(f64, &str)> = scores
         .into_iter()
-        .map(|(term, score)| (score, accepted.stems.word(term)))
+        .map(|(term, score)| {
+            (
+                score,
+                accepted.words.get(term as usize).map_or("", String::as_str),
+            )
+        })
         // A number by itself says nothing about the subject.
         .filter(|(_, word)| !word.chars().all(|c| c.is_ascii_digit()))
         .collect();

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use satiety::research::{Bm25, Hit};
+use satiety::research::Hit;
+use satiety::text::{LexicalIndex, StopWords};
 
 use super::super::fetch::content;
 use super::{SearchError, SearchFuture, Source};
@@ -22,7 +23,7 @@ const DEEPEST: usize = 16;
 pub struct Local {
     id: String,
     passages: Vec<Hit>,
-    index: Bm25,
+    index: LexicalIndex,
     documents: usize,
     /// Files that could not be read, with the reason.
     skipped: Vec<(String, String)>,
@@ -76,7 +77,10 @@ impl Local {
         for (name, reason) in &skipped {
             tracing::warn!(file = %name, %reason, "a file was left out");
         }
-        let index = Bm25::new(passages.iter().map(Hit::whole));
+        let mut index = LexicalIndex::new(StopWords::Research);
+        for (number, passage) in (0..).zip(&passages) {
+            index.put(number, [("", passage.whole().as_str())]);
+        }
         Ok(Self {
             id: format!("local:{}", path.display()),
             passages,
@@ -102,7 +106,7 @@ impl Local {
             .search(query, count as usize)
             .into_iter()
             .filter_map(|(at, score)| {
-                let mut hit = self.passages.get(at)?.clone();
+                let mut hit = self.passages.get(at as usize)?.clone();
                 hit.score = Some(score);
                 Some(hit)
             })

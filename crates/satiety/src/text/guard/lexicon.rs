@@ -3,8 +3,9 @@
 
 use std::sync::LazyLock;
 
-use rust_stemmers::{Algorithm, Stemmer};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::text::stem::stem;
 
 /// What a word or phrase does to a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +66,6 @@ pub(super) struct Lexicon {
     units: FxHashMap<&'static str, Unit>,
     number_words: FxHashMap<&'static str, NumberWord>,
     fractions: FxHashMap<&'static str, f64>,
-    stemmer: Stemmer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +80,7 @@ pub(super) static LEXICON: LazyLock<Lexicon> = LazyLock::new(Lexicon::read);
 impl Lexicon {
     /// The word in the form in which words are compared.
     pub(super) fn stem(&self, word: &str) -> String {
-        let base = self.irregular.get(word).copied().unwrap_or(word);
-        self.stemmer.stem(base).into_owned()
+        stem(self.irregular.get(word).copied().unwrap_or(word)).into_owned()
     }
 
     /// The classes of the longest phrase that begins `words`, and its length in words.
@@ -147,7 +146,6 @@ impl Lexicon {
     }
 
     fn read() -> Self {
-        let stemmer = Stemmer::create(Algorithm::English);
         let irregular: FxHashMap<_, _> = lines(include_str!("../data/irregular.txt"))
             .filter_map(|line| line.split_once(' '))
             .collect();
@@ -159,11 +157,7 @@ impl Lexicon {
             let longest = longest_from.entry(first).or_default();
             *longest = entry.split(' ').count().max(*longest);
         }
-        let stem = |word: &str| {
-            stemmer
-                .stem(irregular.get(word).copied().unwrap_or(word))
-                .into_owned()
-        };
+        let stem = |word: &str| stem(irregular.get(word).copied().unwrap_or(word)).into_owned();
         let mut antonyms: FxHashMap<String, Vec<(usize, Side)>> = FxHashMap::default();
         for (number, line) in lines(include_str!("../data/antonyms.txt")).enumerate() {
             let Some((left, right)) = line.split_once('|') else {
@@ -220,7 +214,6 @@ impl Lexicon {
             number_words,
             fractions,
             irregular,
-            stemmer,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::lexicon::{Class, LEXICON};
 use super::numbers::{self, Quantity};
+use crate::text::words::contraction;
 
 /// Words beyond this many are not read: a statement so long says many things, and no comparison of two such texts
 /// would mean anything.
@@ -187,38 +188,14 @@ fn split_core<'a>(core: &'a str, chunks: &mut Vec<Chunk<'a>>) {
         keep(core.into(), lowercase(core), false);
         return;
     }
-    let mut both = |verb: &'static str| {
-        keep(verb.into(), verb.into(), false);
-        keep("not".into(), "not".into(), false);
-    };
     let lower = lowercase(core);
-    match lower.as_ref() {
-        "cannot" | "can't" => return both("can"),
-        "won't" => return both("will"),
-        "shan't" => return both("shall"),
-        _ => {}
-    }
-    if let Some(verb) = lower.strip_suffix("n't") {
-        keep(verb.to_owned().into(), verb.to_owned().into(), false);
-        keep("not".into(), "not".into(), false);
-        return;
-    }
-    let mut push = |surface: &'a str, compound: bool| keep(surface.into(), lowercase(surface), compound);
-    for (suffix, word) in [
-        ("'ll", "will"),
-        ("'re", "are"),
-        ("'ve", "have"),
-        ("'d", "would"),
-        ("'m", "am"),
-        ("'s", "'s"),
-    ] {
-        if let Some(stem) = lower.strip_suffix(suffix)
-            && let Some(surface) = core.get(..stem.len())
-        {
-            push(surface, false);
-            push(word, false);
-            return;
+    if let Some((word, rest)) = contraction(&lower) {
+        match core.get(..word.len()).filter(|_| rest != "not") {
+            Some(surface) => keep(surface.into(), lowercase(surface), false),
+            None => keep(word.to_owned().into(), word.to_owned().into(), false),
         }
+        keep(rest.into(), rest.into(), false);
+        return;
     }
     let parts: Vec<&str> = core
         .split(['-', '/', '–', '—'])
@@ -227,10 +204,8 @@ fn split_core<'a>(core: &'a str, chunks: &mut Vec<Chunk<'a>>) {
     for (position, part) in parts.iter().enumerate() {
         let negates =
             position == 0 && parts.len() > 1 && matches!(part.to_lowercase().as_str(), "non" | "no" | "not");
-        push(
-            part.trim_matches(|c: char| !c.is_alphanumeric() && c != '%'),
-            parts.len() > 1 && !negates,
-        );
+        let part = part.trim_matches(|c: char| !c.is_alphanumeric() && c != '%');
+        keep(part.into(), lowercase(part), parts.len() > 1 && !negates);
     }
 }
 
