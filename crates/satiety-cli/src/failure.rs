@@ -107,6 +107,13 @@ pub(crate) fn warn(text: &str) {
     to_stderr(&format!("{} {text}", "warning:".yellow().bold()));
 }
 
+/// The same for several.
+pub(crate) fn warn_all(texts: impl IntoIterator<Item = impl AsRef<str>>) {
+    for text in texts {
+        warn(text.as_ref());
+    }
+}
+
 pub(crate) fn to_stderr(text: &str) {
     use std::io::Write as _;
     // A stderr that is gone must not turn an answer into a failure.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::BenchHowArgs;
+
 /// Commands about the eval harness.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Harness {
@@ -289,6 +291,15 @@ pub(crate) struct HarnessEndArgs {
 The whole harness is verified, as it describes itself: no cases, repeats, timeouts or cached answers can be chosen. Archive, thresholds, new cases disabled, enabled one at a time and run, everything verified at baseline, committed, logged.
 When more than half of the new cases fail at once, the archive is restored. Ctrl-C or a crash loses nothing: run it again.
 Exit 0: applied. Exit 1: rolled back.")]
+// Options that would choose what is verified are taken, so that the refusal can say why, and not shown.
+#[command(
+    mut_arg("judge", |arg| arg.help("A chat model that judges; may be repeated")),
+    mut_arg("sandbox", |arg| arg.help("Run processes in the sandbox")),
+    mut_args(|arg| {
+        let refused = ["cases", "timeout", "no_sandbox", "cache", "seed"].contains(&arg.get_id().as_str());
+        if refused { arg.hide(true) } else { arg }
+    })
+)]
 pub(crate) struct HarnessApplyArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
@@ -297,55 +308,21 @@ pub(crate) struct HarnessApplyArgs {
     /// What to run where a suite does not describe its target
     #[arg(long, short, value_name = "TARGET")]
     pub(crate) target: Option<String>,
-    /// A chat model that judges; may be repeated
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) judge: Vec<String>,
-    /// Calls at a time
-    #[arg(long, short = 'j', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) concurrency: u32,
-    /// Requests a minute at most
-    #[arg(long, value_name = "N")]
-    pub(crate) rpm: Option<u32>,
-    /// Tokens a minute at most
-    #[arg(long, value_name = "N")]
-    pub(crate) tpm: Option<u64>,
-    /// Further attempts when a service is busy or unreachable
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(crate) retries: u32,
-    /// Run processes in the sandbox
-    #[arg(long)]
-    pub(crate) sandbox: bool,
-    /// Keep the working folders
-    #[arg(long)]
-    pub(crate) keep_workdirs: bool,
+    #[command(flatten)]
+    pub(crate) how: BenchHowArgs,
     #[command(flatten)]
     pub(crate) refused: RefusedSelection,
 }
 
-/// Options of `bench run` that would choose what is verified: named, so that the refusal can say why.
+/// Further options of `bench run` that `harness apply` refuses.
 #[derive(Debug, Args)]
 pub(crate) struct RefusedSelection {
-    /// Refused: every case is verified
-    #[arg(long = "case", value_name = "ID", hide = true)]
-    pub(crate) cases: Vec<String>,
     /// Refused: every case is verified
     #[arg(long, value_name = "TAG", hide = true)]
     pub(crate) tag: Vec<String>,
     /// Refused: the suites say how often a case is run
     #[arg(long, short = 'n', value_name = "N", hide = true)]
     pub(crate) repeats: Option<u32>,
-    /// Refused: the suites say how long a case may take
-    #[arg(long, value_name = "SECONDS", hide = true)]
-    pub(crate) timeout: Option<f64>,
-    /// Refused unless harness.toml allows it
-    #[arg(long, hide = true)]
-    pub(crate) no_sandbox: bool,
-    /// Refused: earlier answers verify nothing
-    #[arg(long, hide = true)]
-    pub(crate) cache: bool,
-    /// Refused: the seed is fixed
-    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
-    pub(crate) seed: u64,
 }
 
 /// Options of `harness history`.

@@ -24,7 +24,7 @@ use crate::args::{
     BenchListArgs, BenchReportArgs, GatePolicyArgs, ReportFiles,
 };
 use crate::exit::Exit;
-use crate::failure::{Failure, warn};
+use crate::failure::{Failure, warn_all};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
@@ -67,7 +67,7 @@ async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer
             accept_regression,
         })
         .await?;
-    compared.warnings.iter().for_each(|warning| warn(warning));
+    warn_all(&compared.warnings);
     printer.answer(&compared)?;
     Ok(gate_exit(&compared.report, compared.accepted.is_some()))
 }

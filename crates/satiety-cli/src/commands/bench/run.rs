@@ -10,7 +10,7 @@ use satiety_engine::bench::{BenchRan, Progress, RunBenchRequest, Spread, Stop};
 use super::{gate_exit, options, policy, show, suites_below, write_reports};
 use crate::args::{BenchRunArgs, ReportFiles};
 use crate::exit::Exit;
-use crate::failure::{Failure, warn};
+use crate::failure::{Failure, warn_all};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
@@ -100,9 +100,10 @@ pub(super) async fn run(
     }
     // The bootstrap loop's phase 4.5: after the evaluation, is the harness still hard enough?
     if let Some(recorded) = cycle {
+        let recorded = recorded?;
         worst = worse(
             worst,
-            crate::commands::harness::cycle_after_gate(&*recorded?, printer),
+            crate::commands::harness::cycle_after_gate(&recorded, printer),
         );
     } else if settings.harness.record
         && arguments.gate
@@ -122,7 +123,7 @@ fn settle(outcome: &BenchRan, files: &ReportFiles, fail_under: Option<f64>) -> R
     let gated = outcome.gate.as_ref();
     let gated = gated.map(|report| (report, outcome.baseline.as_ref()));
     write_reports(files, &outcome.run, gated)?;
-    outcome.post.failures().for_each(|warning| warn(&warning));
+    warn_all(outcome.post.failures());
     Ok(exit_of(outcome, fail_under))
 }
 

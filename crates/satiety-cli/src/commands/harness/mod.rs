@@ -20,12 +20,12 @@ use satiety_engine::harness::{
 use super::bench::run::{Bar, stop_on_interrupt};
 use super::bench::{options, who};
 use crate::args::{
-    BenchHowArgs, Harness, HarnessApplyArgs, HarnessApproveArgs, HarnessAudit, HarnessAuditAddArgs,
-    HarnessEndArgs, HarnessExpandArgs, HarnessFolder, HarnessHistoryArgs, HarnessKeygenArgs, HarnessKeysArgs,
+    Harness, HarnessApplyArgs, HarnessApproveArgs, HarnessAudit, HarnessAuditAddArgs, HarnessEndArgs,
+    HarnessExpandArgs, HarnessFolder, HarnessHistoryArgs, HarnessKeygenArgs, HarnessKeysArgs,
     HarnessProposeArgs, HarnessRecordArgs, HarnessStatusArgs, HarnessTransitionArgs, HarnessVerifyArgs,
 };
 use crate::exit::Exit;
-use crate::failure::{Failure, warn};
+use crate::failure::{Failure, warn_all};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
@@ -143,7 +143,7 @@ async fn record(
             },
         })
         .await?;
-    recorded.warnings.iter().for_each(|warning| warn(warning));
+    warn_all(&recorded.warnings);
     printer.answer(&recorded)?;
     Ok(exit_of(&recorded.thresholds))
 }
@@ -289,20 +289,6 @@ async fn apply(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let how = BenchHowArgs {
-        cases: arguments.refused.cases,
-        timeout: arguments.refused.timeout,
-        cache: arguments.refused.cache,
-        seed: arguments.refused.seed,
-        judge: arguments.judge,
-        concurrency: arguments.concurrency,
-        rpm: arguments.rpm,
-        tpm: arguments.tpm,
-        retries: arguments.retries,
-        sandbox: arguments.sandbox,
-        no_sandbox: arguments.refused.no_sandbox,
-        keep_workdirs: arguments.keep_workdirs,
-    };
     let request = ApplyRequest {
         folder: folder(&arguments.folder, settings),
         expansion: arguments.which.expansion,
@@ -310,7 +296,7 @@ async fn apply(
             target: arguments.target,
             repeats: arguments.refused.repeats,
             tags: arguments.refused.tag,
-            ..options(how, Some(settings.sandbox.for_gates()))
+            ..options(arguments.how, Some(settings.sandbox.for_gates()))
         },
     };
     let (stop, bar) = (stop_on_interrupt(), Bar::new(printer));
@@ -321,7 +307,7 @@ async fn apply(
     let applying = engine.harness_apply(request, &stop, told, |seen| bar.show(seen));
     let applied = Box::pin(applying).await?;
     bar.finish();
-    applied.warnings.iter().for_each(|warning| warn(warning));
+    warn_all(&applied.warnings);
     printer.answer(&applied)?;
     Ok(match (applied.interrupted, applied.phase) {
         (true, _) => Exit::Interrupted,
@@ -344,7 +330,7 @@ async fn rollback(
     let ending = ending(arguments.by, arguments.reason)?;
     let rolling = engine.harness_rollback(request, ending, |step| printer.note(&format!("  {step}")));
     let applied = Box::pin(rolling).await?;
-    applied.warnings.iter().for_each(|warning| warn(warning));
+    warn_all(&applied.warnings);
     printer.answer(&applied)?;
     Ok(Exit::Done)
 }
