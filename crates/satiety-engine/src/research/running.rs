@@ -360,7 +360,6 @@ impl Run<'_> {
             }
             Err(error) if error.is_bad_request() => Err(error.into()),
             Err(error) => {
-                tracing::warn!(%error, "a search failed");
                 let error = match error.hint() {
                     Some(hint) => format!("{error} ({hint})"),
                     None => error.to_string(),

@@ -203,13 +203,6 @@ impl From<EngineError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        if let Some(inside) = &self.inside {
-            tracing::error!(
-                request_id = self.request_id.as_deref(),
-                status = self.status,
-                "{inside}"
-            );
-        }
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = (self.status(), body).into_response();
         let headers = response.headers_mut();

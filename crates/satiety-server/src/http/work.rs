@@ -71,9 +71,6 @@ where
 
 /// Ends a job that failed.
 pub(crate) fn fail(job: &Job, problem: &Problem) {
-    if let Some(inside) = &problem.inside {
-        tracing::error!(job = job.view().job_id, "{inside}");
-    }
     let hint = problem
         .hint
         .as_ref()
@@ -103,6 +100,11 @@ where
     match outcome {
         Ok(ended) if ended.stopped => job.change(JobState::Stopped, Some(ended.result), None),
         Ok(ended) => job.change(JobState::Done, Some(ended.result), None),
-        Err(problem) => fail(&job, &problem),
+        Err(problem) => {
+            if let Some(inside) = &problem.inside {
+                tracing::error!(job = job.view().job_id, "{inside}");
+            }
+            fail(&job, &problem);
+        }
     }
 }
