@@ -271,7 +271,7 @@ pub(crate) struct MemoryLinkArgs {
 /// Options of `memory index`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  satiety memory index docs/notes
+  satiety memory index notes
 
 Front matter may have title, tier (up to important), triggers, folder and kind. Only what changed is read again, and memories whose
 files are gone are forgotten. Exits with 1 when a file could not be indexed.")]

@@ -191,7 +191,7 @@ impl Command {
 /// Options of `score`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety score examples/transcripts/queue-choice.json
+  satiety score examples/transcripts/checkout.json
   satiety score chat.json --format json | jq .stop_recommendation
   satiety score trace.jsonl --exit-code || echo \"exit $?\"
   my-agent --transcript | satiety score - --embedder none

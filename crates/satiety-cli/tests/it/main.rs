@@ -44,6 +44,7 @@ mod serve_faults;
 mod server_load;
 mod store;
 mod support;
+mod surfaces;
 mod traces;
 mod trust;
 #[cfg(target_os = "linux")]
