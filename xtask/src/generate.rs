@@ -44,7 +44,8 @@ fn write_to(folder: &Path) -> Result<()> {
         .status()
         .context("cannot run cargo")?;
     ensure!(built.success(), "the build failed");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), std::path::PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), std::path::PathBuf::from);
     let status = Command::new(target.join("debug/satiety"))
         .arg("reference")
         .arg(folder)

@@ -1,15 +1,14 @@
 //! Features under test: where each test stands, what its shadow runs found, and the one transaction that counts an
 //! observation exactly once, whoever else is counting.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::{QueryBuilder, Row};
 
-use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::pool::in_transaction;
+use crate::sql::{BATCH, Row, Sql, columns, sql, values};
+use crate::{Store, StoreError, now_micros};
 
 /// A feature and its test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AbTestRow {
     /// The feature.
     pub feature_id: String,
@@ -56,7 +55,7 @@ pub struct AbTestRow {
 }
 
 /// What a run in the shadow found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ShadowRunRow {
     /// Its id.
     pub run_id: String,
@@ -130,39 +129,6 @@ const RUN_COLUMNS: &str = "run_id, query_id, feature_id, shown, control_result_i
     rank_correlation, set_overlap, top_result_changed, order_differences, mrr_delta, ndcg_delta, control_latency_ms,
     treatment_latency_ms, outcome, graded_by, failure, difference, created_at";
 
-/// A row of one engine as what both have; JSON is read later, because its errors are not the engine's.
-macro_rules! test_columns {
-    ($row:expr) => {{
-        let row = $row;
-        let (feature, state): (String, String) = (row.try_get(17)?, row.try_get(18)?);
-        let checklist: Option<String> = row.try_get(19)?;
-        let columns = AbTestRow {
-            feature_id: row.try_get(0)?,
-            status: row.try_get(1)?,
-            log_likelihood_ratio: row.try_get(2)?,
-            upper_bound: row.try_get(3)?,
-            lower_bound: row.try_get(4)?,
-            sample_count: row.try_get(5)?,
-            control_mrr_sum: row.try_get(6)?,
-            treatment_mrr_sum: row.try_get(7)?,
-            control_ndcg_sum: row.try_get(8)?,
-            treatment_ndcg_sum: row.try_get(9)?,
-            min_samples: row.try_get(10)?,
-            graduation_threshold: row.try_get(11)?,
-            started_at: row.try_get(12)?,
-            updated_at: row.try_get(13)?,
-            graduated_at: row.try_get(14)?,
-            decision: row.try_get(15)?,
-            reason: row.try_get(16)?,
-            feature: Value::Null,
-            state: Value::Null,
-            checklist: None,
-            version: row.try_get(20)?,
-        };
-        (columns, feature, state, checklist)
-    }};
-}
-
 /// The features under test and their shadow runs: [`Store::experiments`].
 #[derive(Debug, Clone, Copy)]
 pub struct Experiments<'s>(pub(crate) &'s Store);
@@ -170,85 +136,49 @@ pub struct Experiments<'s>(pub(crate) &'s Store);
 impl Experiments<'_> {
     /// Starts a test; says whether the feature is new. One that is there stays as it is.
     pub async fn start(self, row: &AbTestRow) -> Result<bool, StoreError> {
-        let text = Texts::of(row);
-        in_transaction!(&self.0.pool, |connection| {
-            let mut insert = QueryBuilder::new(format!("INSERT INTO eval_ab_tests ({TEST_COLUMNS}) "));
-            insert.push_values([row], |mut values, row| {
-                values
-                    .push_bind(storable(&row.feature_id))
-                    .push_bind(&row.status)
-                    .push_bind(row.log_likelihood_ratio)
-                    .push_bind(row.upper_bound)
-                    .push_bind(row.lower_bound)
-                    .push_bind(row.sample_count)
-                    .push_bind(row.control_mrr_sum)
-                    .push_bind(row.treatment_mrr_sum)
-                    .push_bind(row.control_ndcg_sum)
-                    .push_bind(row.treatment_ndcg_sum)
-                    .push_bind(row.min_samples)
-                    .push_bind(row.graduation_threshold)
-                    .push_bind(row.started_at)
-                    .push_bind(row.updated_at)
-                    .push_bind(row.graduated_at)
-                    .push_bind(&row.decision)
-                    .push_bind(row.reason.as_deref().map(storable))
-                    .push_bind(&text.feature)
-                    .push_bind(&text.state)
-                    .push_bind(text.checklist.as_deref())
-                    .push_bind(row.version);
-            });
-            insert.push(" ON CONFLICT (feature_id) DO NOTHING");
-            insert.build().execute(&mut *connection).await?.rows_affected() == 1
-        })
+        let values = values! {
+            &row.feature_id, &row.status, row.log_likelihood_ratio, row.upper_bound, row.lower_bound,
+            row.sample_count, row.control_mrr_sum, row.treatment_mrr_sum, row.control_ndcg_sum,
+            row.treatment_ndcg_sum, row.min_samples, row.graduation_threshold, row.started_at, row.updated_at,
+            row.graduated_at, &row.decision, &row.reason, row.feature.to_string(), row.state.to_string(),
+            row.checklist.as_ref().map(Value::to_string), row.version
+        };
+        let insert =
+            Sql::build(&format!("INSERT INTO eval_ab_tests ({TEST_COLUMNS}) ")).push_values([values]);
+        Ok(self
+            .0
+            .pool
+            .execute(insert.push(" ON CONFLICT (feature_id) DO NOTHING"))
+            .await?
+            == 1)
     }
 
     /// Writes a test as it is now, with everything that was graded for it, or nothing at all when somebody else has
     /// changed the test since `row` was read; says which. `row.version` is the version that was read.
     pub async fn change(self, row: &AbTestRow, graded: &[GradedRun]) -> Result<bool, StoreError> {
-        let text = Texts::of(row);
         let now = now_micros();
         in_transaction!(&self.0.pool, |connection| {
-            let changed = sqlx::query(
+            let update = sql!(
                 "UPDATE eval_ab_tests SET status = $3, log_likelihood_ratio = $4, upper_bound = $5, lower_bound = $6,
                      sample_count = $7, control_mrr_sum = $8, treatment_mrr_sum = $9, control_ndcg_sum = $10,
                      treatment_ndcg_sum = $11, graduated_at = $12, decision = $13, reason = $14, feature = $15,
                      state = $16, checklist = $17, updated_at = $18, version = version + 1
-                 WHERE feature_id = $1 AND version = $2",
-            )
-            .bind(storable(&row.feature_id))
-            .bind(row.version)
-            .bind(&row.status)
-            .bind(row.log_likelihood_ratio)
-            .bind(row.upper_bound)
-            .bind(row.lower_bound)
-            .bind(row.sample_count)
-            .bind(row.control_mrr_sum)
-            .bind(row.treatment_mrr_sum)
-            .bind(row.control_ndcg_sum)
-            .bind(row.treatment_ndcg_sum)
-            .bind(row.graduated_at)
-            .bind(&row.decision)
-            .bind(row.reason.as_deref().map(storable))
-            .bind(&text.feature)
-            .bind(&text.state)
-            .bind(text.checklist.as_deref())
-            .bind(now)
-            .execute(&mut *connection)
-            .await?
-            .rows_affected()
-                == 1;
+                 WHERE feature_id = $1 AND version = $2";
+                &row.feature_id, row.version, &row.status, row.log_likelihood_ratio, row.upper_bound,
+                row.lower_bound, row.sample_count, row.control_mrr_sum, row.treatment_mrr_sum,
+                row.control_ndcg_sum, row.treatment_ndcg_sum, row.graduated_at, &row.decision,
+                row.reason.as_deref(), row.feature.to_string(), row.state.to_string(),
+                row.checklist.as_ref().map(Value::to_string), now
+            );
+            let changed = connection.execute(update).await? == 1;
             if changed {
                 for run in graded {
-                    sqlx::query(
+                    let update = sql!(
                         "UPDATE eval_shadow_runs SET outcome = 'counted', mrr_delta = $2, ndcg_delta = $3, graded_by = $4
-                         WHERE run_id = $1",
-                    )
-                    .bind(&run.run_id)
-                    .bind(run.mrr_delta)
-                    .bind(run.ndcg_delta)
-                    .bind(&run.graded_by)
-                    .execute(&mut *connection)
-                    .await?;
+                         WHERE run_id = $1";
+                        &run.run_id, run.mrr_delta, run.ndcg_delta, &run.graded_by
+                    );
+                    connection.execute(update).await?;
                 }
             }
             changed
@@ -258,95 +188,41 @@ impl Experiments<'_> {
     /// A feature's test.
     pub async fn get(self, feature_id: &str) -> Result<Option<AbTestRow>, StoreError> {
         let select = format!("SELECT {TEST_COLUMNS} FROM eval_ab_tests WHERE feature_id = $1");
-        let found = reading!(&self.0.pool, |connection| {
-            let row = sqlx::query(sqlx::AssertSqlSafe(select.as_str()))
-                .bind(storable(feature_id))
-                .fetch_optional(connection)
-                .await?;
-            match row {
-                Some(row) => Some(test_columns!(row)),
-                None => None,
-            }
-        })?;
-        found.map(|columns| self.ab_test_row(columns)).transpose()
+        let row = self.0.pool.row(sql!(select; feature_id)).await?;
+        row.as_ref().map(test).transpose()
     }
 
     /// All tests, the oldest first.
     pub async fn list(self) -> Result<Vec<AbTestRow>, StoreError> {
         let select = format!("SELECT {TEST_COLUMNS} FROM eval_ab_tests ORDER BY started_at, feature_id");
-        let found = reading!(&self.0.pool, |connection| {
-            let rows = sqlx::query(sqlx::AssertSqlSafe(select.as_str()))
-                .fetch_all(connection)
-                .await?;
-            let mut found = Vec::with_capacity(rows.len());
-            for row in rows {
-                found.push(test_columns!(row));
-            }
-            found
-        })?;
-        found
-            .into_iter()
-            .map(|columns| self.ab_test_row(columns))
-            .collect()
+        self.0.pool.rows(sql!(select)).await?.iter().map(test).collect()
     }
 
     /// Something that changes whenever a test does: how many there are, and the sum of their versions.
     pub async fn state(self) -> Result<(i64, i64), StoreError> {
-        reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT COUNT(*), CAST(COALESCE(SUM(version), 0) AS BIGINT) FROM eval_ab_tests"
-        )
-        .fetch_one(connection)
-        .await?)
-    }
-
-    fn ab_test_row(
-        self,
-        (row, feature, state, checklist): (AbTestRow, String, String, Option<String>),
-    ) -> Result<AbTestRow, StoreError> {
-        let parse = |text: &str, what: &str| {
-            self.0
-                .parse_json(text, || format!("{what} of the test of {}", row.feature_id))
-        };
-        Ok(AbTestRow {
-            feature: parse(&feature, "the feature")?,
-            state: parse(&state, "the state")?,
-            checklist: checklist.map(|text| parse(&text, "the checklist")).transpose()?,
-            ..row
-        })
+        let select = sql!("SELECT COUNT(*), CAST(COALESCE(SUM(version), 0) AS BIGINT) FROM eval_ab_tests");
+        let row = self.0.pool.one(select).await?;
+        Ok((row.get(0)?, row.get(1)?))
     }
 
     /// Keeps what a shadow run found; says whether this query had none for this feature.
     pub async fn put_shadow_run(self, row: &ShadowRunRow) -> Result<bool, StoreError> {
-        let ids = |list: &[String]| storable(&Value::from(list.to_vec()).to_string()).into_owned();
-        let (control, treatment) = (ids(&row.control_result_ids), ids(&row.treatment_result_ids));
-        let difference = storable(&row.difference.to_string()).into_owned();
-        in_transaction!(&self.0.pool, |connection| {
-            let mut insert = QueryBuilder::new(format!("INSERT INTO eval_shadow_runs ({RUN_COLUMNS}) "));
-            insert.push_values([row], |mut values, row| {
-                values
-                    .push_bind(storable(&row.run_id))
-                    .push_bind(storable(&row.query_id))
-                    .push_bind(storable(&row.feature_id))
-                    .push_bind(&row.shown)
-                    .push_bind(&control)
-                    .push_bind(&treatment)
-                    .push_bind(row.rank_correlation)
-                    .push_bind(row.set_overlap)
-                    .push_bind(row.top_result_changed)
-                    .push_bind(row.order_differences)
-                    .push_bind(row.mrr_delta)
-                    .push_bind(row.ndcg_delta)
-                    .push_bind(row.control_latency_ms)
-                    .push_bind(row.treatment_latency_ms)
-                    .push_bind(&row.outcome)
-                    .push_bind(row.graded_by.as_deref())
-                    .push_bind(row.failure.as_deref().map(storable))
-                    .push_bind(&difference)
-                    .push_bind(row.created_at);
-            });
-            insert.push(" ON CONFLICT DO NOTHING");
-            insert.build().execute(&mut *connection).await?.rows_affected() == 1
-        })
+        let ids = |list: &[String]| Value::from(list.to_vec()).to_string();
+        let values = values! {
+            &row.run_id, &row.query_id, &row.feature_id, &row.shown, ids(&row.control_result_ids),
+            ids(&row.treatment_result_ids), row.rank_correlation, row.set_overlap, row.top_result_changed,
+            row.order_differences, row.mrr_delta, row.ndcg_delta, row.control_latency_ms,
+            row.treatment_latency_ms, &row.outcome, &row.graded_by, &row.failure, row.difference.to_string(),
+            row.created_at
+        };
+        let insert =
+            Sql::build(&format!("INSERT INTO eval_shadow_runs ({RUN_COLUMNS}) ")).push_values([values]);
+        Ok(self
+            .0
+            .pool
+            .execute(insert.push(" ON CONFLICT DO NOTHING"))
+            .await?
+            == 1)
     }
 
     /// Shadow runs of a feature, the latest first.
@@ -387,113 +263,70 @@ impl Experiments<'_> {
         let select = format!(
             "SELECT {RUN_COLUMNS} FROM eval_shadow_runs WHERE {condition} ORDER BY created_at DESC, run_id DESC LIMIT $3"
         );
-        let found = reading!(&self.0.pool, |connection| {
-            // Not user input: one of the conditions above.
-            let rows = sqlx::query(sqlx::AssertSqlSafe(select.as_str()))
-                .bind(storable(feature_id))
-                .bind(time)
-                .bind(i64::from(limit))
-                .fetch_all(connection)
-                .await?;
-            let mut found = Vec::with_capacity(rows.len());
-            for row in rows {
-                let texts: [String; 3] = [row.try_get(4)?, row.try_get(5)?, row.try_get(17)?];
-                let columns = ShadowRunRow {
-                    run_id: row.try_get(0)?,
-                    query_id: row.try_get(1)?,
-                    feature_id: row.try_get(2)?,
-                    shown: row.try_get(3)?,
-                    control_result_ids: Vec::new(),
-                    treatment_result_ids: Vec::new(),
-                    rank_correlation: row.try_get(6)?,
-                    set_overlap: row.try_get(7)?,
-                    top_result_changed: row.try_get(8)?,
-                    order_differences: row.try_get(9)?,
-                    mrr_delta: row.try_get(10)?,
-                    ndcg_delta: row.try_get(11)?,
-                    control_latency_ms: row.try_get(12)?,
-                    treatment_latency_ms: row.try_get(13)?,
-                    outcome: row.try_get(14)?,
-                    graded_by: row.try_get(15)?,
-                    failure: row.try_get(16)?,
-                    difference: Value::Null,
-                    created_at: row.try_get(18)?,
-                };
-                found.push((columns, texts));
-            }
-            found
-        })?;
-        let read = |(row, [control, treatment, difference]): (ShadowRunRow, [String; 3])| {
-            let parse = |text: &str| self.0.parse_json(text, || format!("shadow run {}", row.run_id));
-            let ids = |text: &str| -> Result<Vec<String>, StoreError> {
-                let list = parse(text)?;
-                let ids = list.as_array().into_iter().flatten();
-                Ok(ids.filter_map(|id| id.as_str().map(Into::into)).collect())
-            };
-            Ok(ShadowRunRow {
-                control_result_ids: ids(&control)?,
-                treatment_result_ids: ids(&treatment)?,
-                difference: parse(&difference)?,
-                ..row
-            })
-        };
-        found.into_iter().map(read).collect()
+        let rows = self.0.pool.rows(sql!(select; feature_id, time, limit)).await?;
+        rows.iter().map(shadow_run).collect()
     }
 
     /// How many shadow runs of a feature there are of each outcome: `open`, `counted` and `failed`.
     pub async fn count_shadow_runs(self, feature_id: &str) -> Result<[u64; 3], StoreError> {
-        let rows: Vec<(String, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT outcome, COUNT(*) FROM eval_shadow_runs WHERE feature_id = $1 GROUP BY outcome"
-        )
-        .bind(storable(feature_id))
-        .fetch_all(connection)
-        .await?)?;
-        let of = |name: &str| {
-            let found = rows.iter().find(|(outcome, _)| outcome == name);
-            found.map_or(0, |(_, count)| u64::try_from(*count).unwrap_or(0))
-        };
-        Ok([of("open"), of("counted"), of("failed")])
+        let select = sql!(
+            "SELECT outcome, COUNT(*) FROM eval_shadow_runs WHERE feature_id = $1 GROUP BY outcome";
+            feature_id
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let mut counts = [0; 3];
+        for row in &rows {
+            let outcome: String = row.get(0)?;
+            if let Some(at) = ["open", "counted", "failed"]
+                .iter()
+                .position(|name| *name == outcome)
+            {
+                counts[at] = u64::try_from(row.get::<i64>(1)?).unwrap_or(0);
+            }
+        }
+        Ok(counts)
     }
 
     /// What was done with results of these queries, in the order in which it was done.
     pub async fn use_of_queries(self, query_ids: &[String]) -> Result<Vec<UseRow>, StoreError> {
         let mut found = Vec::new();
-        for ids in query_ids.chunks(500) {
-            let rows: Vec<(String, String, String)> = reading!(&self.0.pool, |connection| {
-                let mut select = QueryBuilder::new(
-                    "SELECT query_id, event_type, memory_id FROM eval_feedback WHERE memory_id IS NOT NULL AND query_id IN (",
-                );
-                let mut list = select.separated(", ");
-                for id in ids {
-                    list.push_bind(storable(id));
-                }
-                select.push(") ORDER BY created_at, feedback_id");
-                select.build_query_as().fetch_all(connection).await?
-            })?;
-            found.extend(rows.into_iter().map(|(query_id, event_type, memory_id)| UseRow {
-                query_id,
-                event_type,
-                memory_id,
-            }));
+        for ids in query_ids.chunks(BATCH) {
+            let select = Sql::build(
+                "SELECT query_id, event_type, memory_id FROM eval_feedback WHERE memory_id IS NOT NULL AND query_id IN ",
+            );
+            let select = select
+                .push_list(ids.iter().map(Into::into))
+                .push(" ORDER BY created_at, feedback_id");
+            for row in self.0.pool.rows(select).await? {
+                found.push(columns!(row => UseRow { query_id, event_type, memory_id }));
+            }
         }
         Ok(found)
     }
 }
 
-/// What goes into columns of JSON.
-struct Texts {
-    feature: String,
-    state: String,
-    checklist: Option<String>,
+fn test(row: &Row) -> Result<AbTestRow, StoreError> {
+    let id: String = row.get("feature_id")?;
+    let feature = row.json("feature", format_args!("the feature of the test of {id}"))?;
+    let state = row.json("state", format_args!("the state of the test of {id}"))?;
+    let checklist = row.optional_json("checklist", format_args!("the checklist of the test of {id}"))?;
+    Ok(columns!(row => AbTestRow {
+        status, log_likelihood_ratio, upper_bound, lower_bound, sample_count, control_mrr_sum,
+        treatment_mrr_sum, control_ndcg_sum, treatment_ndcg_sum, min_samples, graduation_threshold,
+        started_at, updated_at, graduated_at, decision, reason, version;
+        feature_id: id, feature, state, checklist
+    }))
 }
 
-impl Texts {
-    fn of(row: &AbTestRow) -> Self {
-        let text = |value: &Value| storable(&value.to_string()).into_owned();
-        Self {
-            feature: text(&row.feature),
-            state: text(&row.state),
-            checklist: row.checklist.as_ref().map(text),
-        }
-    }
+fn shadow_run(row: &Row) -> Result<ShadowRunRow, StoreError> {
+    let id: String = row.get("run_id")?;
+    let control_result_ids = row.list("control_result_ids", format_args!("shadow run {id}"))?;
+    let treatment_result_ids = row.list("treatment_result_ids", format_args!("shadow run {id}"))?;
+    let difference = row.json("difference", format_args!("shadow run {id}"))?;
+    Ok(columns!(row => ShadowRunRow {
+        query_id, feature_id, shown, rank_correlation, set_overlap, top_result_changed, order_differences,
+        mrr_delta, ndcg_delta, control_latency_ms, treatment_latency_ms, outcome, graded_by, failure,
+        created_at;
+        run_id: id, control_result_ids, treatment_result_ids, difference
+    }))
 }

@@ -1,15 +1,13 @@
 //! Conversations that were scored, with their rounds and the verdict after each.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::QueryBuilder;
 
-use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::pool::in_transaction;
+use crate::sql::{Row, Value as Bound, columns, first_column, sql, values};
+use crate::{Store, StoreError, now_micros};
 
 /// A scored conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConversationRow {
     /// The id that its transcript gave, or one of ours.
     pub id: String,
@@ -28,7 +26,7 @@ pub struct ConversationRow {
 }
 
 /// One round of a conversation, and the verdict after it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RoundRow {
     /// Its place in the conversation, from 1.
     pub position: i64,
@@ -45,7 +43,7 @@ pub struct RoundRow {
 }
 
 /// A conversation in a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConversationSummaryRow {
     /// Its id.
     pub id: String,
@@ -81,54 +79,34 @@ impl Conversations<'_> {
         let now = now_micros();
         let report = conversation.report.to_string();
         let bodies: Vec<String> = rounds.iter().map(|round| round.body.to_string()).collect();
+        let rows = round_values(&conversation.id, rounds, &bodies);
         let behind = expected + i64::try_from(rounds.len()).unwrap_or(i64::MAX);
         let mut attempts = 0;
         in_transaction!(&self.0.pool, |connection| {
             attempts += 1;
             // The row of the conversation is the lock: whoever changes it second sees what the first has added.
-            let changed = sqlx::query(
+            let update = sql!(
                 "UPDATE conversations SET embedder = $2, signal = $3, score = $4, report = $5, updated_at = $6
-                 WHERE id = $1",
-            )
-            .bind(storable(&conversation.id))
-            .bind(conversation.embedder.as_deref().map(storable))
-            .bind(&conversation.signal)
-            .bind(conversation.score)
-            .bind(&report)
-            .bind(now)
-            .execute(&mut *connection)
-            .await?
-            .rows_affected();
-            let (there,): (i64,) = sqlx::query_as("SELECT COUNT(*) FROM rounds WHERE conversation_id = $1")
-                .bind(storable(&conversation.id))
-                .fetch_one(&mut *connection)
-                .await?;
+                 WHERE id = $1";
+                &conversation.id, conversation.embedder.as_deref(), &conversation.signal, conversation.score,
+                &report, now
+            );
+            let changed = connection.execute(update).await?;
+            let select = sql!("SELECT COUNT(*) FROM rounds WHERE conversation_id = $1"; &conversation.id);
+            let there = connection.one(select).await?;
+            let there: i64 = there.get(0)?;
             // A connection that was lost while it committed leaves open whether it did: then our own rounds are there.
             let done = attempts > 1 && !rounds.is_empty() && there == behind && {
-                let stored: Vec<(String,)> = sqlx::query_as(
-                    "SELECT body FROM rounds WHERE conversation_id = $1 AND position > $2 ORDER BY position",
-                )
-                .bind(storable(&conversation.id))
-                .bind(expected)
-                .fetch_all(&mut *connection)
-                .await?;
-                stored.iter().map(|(body,)| body).eq(&bodies)
+                let select = sql!(
+                    "SELECT body FROM rounds WHERE conversation_id = $1 AND position > $2 ORDER BY position";
+                    &conversation.id, expected
+                );
+                let stored = connection.rows(select).await?;
+                first_column::<String>(&stored)? == bodies
             };
             let fits = changed == 1 && (there == expected || done);
             if fits && !done && !rounds.is_empty() {
-                let mut insert = QueryBuilder::new(
-                    "INSERT INTO rounds (conversation_id, position, agent, signal, novelty, readiness, body) ",
-                );
-                insert.push_values(rounds.iter().zip(&bodies), |mut row, (round, body)| {
-                    row.push_bind(storable(&conversation.id))
-                        .push_bind(round.position)
-                        .push_bind(round.agent.as_deref().map(storable))
-                        .push_bind(&round.signal)
-                        .push_bind(round.novelty)
-                        .push_bind(round.readiness)
-                        .push_bind(body);
-                });
-                insert.build().execute(&mut *connection).await?;
+                connection.insert(INSERT_ROUNDS, &rows, "").await?;
             }
             if !fits {
                 // Leaving here drops the transaction, which takes the update back.
@@ -142,53 +120,36 @@ impl Conversations<'_> {
     pub async fn begin(self, conversation: &ConversationRow) -> Result<bool, StoreError> {
         let now = now_micros();
         let report = conversation.report.to_string();
-        let written = in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (id) DO NOTHING",
-            )
-            .bind(storable(&conversation.id))
-            .bind(storable(&conversation.topic))
-            .bind(storable(&conversation.profile))
-            .bind(conversation.embedder.as_deref().map(storable))
-            .bind(&conversation.signal)
-            .bind(conversation.score)
-            .bind(&report)
-            .bind(now)
-            .execute(&mut *connection)
-            .await?
-            .rows_affected()
-        })?;
+        let insert = sql!(
+            "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (id) DO NOTHING";
+            &conversation.id, &conversation.topic, &conversation.profile, conversation.embedder.as_deref(),
+            &conversation.signal, conversation.score, &report, now
+        );
+        let written = self.0.pool.execute(insert).await?;
         Ok(written == 1)
     }
 
     /// The moment a conversation was last written, and how many rounds it has.
     pub async fn state(self, id: &str) -> Result<Option<(i64, i64)>, StoreError> {
-        reading!(&self.0.pool, |connection| {
-            sqlx::query_as(
-            "SELECT updated_at, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id) FROM conversations WHERE id = $1"
-        )
-        .bind(storable(id))
-        .fetch_optional(connection)
-        .await?
-        })
+        let select = sql!(
+            "SELECT updated_at, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id)
+             FROM conversations WHERE id = $1";
+            id
+        );
+        let row = self.0.pool.row(select).await?;
+        row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
     }
 
     /// The rounds of a conversation behind the first `after` ones, in order.
     pub async fn rounds_after(self, id: &str, after: i64, limit: i64) -> Result<Vec<RoundRow>, StoreError> {
-        let rounds: Vec<RoundColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT position, agent, signal, novelty, readiness, body FROM rounds
-                 WHERE conversation_id = $1 AND position > $2 ORDER BY position LIMIT $3"
-        )
-        .bind(storable(id))
-        .bind(after)
-        .bind(limit)
-        .fetch_all(connection)
-        .await?)?;
-        rounds
-            .into_iter()
-            .map(|columns| self.round(id, columns))
-            .collect()
+             WHERE conversation_id = $1 AND position > $2 ORDER BY position LIMIT $3";
+            id, after, limit
+        );
+        let rounds = self.0.pool.rows(select).await?;
+        rounds.iter().map(|row| round(id, row)).collect()
     }
 
     /// Conversations, the latest first, behind the one that was last written at this moment and has this id.
@@ -198,31 +159,20 @@ impl Conversations<'_> {
         limit: i64,
     ) -> Result<Vec<ConversationSummaryRow>, StoreError> {
         let (at, id) = before.unwrap_or((i64::MAX, "\u{10FFFF}"));
-        let rows: Vec<SummaryColumns> = reading!(&self.0.pool, |connection| {
-            sqlx::query_as(
-            "SELECT id, topic, profile, signal, score, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id),
-                    created_at, updated_at
+        let select = sql!(
+            "SELECT id, topic, profile, signal, score, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id)
+                    AS rounds, created_at, updated_at
              FROM conversations WHERE updated_at < $1 OR (updated_at = $1 AND id < $2)
-             ORDER BY updated_at DESC, id DESC LIMIT $3"
-        )
-        .bind(at)
-        .bind(storable(id))
-        .bind(limit)
-        .fetch_all(connection)
-        .await?
-        })?;
-        let summary =
-            |(id, topic, profile, signal, score, rounds, created_at, updated_at)| ConversationSummaryRow {
-                id,
-                topic,
-                profile,
-                signal,
-                score,
-                rounds,
-                created_at,
-                updated_at,
-            };
-        Ok(rows.into_iter().map(summary).collect())
+             ORDER BY updated_at DESC, id DESC LIMIT $3";
+            at, id, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let summary = |row: &Row| {
+            Ok(columns!(row => ConversationSummaryRow {
+                id, topic, profile, signal, score, rounds, created_at, updated_at
+            }))
+        };
+        rows.iter().map(summary).collect()
     }
 
     /// Writes a conversation and all its rounds, over what was stored under its id.
@@ -230,109 +180,61 @@ impl Conversations<'_> {
         let now = now_micros();
         let report = conversation.report.to_string();
         let bodies: Vec<String> = rounds.iter().map(|round| round.body.to_string()).collect();
+        let rows = round_values(&conversation.id, rounds, &bodies);
         in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
+            let insert = sql!(
                 "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
                  ON CONFLICT (id) DO UPDATE SET topic = excluded.topic, profile = excluded.profile,
                      embedder = excluded.embedder, signal = excluded.signal, score = excluded.score,
-                     report = excluded.report, updated_at = excluded.updated_at",
-            )
-            .bind(storable(&conversation.id))
-            .bind(storable(&conversation.topic))
-            .bind(storable(&conversation.profile))
-            .bind(conversation.embedder.as_deref().map(storable))
-            .bind(&conversation.signal)
-            .bind(conversation.score)
-            .bind(&report)
-            .bind(now)
-            .execute(&mut *connection)
-            .await?;
-            sqlx::query("DELETE FROM rounds WHERE conversation_id = $1")
-                .bind(storable(&conversation.id))
-                .execute(&mut *connection)
-                .await?;
-            for (rounds, bodies) in rounds.chunks(500).zip(bodies.chunks(500)) {
-                let mut insert = QueryBuilder::new(
-                    "INSERT INTO rounds (conversation_id, position, agent, signal, novelty, readiness, body) ",
-                );
-                insert.push_values(rounds.iter().zip(bodies), |mut row, (round, body)| {
-                    row.push_bind(storable(&conversation.id))
-                        .push_bind(round.position)
-                        .push_bind(round.agent.as_deref().map(storable))
-                        .push_bind(&round.signal)
-                        .push_bind(round.novelty)
-                        .push_bind(round.readiness)
-                        .push_bind(body);
-                });
-                insert.build().execute(&mut *connection).await?;
-            }
+                     report = excluded.report, updated_at = excluded.updated_at";
+                &conversation.id, &conversation.topic, &conversation.profile,
+                conversation.embedder.as_deref(), &conversation.signal, conversation.score, &report, now
+            );
+            connection.execute(insert).await?;
+            let delete = sql!("DELETE FROM rounds WHERE conversation_id = $1"; &conversation.id);
+            connection.execute(delete).await?;
+            connection.insert(INSERT_ROUNDS, &rows, "").await?;
         })
     }
 
     /// A conversation with its rounds in order.
     pub async fn get(self, id: &str) -> Result<Option<(ConversationRow, Vec<RoundRow>)>, StoreError> {
-        let row: Option<ConversationColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT id, topic, profile, embedder, signal, score, report FROM conversations WHERE id = $1"
-        )
-        .bind(storable(id))
-        .fetch_optional(connection)
-        .await?)?;
-        let Some((id, topic, profile, embedder, signal, score, report)) = row else {
-            return Ok(None);
-        };
-        let rounds: Vec<RoundColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
+            "SELECT id, topic, profile, embedder, signal, score, report FROM conversations WHERE id = $1";
+            id
+        );
+        let row = self.0.pool.row(select).await?;
+        let Some(row) = row else { return Ok(None) };
+        let select = sql!(
             "SELECT position, agent, signal, novelty, readiness, body FROM rounds
-                 WHERE conversation_id = $1 ORDER BY position"
-        )
-        .bind(&id)
-        .fetch_all(connection)
-        .await?)?;
-        let report = self
-            .0
-            .parse_json(&report, || format!("the report of conversation {id}"))?;
+             WHERE conversation_id = $1 ORDER BY position";
+            id
+        );
+        let rounds = self.0.pool.rows(select).await?;
+        let report = row.json("report", format_args!("the report of conversation {id}"))?;
         let rounds = rounds
-            .into_iter()
-            .map(|columns| self.round(&id, columns))
-            .collect::<Result<_, StoreError>>()?;
-        Ok(Some((
-            ConversationRow {
-                id,
-                topic,
-                profile,
-                embedder,
-                signal,
-                score,
-                report,
-            },
-            rounds,
-        )))
-    }
-
-    fn round(self, id: &str, columns: RoundColumns) -> Result<RoundRow, StoreError> {
-        let (position, agent, signal, novelty, readiness, body) = columns;
-        let body = self
-            .0
-            .parse_json(&body, || format!("round {position} of conversation {id}"))?;
-        Ok(RoundRow {
-            position,
-            agent,
-            signal,
-            novelty,
-            readiness,
-            body,
-        })
+            .iter()
+            .map(|row| round(id, row))
+            .collect::<Result<_, _>>()?;
+        let conversation =
+            columns!(row => ConversationRow { id, topic, profile, embedder, signal, score; report });
+        Ok(Some((conversation, rounds)))
     }
 }
 
-type ConversationColumns = (
-    String,
-    String,
-    String,
-    Option<String>,
-    String,
-    Option<f64>,
-    String,
-);
-type SummaryColumns = (String, String, String, String, Option<f64>, i64, i64, i64);
-type RoundColumns = (i64, Option<String>, String, Option<f64>, Option<f64>, String);
+const INSERT_ROUNDS: &str =
+    "INSERT INTO rounds (conversation_id, position, agent, signal, novelty, readiness, body) ";
+
+fn round_values<'a>(id: &'a str, rounds: &'a [RoundRow], bodies: &'a [String]) -> Vec<Vec<Bound<'a>>> {
+    let row = |(round, body): (&'a RoundRow, &'a String)| {
+        values! { id, round.position, &round.agent, &round.signal, round.novelty, round.readiness, body }
+    };
+    rounds.iter().zip(bodies).map(row).collect()
+}
+
+fn round(id: &str, row: &Row) -> Result<RoundRow, StoreError> {
+    let position: i64 = row.get("position")?;
+    let body = row.json("body", format_args!("round {position} of conversation {id}"))?;
+    Ok(columns!(row => RoundRow { agent, signal, novelty, readiness; position, body }))
+}

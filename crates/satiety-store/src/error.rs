@@ -18,6 +18,12 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The URL names an engine that this build leaves out.
+    #[error("cannot open {url}: this build has no PostgreSQL support")]
+    UnsupportedEngine {
+        /// What was given, password masked.
+        url: String,
+    },
     /// There is a file, and it holds something else.
     #[error("{place} is not a Satiety store: the file is not a SQLite database")]
     NotADatabase {
@@ -223,6 +229,7 @@ impl StoreError {
             Self::InvalidUrl { .. } => {
                 "use `sqlite:PATH` for a file or `postgres://user:password@host/database` for a server".into()
             }
+            Self::UnsupportedEngine { .. } => "build with `--features postgres`, or use `sqlite:PATH`".into(),
             Self::NotADatabase { .. } | Self::ForeignDatabase { .. } => {
                 "name another file with `--db sqlite:PATH`; this one was not changed".into()
             }
@@ -285,6 +292,7 @@ impl StoreError {
         matches!(
             self,
             Self::InvalidUrl { .. }
+                | Self::UnsupportedEngine { .. }
                 | Self::AlreadyThere { .. }
                 | Self::NotThere { .. }
                 | Self::NoStore { .. }

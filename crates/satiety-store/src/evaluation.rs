@@ -1,18 +1,13 @@
 //! What retrieval is measured with: queries with what was found, judgments, and the figures of measured runs.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::{QueryBuilder, Row};
 
-use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
-
-/// Rows that go with one statement; both engines allow 65,535 values in one.
-const BATCH: usize = 500;
+use crate::pool::in_transaction;
+use crate::sql::{Row, Sql, Value as Bound, columns, sql, values};
+use crate::{Store, StoreError, now_micros};
 
 /// A query, and what was found for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EvalQueryRow {
     /// Its id.
     pub query_id: String,
@@ -47,7 +42,7 @@ pub struct EvalQueryRow {
 }
 
 /// A graded document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EvalJudgmentRow {
     /// The query.
     pub query_id: String,
@@ -64,7 +59,7 @@ pub struct EvalJudgmentRow {
 }
 
 /// The figures of a measured run, under the names of the specification.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct EvalResultRow {
     /// Its id.
     pub run_id: String,
@@ -124,65 +119,32 @@ impl Evaluation<'_> {
         judgments: &[EvalJudgmentRow],
     ) -> Result<(), StoreError> {
         let now = now_micros();
+        let queries: Vec<_> = queries.iter().map(|row| query_values(row, now)).collect();
+        let judgments: Vec<_> = judgments
+            .iter()
+            .map(|row| {
+                values! {
+                    &row.query_id, &row.memory_id, &row.source, row.relevance, &row.annotator, row.confidence,
+                    now
+                }
+            })
+            .collect();
         in_transaction!(&self.0.pool, |connection| {
-            for rows in queries.chunks(BATCH) {
-                let mut insert = QueryBuilder::new(
-                    "INSERT INTO eval_queries (query_id, query, intent, mode, session_id, tool_name, result_ids,
-                         result_count, channel_contributions, total_latency_ms, fusion_weights, quality_proxy_score,
-                         trace_id, created_at, is_eval_corpus, eval_category, detail) ",
-                );
-                insert.push_values(rows, |mut values, row| {
-                    values
-                        .push_bind(storable(&row.query_id))
-                        .push_bind(storable(&row.query))
-                        .push_bind(row.intent.as_deref().map(storable))
-                        .push_bind(row.mode.as_deref().map(storable))
-                        .push_bind(row.session_id.as_deref().map(storable))
-                        .push_bind(storable(&row.tool_name))
-                        .push_bind(storable(&Value::from(row.result_ids.clone()).to_string()).into_owned())
-                        .push_bind(i64::try_from(row.result_ids.len()).unwrap_or(i64::MAX))
-                        .push_bind(row.channel_contributions.to_string())
-                        .push_bind(row.total_latency_ms)
-                        .push_bind(row.fusion_weights.as_ref().map(Value::to_string))
-                        .push_bind(row.quality_proxy_score)
-                        .push_bind(row.trace_id.as_deref().map(storable))
-                        .push_bind(now)
-                        .push_bind(row.is_eval_corpus)
-                        .push_bind(row.eval_category.as_deref().map(storable))
-                        .push_bind(row.detail.to_string());
-                });
-                insert.push(
-                    " ON CONFLICT (query_id) DO UPDATE SET query = excluded.query, intent = excluded.intent,
-                         mode = excluded.mode, session_id = excluded.session_id, tool_name = excluded.tool_name,
-                         result_ids = excluded.result_ids, result_count = excluded.result_count,
-                         channel_contributions = excluded.channel_contributions,
-                         total_latency_ms = excluded.total_latency_ms, fusion_weights = excluded.fusion_weights,
-                         quality_proxy_score = excluded.quality_proxy_score, trace_id = excluded.trace_id,
-                         is_eval_corpus = excluded.is_eval_corpus, eval_category = excluded.eval_category,
-                         detail = excluded.detail",
-                );
-                insert.build().execute(&mut *connection).await?;
-            }
-            for rows in judgments.chunks(BATCH) {
-                let mut insert = QueryBuilder::new(
-                    "INSERT INTO eval_judgments (query_id, memory_id, source, relevance, annotator, confidence, created_at) ",
-                );
-                insert.push_values(rows, |mut values, row| {
-                    values
-                        .push_bind(storable(&row.query_id))
-                        .push_bind(storable(&row.memory_id))
-                        .push_bind(&row.source)
-                        .push_bind(row.relevance)
-                        .push_bind(row.annotator.as_deref().map(storable))
-                        .push_bind(row.confidence)
-                        .push_bind(now);
-                });
-                insert.push(
-                    " ON CONFLICT (query_id, memory_id, source) DO UPDATE SET relevance = excluded.relevance,
-                         annotator = excluded.annotator, confidence = excluded.confidence",
-                );
-                insert.build().execute(&mut *connection).await?;
-            }
+            let tail =
+                " ON CONFLICT (query_id) DO UPDATE SET query = excluded.query, intent = excluded.intent,
+                 mode = excluded.mode, session_id = excluded.session_id, tool_name = excluded.tool_name,
+                 result_ids = excluded.result_ids, result_count = excluded.result_count,
+                 channel_contributions = excluded.channel_contributions,
+                 total_latency_ms = excluded.total_latency_ms, fusion_weights = excluded.fusion_weights,
+                 quality_proxy_score = excluded.quality_proxy_score, trace_id = excluded.trace_id,
+                 is_eval_corpus = excluded.is_eval_corpus, eval_category = excluded.eval_category,
+                 detail = excluded.detail";
+            connection.insert(INSERT_QUERIES, &queries, tail).await?;
+            let head = "INSERT INTO eval_judgments (query_id, memory_id, source, relevance, annotator, confidence, created_at) ";
+            let tail =
+                " ON CONFLICT (query_id, memory_id, source) DO UPDATE SET relevance = excluded.relevance,
+                 annotator = excluded.annotator, confidence = excluded.confidence";
+            connection.insert(head, &judgments, tail).await?;
         })
     }
 
@@ -206,30 +168,32 @@ impl Evaluation<'_> {
             return Ok(Vec::new());
         };
         let (first, last) = (&first.0.query_id, &last.0.query_id);
-        let judgments: Vec<JudgmentColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT query_id, memory_id, source, relevance, annotator, confidence FROM eval_judgments
-                 WHERE query_id >= $1 AND query_id <= $2 ORDER BY query_id, memory_id, source"
-        )
-        .bind(first)
-        .bind(last)
-        .fetch_all(connection)
-        .await?)?;
+             WHERE query_id >= $1 AND query_id <= $2 ORDER BY query_id, memory_id, source";
+            first, last
+        );
+        let judgments = self.0.pool.rows(select).await?;
+        let judgment = |row: &Row| {
+            Ok(columns!(row => EvalJudgmentRow {
+                query_id, memory_id, source, relevance, annotator, confidence
+            }))
+        };
+        let judgments = judgments
+            .iter()
+            .map(judgment)
+            .collect::<Result<Vec<_>, StoreError>>()?;
         let mut judgments = judgments.into_iter().peekable();
         let mut corpus = Vec::with_capacity(rows.len());
         for (row, _) in rows {
             // Both are in the order of ids; judgments of queries that are not in the corpus lie in between.
-            while judgments.next_if(|judgment| judgment.0 < row.query_id).is_some() {}
+            while judgments
+                .next_if(|judgment| judgment.query_id < row.query_id)
+                .is_some()
+            {}
             let mut own = Vec::new();
-            while let Some(judgment) = judgments.next_if(|judgment| judgment.0 == row.query_id) {
-                let (query_id, memory_id, source, relevance, annotator, confidence) = judgment;
-                own.push(EvalJudgmentRow {
-                    query_id,
-                    memory_id,
-                    source,
-                    relevance,
-                    annotator,
-                    confidence,
-                });
+            while let Some(judgment) = judgments.next_if(|judgment| judgment.query_id == row.query_id) {
+                own.push(judgment);
             }
             corpus.push((row, own));
         }
@@ -260,67 +224,14 @@ impl Evaluation<'_> {
         limit: u32,
     ) -> Result<Vec<(EvalQueryRow, i64)>, StoreError> {
         self.0.query_log().flush().await;
-        let rows: Vec<(QueryColumns, i64)> = reading!(&self.0.pool, |connection| {
-            let found = sqlx::query(select)
-                .bind(storable(after.unwrap_or_default()))
-                .bind(i64::from(limit))
-                .fetch_all(connection)
-                .await?;
-            let mut rows = Vec::with_capacity(found.len());
-            for row in &found {
-                let columns = QueryColumns {
-                    row: EvalQueryRow {
-                        query_id: row.try_get(0)?,
-                        query: row.try_get(1)?,
-                        intent: row.try_get(2)?,
-                        mode: row.try_get(3)?,
-                        session_id: row.try_get(4)?,
-                        tool_name: row.try_get(5)?,
-                        result_ids: Vec::new(),
-                        channel_contributions: Value::Null,
-                        total_latency_ms: row.try_get(8)?,
-                        fusion_weights: None,
-                        quality_proxy_score: row.try_get(10)?,
-                        trace_id: row.try_get(11)?,
-                        is_eval_corpus: row.try_get(12)?,
-                        eval_category: row.try_get(13)?,
-                        detail: Value::Null,
-                    },
-                    result_ids: row.try_get(6)?,
-                    channels: row.try_get(7)?,
-                    weights: row.try_get(9)?,
-                    detail: row.try_get(14)?,
-                };
-                rows.push((columns, row.try_get(15)?));
-            }
-            rows
-        })?;
-        rows.into_iter()
-            .map(|(columns, at)| Ok((self.query_row(columns)?, at)))
+        let rows = self
+            .0
+            .pool
+            .rows(sql!(select; after.unwrap_or_default(), limit))
+            .await?;
+        rows.iter()
+            .map(|row| Ok((query(row)?, row.get("created_at")?)))
             .collect()
-    }
-
-    fn query_row(self, columns: QueryColumns) -> Result<EvalQueryRow, StoreError> {
-        let QueryColumns {
-            row,
-            result_ids,
-            channels,
-            weights,
-            detail,
-        } = columns;
-        let parse = |text: &str, what: &str| {
-            self.0
-                .parse_json(text, || format!("{what} of evaluation query {}", row.query_id))
-        };
-        let ids = parse(&result_ids, "the results")?;
-        let ids = ids.as_array().into_iter().flatten();
-        Ok(EvalQueryRow {
-            result_ids: ids.filter_map(|id| id.as_str().map(Into::into)).collect(),
-            channel_contributions: parse(&channels, "the channels")?,
-            fusion_weights: weights.map(|text| parse(&text, "the weights")).transpose()?,
-            detail: parse(&detail, "the detail")?,
-            ..row
-        })
     }
 
     /// Writes the figures of a measured run.
@@ -330,42 +241,59 @@ impl Evaluation<'_> {
             let found = row.figures.iter().find(|(known, _)| known == name);
             found.map(|(_, value)| *value)
         };
-        in_transaction!(&self.0.pool, |connection| {
-            let mut insert = QueryBuilder::new(format!(
-                "INSERT INTO eval_results (run_id, run_type, feature_id, {}, channel_contribution_json, query_count,
-                     control_run_id, is_significant, created_at, per_query_results, report) ",
-                FIGURES.join(", ")
-            ));
-            insert.push_values([row], |mut values, row| {
-                values
-                    .push_bind(storable(&row.run_id))
-                    .push_bind(&row.run_type)
-                    .push_bind(row.feature_id.as_deref().map(storable));
-                for name in FIGURES {
-                    values.push_bind(figure(name));
-                }
-                values
-                    .push_bind(row.channel_contribution.as_ref().map(Value::to_string))
-                    .push_bind(row.query_count)
-                    .push_bind(row.control_run_id.as_deref().map(storable))
-                    .push_bind(row.is_significant)
-                    .push_bind(now)
-                    .push_bind(storable(&row.per_query_results.to_string()).into_owned())
-                    .push_bind(storable(&row.report.to_string()).into_owned());
-            });
-            insert.push(" ON CONFLICT (run_id) DO NOTHING");
-            insert.build().execute(&mut *connection).await?;
-        })
+        let mut values: Vec<Bound<'_>> = values! { &row.run_id, &row.run_type, &row.feature_id };
+        values.extend(FIGURES.map(|name| Bound::from(figure(name))));
+        values.extend(values! {
+            row.channel_contribution.as_ref().map(Value::to_string), row.query_count, &row.control_run_id,
+            row.is_significant, now, row.per_query_results.to_string(), row.report.to_string()
+        });
+        let head = format!(
+            "INSERT INTO eval_results (run_id, run_type, feature_id, {}, channel_contribution_json, query_count,
+                 control_run_id, is_significant, created_at, per_query_results, report) ",
+            FIGURES.join(", ")
+        );
+        self.0
+            .pool
+            .execute(
+                Sql::build(&head)
+                    .push_values([values])
+                    .push(" ON CONFLICT (run_id) DO NOTHING"),
+            )
+            .await?;
+        Ok(())
     }
 }
 
-type JudgmentColumns = (String, String, String, i64, Option<String>, Option<f64>);
+pub(crate) const INSERT_QUERIES: &str = "INSERT INTO eval_queries (query_id, query, intent, mode, session_id, tool_name,
+     result_ids, result_count, channel_contributions, total_latency_ms, fusion_weights, quality_proxy_score, trace_id,
+     created_at, is_eval_corpus, eval_category, detail) ";
 
-/// A row before its JSON is read.
-struct QueryColumns {
-    row: EvalQueryRow,
-    result_ids: String,
-    channels: String,
-    weights: Option<String>,
-    detail: String,
+/// The values of [`INSERT_QUERIES`] for a query that was made at `at`.
+pub(crate) fn query_values(row: &EvalQueryRow, at: i64) -> Vec<Bound<'_>> {
+    let count = i64::try_from(row.result_ids.len()).unwrap_or(i64::MAX);
+    values! {
+        &row.query_id, &row.query, &row.intent, &row.mode, &row.session_id, &row.tool_name,
+        Value::from(row.result_ids.clone()).to_string(), count, row.channel_contributions.to_string(),
+        row.total_latency_ms, row.fusion_weights.as_ref().map(Value::to_string), row.quality_proxy_score,
+        &row.trace_id, at, row.is_eval_corpus, &row.eval_category, row.detail.to_string()
+    }
+}
+
+fn query(row: &Row) -> Result<EvalQueryRow, StoreError> {
+    let id: String = row.get("query_id")?;
+    let result_ids = row.list("result_ids", format_args!("the results of evaluation query {id}"))?;
+    let channels = row.json(
+        "channel_contributions",
+        format_args!("the channels of evaluation query {id}"),
+    )?;
+    let weights = row.optional_json(
+        "fusion_weights",
+        format_args!("the weights of evaluation query {id}"),
+    )?;
+    let detail = row.json("detail", format_args!("the detail of evaluation query {id}"))?;
+    Ok(columns!(row => EvalQueryRow {
+        query, intent, mode, session_id, tool_name, total_latency_ms, quality_proxy_score, trace_id,
+        is_eval_corpus, eval_category;
+        query_id: id, result_ids, channel_contributions: channels, fusion_weights: weights, detail
+    }))
 }

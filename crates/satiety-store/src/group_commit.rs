@@ -33,7 +33,7 @@ impl GroupCommit {
     pub(crate) async fn append(&self, pool: &Pool, events: Vec<Event>) -> Result<(), StoreError> {
         let (answer, outcome) = oneshot::channel();
         let stopped = || StoreError::Unreachable {
-            place: pool.place().to_owned(),
+            place: pool.place.to_string(),
             detail: "the writer has stopped because the program is shutting down".into(),
         };
         self.queue.send((events, answer)).await.map_err(|_| stopped())?;

@@ -5,14 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::pool::{Pool, in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::pool::in_transaction;
+use crate::sql::{Row, columns, first_column, sql};
+use crate::{Store, StoreError, now_micros};
 
 /// Any constant will do, as long as every Satiety uses the same one.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7214058331103)";
 
 /// An entry of the log, as it was hashed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerRow {
     /// From 0, without gaps.
     pub seq: i64,
@@ -121,68 +122,49 @@ impl Harness<'_> {
             })
             .collect();
         let first = change.entries.first().map_or(0, |row| row.seq);
-        let ours: Vec<&str> = change.entries.iter().map(|row| row.hash.as_str()).collect();
-        let postgres = matches!(self.0.pool, Pool::Postgres { .. });
+        let ours: Vec<&String> = change.entries.iter().map(|row| &row.hash).collect();
         in_transaction!(&self.0.pool, |connection| {
-            if postgres {
+            if self.0.pool.is_postgres() {
                 // SQLite has one writer at a time anyway.
-                sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
+                connection.execute_raw(LOCK).await?;
             }
-            let there: Vec<(String,)> = sqlx::query_as(
-                "SELECT hash FROM harness_ledger WHERE harness_id = $1 AND seq >= $2 ORDER BY seq LIMIT 100",
-            )
-            .bind(&change.harness_id)
-            .bind(first)
-            .fetch_all(&mut *connection)
-            .await?;
+            let select = sql!(
+                "SELECT hash FROM harness_ledger WHERE harness_id = $1 AND seq >= $2 ORDER BY seq LIMIT 100";
+                &change.harness_id, first
+            );
+            let there = connection.rows(select).await?;
+            let there: Vec<String> = first_column(&there)?;
             // Our own entries are there when a connection was lost after the commit; somebody else's otherwise.
-            let mine = there.iter().map(|(hash,)| hash.as_str()).eq(ours.iter().copied());
+            let mine = there.iter().eq(ours.iter().copied());
             let written = there.is_empty() || mine;
             if there.is_empty() {
                 for row in &change.entries {
-                    sqlx::query(
+                    let insert = sql!(
                         "INSERT INTO harness_ledger (seq, prev, at, kind, body, hash, harness_id)
-                         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-                    )
-                    .bind(row.seq)
-                    .bind(&row.prev)
-                    .bind(&row.at)
-                    .bind(storable(&row.kind))
-                    .bind(storable(&row.body))
-                    .bind(&row.hash)
-                    .bind(&change.harness_id)
-                    .execute(&mut *connection)
-                    .await?;
+                         VALUES ($1, $2, $3, $4, $5, $6, $7)";
+                        row.seq, &row.prev, &row.at, &row.kind, &row.body, &row.hash, &change.harness_id
+                    );
+                    connection.execute(insert).await?;
                 }
             }
             if written {
                 for (record, body) in change.records.iter().zip(&records) {
-                    sqlx::query(
+                    let insert = sql!(
                         "INSERT INTO records (key, schema_version, body, created_at, updated_at, expires_at)
                          VALUES ($1, $2, $3, $4, $4, $5)
                          ON CONFLICT (key) DO UPDATE SET schema_version = excluded.schema_version,
-                             body = excluded.body, updated_at = excluded.updated_at, expires_at = excluded.expires_at",
-                    )
-                    .bind(storable(&record.key))
-                    .bind(&record.schema_version)
-                    .bind(storable(body))
-                    .bind(now)
-                    .bind(record.expires_at)
-                    .execute(&mut *connection)
-                    .await?;
+                             body = excluded.body, updated_at = excluded.updated_at, expires_at = excluded.expires_at";
+                        &record.key, &record.schema_version, body, now, record.expires_at
+                    );
+                    connection.execute(insert).await?;
                 }
                 for (row, (manifest, files)) in change.versions.iter().zip(&versions) {
-                    sqlx::query(
+                    let insert = sql!(
                         "INSERT INTO harness_versions (version, manifest, files, created_at, harness_id) VALUES ($1, $2, $3, $4, $5)
-                         ON CONFLICT (harness_id, version) DO UPDATE SET files = COALESCE(harness_versions.files, excluded.files)",
-                    )
-                    .bind(&row.version)
-                    .bind(storable(manifest))
-                    .bind(files.as_deref().map(storable))
-                    .bind(now)
-                    .bind(&change.harness_id)
-                    .execute(&mut *connection)
-                    .await?;
+                         ON CONFLICT (harness_id, version) DO UPDATE SET files = COALESCE(harness_versions.files, excluded.files)";
+                        &row.version, manifest, files.as_deref(), now, &change.harness_id
+                    );
+                    connection.execute(insert).await?;
                 }
             }
             written
@@ -192,16 +174,12 @@ impl Harness<'_> {
     /// Gives the log, versions, audits and records that have no identity yet to a harness, all together. Changes nothing
     /// where the harness has a log already, so doing it twice does no harm.
     pub async fn claim(self, harness_id: &str) -> Result<(), StoreError> {
-        let postgres = matches!(self.0.pool, Pool::Postgres { .. });
         in_transaction!(&self.0.pool, |connection| {
-            if postgres {
-                sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
+            if self.0.pool.is_postgres() {
+                connection.execute_raw(LOCK).await?;
             }
-            let known: Option<(i64,)> =
-                sqlx::query_as("SELECT seq FROM harness_ledger WHERE harness_id = $1 LIMIT 1")
-                    .bind(harness_id)
-                    .fetch_optional(&mut *connection)
-                    .await?;
+            let select = sql!("SELECT seq FROM harness_ledger WHERE harness_id = $1 LIMIT 1"; harness_id);
+            let known = connection.row(select).await?;
             if known.is_none() {
                 for statement in [
                     "UPDATE harness_ledger SET harness_id = $1 WHERE harness_id = ''",
@@ -215,10 +193,7 @@ impl Harness<'_> {
                     "UPDATE records SET key = 'eval-harness/saturation/expansions/' || $1 || '/' || substr(key, 36)
                      WHERE key LIKE 'eval-harness/saturation/expansions/%' AND key NOT LIKE 'eval-harness/saturation/expansions/%/%'",
                 ] {
-                    sqlx::query(statement)
-                        .bind(harness_id)
-                        .execute(&mut *connection)
-                        .await?;
+                    connection.execute(sql!(statement; harness_id)).await?;
                 }
             }
         })
@@ -226,55 +201,40 @@ impl Harness<'_> {
 
     /// The harnesses that have a log in this store; empty names what has no identity yet.
     pub async fn ids(self) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT DISTINCT harness_id FROM harness_ledger ORDER BY harness_id"
-        )
-        .fetch_all(connection)
-        .await?)?;
-        Ok(rows.into_iter().map(|(id,)| id).collect())
+        let select = sql!("SELECT DISTINCT harness_id FROM harness_ledger ORDER BY harness_id");
+        let rows = self.0.pool.rows(select).await?;
+        first_column(&rows)
     }
 
     /// Entries of a harness's log from a number on, a page at a time.
     pub async fn ledger(self, harness_id: &str, from: i64, limit: u32) -> Result<Vec<LedgerRow>, StoreError> {
-        let rows: Vec<(i64, String, String, String, String, String)> =
-            reading!(&self.0.pool, |connection| {
-                sqlx::query_as(
-                    "SELECT seq, prev, at, kind, body, hash FROM harness_ledger
-                 WHERE harness_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3",
-                )
-                .bind(harness_id)
-                .bind(from)
-                .bind(i64::from(limit))
-                .fetch_all(connection)
-                .await?
-            })?;
-        let row = |(seq, prev, at, kind, body, hash)| LedgerRow {
-            seq,
-            prev,
-            at,
-            kind,
-            body,
-            hash,
-        };
-        Ok(rows.into_iter().map(row).collect())
+        let select = sql!(
+            "SELECT seq, prev, at, kind, body, hash FROM harness_ledger
+             WHERE harness_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3";
+            harness_id, from, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let row = |row: &Row| Ok(columns!(row => LedgerRow { seq, prev, at, kind, body, hash }));
+        rows.iter().map(row).collect()
     }
 
     /// A version of a harness by its hash.
     pub async fn version(self, harness_id: &str, version: &str) -> Result<Option<VersionRow>, StoreError> {
-        let row: Option<(String, String, Option<String>)> =
-            reading!(&self.0.pool, |connection| sqlx::query_as(
-                "SELECT version, manifest, files FROM harness_versions WHERE harness_id = $1 AND version = $2"
-            )
-            .bind(harness_id)
-            .bind(storable(version))
-            .fetch_optional(connection)
-            .await?)?;
-        row.map(|(version, manifest, files)| {
-            let what = || format!("harness version {version}");
+        let select = sql!(
+            "SELECT version, manifest, files FROM harness_versions WHERE harness_id = $1 AND version = $2";
+            harness_id, version
+        );
+        let row = self.0.pool.row(select).await?;
+        row.map(|row| {
+            let version: String = row.get("version")?;
+            let (manifest, files) = (
+                row.json("manifest", format_args!("harness version {version}"))?,
+                row.optional_json("files", format_args!("harness version {version}"))?,
+            );
             Ok(VersionRow {
-                manifest: self.0.parse_json(&manifest, what)?,
-                files: files.map(|files| self.0.parse_json(&files, what)).transpose()?,
                 version,
+                manifest,
+                files,
             })
         })
         .transpose()
@@ -282,43 +242,29 @@ impl Harness<'_> {
 
     /// Keeps what an auditor said.
     pub async fn put_audit(self, row: &AuditRow) -> Result<(), StoreError> {
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO harness_audits (audit_id, cycle_id, auditor, accepts, note, at, harness_id)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (audit_id) DO NOTHING",
-            )
-            .bind(&row.audit_id)
-            .bind(storable(&row.cycle_id))
-            .bind(storable(&row.auditor))
-            .bind(row.accepts)
-            .bind(storable(&row.note))
-            .bind(row.at)
-            .bind(&row.harness_id)
-            .execute(&mut *connection)
-            .await?;
-        })
+        let insert = sql!(
+            "INSERT INTO harness_audits (audit_id, cycle_id, auditor, accepts, note, at, harness_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (audit_id) DO NOTHING";
+            &row.audit_id, &row.cycle_id, &row.auditor, row.accepts, &row.note, row.at, &row.harness_id
+        );
+        self.0.pool.execute(insert).await?;
+        Ok(())
     }
 
     /// What auditors said about a harness, newest first.
     pub async fn audits(self, harness_id: &str, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-        let rows: Vec<(String, String, String, bool, String, i64)> =
-            reading!(&self.0.pool, |connection| sqlx::query_as(
-                "SELECT audit_id, cycle_id, auditor, accepts, note, at FROM harness_audits
-                 WHERE harness_id = $1 ORDER BY at DESC, audit_id DESC LIMIT $2"
-            )
-            .bind(harness_id)
-            .bind(i64::from(limit))
-            .fetch_all(connection)
-            .await?)?;
-        let row = |(audit_id, cycle_id, auditor, accepts, note, at)| AuditRow {
-            audit_id,
-            harness_id: harness_id.to_owned(),
-            cycle_id,
-            auditor,
-            accepts,
-            note,
-            at,
+        let select = sql!(
+            "SELECT audit_id, cycle_id, auditor, accepts, note, at FROM harness_audits
+             WHERE harness_id = $1 ORDER BY at DESC, audit_id DESC LIMIT $2";
+            harness_id, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let row = |row: &Row| {
+            Ok(columns!(row => AuditRow {
+                audit_id, cycle_id, auditor, accepts, note, at;
+                harness_id: harness_id.to_owned()
+            }))
         };
-        Ok(rows.into_iter().map(row).collect())
+        rows.iter().map(row).collect()
     }
 }

@@ -1,7 +1,8 @@
 //! Writes that may be sent again: who sends the same key and the same request gets the first answer.
 
-use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, storable};
+use crate::pool::in_transaction;
+use crate::sql::sql;
+use crate::{Store, StoreError};
 
 /// What is known about a key when somebody comes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,77 +49,57 @@ impl Idempotency<'_> {
     /// Takes a key, or says what became of it.
     pub async fn claim(self, claim: &KeyClaim<'_>) -> Result<Claim, StoreError> {
         in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
+            let delete = sql!(
                 "DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2
-                 AND (created_at < $3 OR (status IS NULL AND created_at < $4))",
-            )
-            .bind(storable(claim.caller))
-            .bind(storable(claim.key))
-            .bind(claim.forget_before)
-            .bind(claim.lost_before)
-            .execute(&mut *connection)
-            .await?;
-            sqlx::query(
+                 AND (created_at < $3 OR (status IS NULL AND created_at < $4))";
+                claim.caller, claim.key, claim.forget_before, claim.lost_before
+            );
+            connection.execute(delete).await?;
+            let insert = sql!(
                 "INSERT INTO idempotency_keys (caller, key, request_hash, holder, status, body, created_at)
-                 VALUES ($1, $2, $3, $4, NULL, NULL, $5) ON CONFLICT (caller, key) DO NOTHING",
-            )
-            .bind(storable(claim.caller))
-            .bind(storable(claim.key))
-            .bind(claim.request_hash)
-            .bind(claim.holder)
-            .bind(claim.now)
-            .execute(&mut *connection)
-            .await?;
+                 VALUES ($1, $2, $3, $4, NULL, NULL, $5) ON CONFLICT (caller, key) DO NOTHING";
+                claim.caller, claim.key, claim.request_hash, claim.holder, claim.now
+            );
+            connection.execute(insert).await?;
         })?;
-        let found: Option<(String, String, Option<i64>, Option<String>)> = reading!(
-            &self.0.pool,
-            |connection| {
-                sqlx::query_as(
-                "SELECT request_hash, holder, status, body FROM idempotency_keys WHERE caller = $1 AND key = $2"
-            )
-            .bind(storable(claim.caller))
-            .bind(storable(claim.key))
-            .fetch_optional(connection)
-            .await?
-            }
-        )?;
-        Ok(match found {
-            Some((_, holder, None, _)) if holder == claim.holder => Claim::Ours,
-            Some((hash, ..)) if hash != claim.request_hash => Claim::OtherRequest,
-            Some((_, _, Some(status), body)) => Claim::Answered {
+        let select = sql!(
+            "SELECT request_hash, holder, status, body FROM idempotency_keys WHERE caller = $1 AND key = $2";
+            claim.caller, claim.key
+        );
+        let found = self.0.pool.row(select).await?;
+        // The one who held it failed and gave it back just now; who comes again will get it.
+        let Some(row) = found else {
+            return Ok(Claim::UnderWay);
+        };
+        let (hash, holder, status): (String, String, Option<i64>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(match status {
+            None if holder == claim.holder => Claim::Ours,
+            _ if hash != claim.request_hash => Claim::OtherRequest,
+            Some(status) => Claim::Answered {
                 status,
-                body: body.unwrap_or_default(),
+                body: row.get::<Option<String>>(3)?.unwrap_or_default(),
             },
-            // None: the one who held it failed and gave it back just now; who comes again will get it.
-            Some(_) | None => Claim::UnderWay,
+            None => Claim::UnderWay,
         })
     }
 
     /// Keeps the answer under the key.
     pub async fn settle(self, claim: &KeyClaim<'_>, status: i64, body: &str) -> Result<(), StoreError> {
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "UPDATE idempotency_keys SET status = $4, body = $5 WHERE caller = $1 AND key = $2 AND holder = $3",
-            )
-            .bind(storable(claim.caller))
-            .bind(storable(claim.key))
-            .bind(claim.holder)
-            .bind(status)
-            .bind(storable(body))
-            .execute(&mut *connection)
-            .await?;
-        })
+        let update = sql!(
+            "UPDATE idempotency_keys SET status = $4, body = $5 WHERE caller = $1 AND key = $2 AND holder = $3";
+            claim.caller, claim.key, claim.holder, status, body
+        );
+        self.0.pool.execute(update).await?;
+        Ok(())
     }
 
     /// Gives the key back: nothing was done, so the request may be tried again.
     pub async fn release(self, claim: &KeyClaim<'_>) -> Result<(), StoreError> {
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query("DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2 AND holder = $3")
-                .bind(storable(claim.caller))
-                .bind(storable(claim.key))
-                .bind(claim.holder)
-                .execute(&mut *connection)
-                .await?;
-        })
+        let delete = sql!(
+            "DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2 AND holder = $3";
+            claim.caller, claim.key, claim.holder
+        );
+        self.0.pool.execute(delete).await?;
+        Ok(())
     }
 }

@@ -1,16 +1,14 @@
 //! The journal: what happened, in order, never changed.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::QueryBuilder;
 use uuid::Uuid;
 
-use crate::pool::{Pool, in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::pool::{Pool, in_transaction};
+use crate::sql::{Row, columns, sql, values};
+use crate::{Store, StoreError, now_micros};
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// `evt-` and a time-ordered UUID.
     pub id: String,
@@ -70,87 +68,54 @@ impl Journal<'_> {
     pub async fn events(self, query: &Query) -> Result<Vec<Event>, StoreError> {
         let limit = if query.limit <= 0 { 100 } else { query.limit };
         let after = query.after.as_deref().unwrap_or("");
-        let rows: Vec<(String, i64, String, String, String)> = match &query.subject {
-            Some(subject) => reading!(&self.0.pool, |connection| {
-                sqlx::query_as(
-                "SELECT id, at, kind, subject, body FROM journal WHERE subject = $1 AND id > $2 ORDER BY id LIMIT $3"
-            )
-            .bind(storable(subject))
-            .bind(storable(after))
-            .bind(limit)
-            .fetch_all(connection)
-            .await?
-            })?,
-            None => reading!(&self.0.pool, |connection| sqlx::query_as(
-                "SELECT id, at, kind, subject, body FROM journal WHERE id > $1 ORDER BY id LIMIT $2"
-            )
-            .bind(storable(after))
-            .bind(limit)
-            .fetch_all(connection)
-            .await?)?,
+        let select = match &query.subject {
+            Some(subject) => sql!(
+                "SELECT id, at, kind, subject, body FROM journal WHERE subject = $1 AND id > $2 ORDER BY id LIMIT $3";
+                subject, after, limit
+            ),
+            None => sql!(
+                "SELECT id, at, kind, subject, body FROM journal WHERE id > $1 ORDER BY id LIMIT $2";
+                after, limit
+            ),
         };
-        rows.into_iter().map(|row| self.event(row)).collect()
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().map(event).collect()
     }
 
     /// The latest events of a kind, newest first.
     pub async fn latest(self, kind: &str, limit: i64) -> Result<Vec<Event>, StoreError> {
-        let rows: Vec<(String, i64, String, String, String)> = reading!(&self.0.pool, |connection| {
-            sqlx::query_as(
-                "SELECT id, at, kind, subject, body FROM journal WHERE kind = $1 ORDER BY id DESC LIMIT $2",
-            )
-            .bind(storable(kind))
-            .bind(limit)
-            .fetch_all(connection)
-            .await?
-        })?;
-        rows.into_iter().map(|row| self.event(row)).collect()
-    }
-
-    fn event(self, row: (String, i64, String, String, String)) -> Result<Event, StoreError> {
-        let (id, at, kind, subject, body) = row;
-        let body = self.0.parse_json(&body, || format!("event {id}"))?;
-        Ok(Event {
-            id,
-            at,
-            kind,
-            subject,
-            body,
-        })
+        let select = sql!(
+            "SELECT id, at, kind, subject, body FROM journal WHERE kind = $1 ORDER BY id DESC LIMIT $2";
+            kind, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().map(event).collect()
     }
 
     /// How many events there are.
     pub async fn count(self) -> Result<i64, StoreError> {
-        let (count,): (i64,) = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT COUNT(*) FROM journal"
-        )
-        .fetch_one(connection)
-        .await?)?;
-        Ok(count)
+        let row = self.0.pool.one(sql!("SELECT COUNT(*) FROM journal")).await?;
+        row.get(0)
     }
 }
 
-/// Rows in one statement: the engines' limits on bound values are 32,766 and 65,535.
-const ROWS_PER_STATEMENT: usize = 500;
+fn event(row: &Row) -> Result<Event, StoreError> {
+    let id: String = row.get("id")?;
+    let body = row.json("body", format_args!("event {id}"))?;
+    Ok(columns!(row => Event { at, kind, subject; id, body }))
+}
 
 /// Inserts events in one transaction. An id that is already there is skipped: it is the same event, sent again after
 /// a connection was lost in mid-commit.
 pub(crate) async fn insert_events(pool: &Pool, events: &[Event]) -> Result<(), StoreError> {
-    let bodies: Vec<String> = events.iter().map(|event| event.body.to_string()).collect();
+    let rows: Vec<_> = events
+        .iter()
+        .map(|event| values! { &event.id, event.at, &event.kind, &event.subject, event.body.to_string() })
+        .collect();
     in_transaction!(pool, |connection| {
-        for (events, bodies) in events
-            .chunks(ROWS_PER_STATEMENT)
-            .zip(bodies.chunks(ROWS_PER_STATEMENT))
-        {
-            let mut insert = QueryBuilder::new("INSERT INTO journal (id, at, kind, subject, body) ");
-            insert.push_values(events.iter().zip(bodies), |mut row, (event, body)| {
-                row.push_bind(storable(&event.id))
-                    .push_bind(event.at)
-                    .push_bind(storable(&event.kind))
-                    .push_bind(storable(&event.subject))
-                    .push_bind(body);
-            });
-            insert.push(" ON CONFLICT (id) DO NOTHING");
-            insert.build().execute(&mut *connection).await?;
-        }
+        let head = "INSERT INTO journal (id, at, kind, subject, body) ";
+        connection
+            .insert(head, &rows, " ON CONFLICT (id) DO NOTHING")
+            .await?;
     })
 }

@@ -43,6 +43,7 @@ mod query_log;
 pub mod records;
 pub mod research;
 pub mod retention;
+mod sql;
 mod status;
 mod tables;
 pub mod tokens;
@@ -104,37 +105,18 @@ impl Store {
 
     /// Where this store is, with any password masked: what messages and logs may show.
     pub fn place(&self) -> &str {
-        self.pool.place()
+        &self.pool.place
     }
 
     /// Has everything that is done with this store measured, with waiting and repeating; the first observer stays.
     pub fn observe(&self, observe: impl Fn(Operation, std::time::Duration) + Send + Sync + 'static) {
-        self.pool.observer().set(Box::new(observe));
+        self.pool.observe(Box::new(observe));
     }
 
     /// Closes all connections, after what was under way has finished and what was logged is written.
     pub async fn close(&self) {
         self.query_log().flush().await;
         self.pool.close().await;
-    }
-
-    /// Reads back JSON that this store wrote; `what` names it in the error.
-    fn parse_json(&self, text: &str, what: impl FnOnce() -> String) -> Result<serde_json::Value, StoreError> {
-        serde_json::from_str(text).map_err(|cause| StoreError::Unreadable {
-            place: self.place().into(),
-            what: what(),
-            detail: cause.to_string(),
-        })
-    }
-
-    /// Reads back a JSON list of texts that this store wrote.
-    fn read_list(&self, text: &str, what: impl FnOnce() -> String) -> Result<Vec<String>, StoreError> {
-        let value = self.parse_json(text, what)?;
-        let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(values
-            .iter()
-            .filter_map(|value| value.as_str().map(str::to_owned))
-            .collect())
     }
 }
 
@@ -218,15 +200,6 @@ impl Store {
     /// Idempotency keys.
     pub fn idempotency(&self) -> idempotency::Idempotency<'_> {
         idempotency::Idempotency(self)
-    }
-}
-
-/// Text that both engines can hold: PostgreSQL has no NUL character, and a store must be able to move there.
-fn storable(text: &str) -> std::borrow::Cow<'_, str> {
-    if text.contains('\0') {
-        text.replace('\0', "\u{FFFD}").into()
-    } else {
-        text.into()
     }
 }
 

@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+#[cfg(feature = "postgres")]
+use sqlx::{Connection as _, PgConnection};
 
-use crate::pool::{Pool, in_transaction};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::pool::{Engine, in_transaction};
+use crate::sql::{sql, storable};
+use crate::{Store, StoreError, now_micros};
 
 /// A turn at a chore. Dropping it gives it back undone.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub struct Turn {
 #[derive(Debug)]
 enum Hold {
     /// The connection whose end frees the lock.
+    #[cfg(feature = "postgres")]
     Lock(Box<PgConnection>),
     /// Who the row says it is.
     Row(String),
@@ -41,9 +44,10 @@ impl Maintenance<'_> {
         every: Duration,
         expiry: Duration,
     ) -> Result<Option<Turn>, StoreError> {
-        let hold = match &self.0.pool {
-            Pool::Postgres { pool, place, .. } => {
-                let sort = |error| crate::error::sort(place, error);
+        let hold = match &self.0.pool.engine {
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(pool) => {
+                let sort = |error| crate::error::sort(self.0.place(), error);
                 let mut connection = pool.acquire().await.map_err(sort)?;
                 if was_done(&mut connection, name, every).await.map_err(sort)? {
                     return Ok(None);
@@ -54,7 +58,7 @@ impl Maintenance<'_> {
                     .map_err(sort)?
                     .map(|connection| Hold::Lock(Box::new(connection)))
             }
-            Pool::Sqlite { .. } => {
+            Engine::Sqlite { .. } => {
                 let holder = uuid::Uuid::now_v7().simple().to_string();
                 self.take_row(name, every, expiry, &holder)
                     .await?
@@ -82,16 +86,11 @@ impl Maintenance<'_> {
              WHERE (chores.held_until IS NULL OR chores.held_until < {clock})
              AND (chores.done_at IS NULL OR chores.done_at + $4 <= {clock})"
         );
-        let taken = in_transaction!(&self.0.pool, |connection| sqlx::query(AssertSqlSafe(
-            take.as_str()
-        ))
-        .bind(storable(name))
-        .bind(holder)
-        .bind(micros(expiry))
-        .bind(micros(every))
-        .execute(&mut *connection)
-        .await?
-        .rows_affected())?;
+        let taken = self
+            .0
+            .pool
+            .execute(sql!(take; name, holder, micros(expiry), micros(every)))
+            .await?;
         Ok(taken > 0)
     }
 
@@ -99,22 +98,21 @@ impl Maintenance<'_> {
     /// one does, and one who dies in between takes the notice with it.
     pub async fn claim_notice(self, subject: &str, teller: &str) -> Result<bool, StoreError> {
         let now = now_micros();
-        let first: Option<(String,)> = in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
+        let first = in_transaction!(&self.0.pool, |connection| {
+            let insert = sql!(
                 "INSERT INTO notices (subject, teller, told_at) VALUES ($1, $2, $3)
-                 ON CONFLICT (subject) DO NOTHING",
-            )
-            .bind(storable(subject))
-            .bind(storable(teller))
-            .bind(now)
-            .execute(&mut *connection)
-            .await?;
-            sqlx::query_as("SELECT teller FROM notices WHERE subject = $1")
-                .bind(storable(subject))
-                .fetch_optional(&mut *connection)
+                 ON CONFLICT (subject) DO NOTHING";
+                subject, teller, now
+            );
+            connection.execute(insert).await?;
+            connection
+                .row(sql!("SELECT teller FROM notices WHERE subject = $1"; subject))
                 .await?
         })?;
-        Ok(first.is_some_and(|(first,)| first == storable(teller)))
+        match first {
+            Some(row) => Ok(row.get::<String>(0)? == storable(teller.into())),
+            None => Ok(false),
+        }
     }
 }
 
@@ -129,15 +127,10 @@ impl Turn {
         );
         let holder = match &self.hold {
             Hold::Row(holder) => holder.as_str(),
+            #[cfg(feature = "postgres")]
             Hold::Lock(_) => "",
         };
-        in_transaction!(&self.store.pool, |connection| {
-            sqlx::query(AssertSqlSafe(note.as_str()))
-                .bind(storable(&self.name))
-                .bind(holder)
-                .execute(&mut *connection)
-                .await?;
-        })?;
+        self.store.pool.execute(sql!(note; &self.name, holder)).await?;
         self.let_go().await
     }
 
@@ -145,17 +138,14 @@ impl Turn {
     pub async fn let_go(self) -> Result<(), StoreError> {
         match self.hold {
             // The server frees the lock when the connection ends, whether in good order or not.
+            #[cfg(feature = "postgres")]
             Hold::Lock(connection) => drop(connection.close().await),
             Hold::Row(holder) => {
-                in_transaction!(&self.store.pool, |connection| {
-                    sqlx::query(
-                        "UPDATE chores SET holder = NULL, held_until = NULL WHERE name = $1 AND holder = $2",
-                    )
-                    .bind(storable(&self.name))
-                    .bind(&holder)
-                    .execute(&mut *connection)
-                    .await?;
-                })?;
+                let update = sql!(
+                    "UPDATE chores SET holder = NULL, held_until = NULL WHERE name = $1 AND holder = $2";
+                    &self.name, &holder
+                );
+                self.store.pool.execute(update).await?;
             }
         }
         Ok(())
@@ -163,15 +153,16 @@ impl Turn {
 }
 
 /// Takes the lock if it is free and the chore is due. The key is of the schema, too: a database may have several stores.
+#[cfg(feature = "postgres")]
 async fn lock(
     mut connection: PgConnection,
     name: &str,
     every: Duration,
 ) -> Result<Option<PgConnection>, sqlx::Error> {
-    let (locked,): (bool,) = sqlx::query_as(
+    let locked: bool = sqlx::query_scalar(
         "SELECT pg_try_advisory_lock(hashtextextended('satiety/' || current_schema() || '/' || $1, 0))",
     )
-    .bind(storable(name))
+    .bind(storable(name.into()))
     .fetch_one(&mut connection)
     .await?;
     // Looked at again with the lock in hand: who had it before has written its end.
@@ -183,12 +174,13 @@ async fn lock(
 }
 
 /// Whether a chore was done within `every`.
+#[cfg(feature = "postgres")]
 async fn was_done(connection: &mut PgConnection, name: &str, every: Duration) -> Result<bool, sqlx::Error> {
-    let lately: Option<(i64,)> = sqlx::query_as(
+    let lately: Option<i64> = sqlx::query_scalar(
         "SELECT done_at FROM chores WHERE name = $1
          AND done_at + $2 > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
     )
-    .bind(storable(name))
+    .bind(storable(name.into()))
     .bind(micros(every))
     .fetch_optional(connection)
     .await?;

@@ -1,19 +1,14 @@
 //! Memories: what an agent was told to remember, the pieces that are searched, their vectors, causal links, and what was
 //! done with results. Searching by words is the engine's own full text; ranking is not decided here.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::{QueryBuilder, Row};
 
-use crate::pool::{Pool, in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
-
-/// Rows that go with one statement.
-pub(crate) const BATCH: usize = 500;
+use crate::pool::{Connection, in_transaction};
+use crate::sql::{BATCH, Fault, Row, Sql, Value as Bound, columns, first_column, sql, values};
+use crate::{Store, StoreError, now_micros};
 
 /// A memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MemoryRow {
     /// `mem-` and a time-ordered UUID.
     pub memory_id: String,
@@ -126,7 +121,7 @@ pub struct WordHit {
 }
 
 /// A causal link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkRow {
     /// From which memory.
     pub from_id: String,
@@ -137,7 +132,7 @@ pub struct LinkRow {
 }
 
 /// What was done with a result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FeedbackRow {
     /// `fb-` and a time-ordered UUID.
     pub feedback_id: String,
@@ -158,7 +153,7 @@ pub struct FeedbackRow {
 }
 
 /// How far a reader has read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryState {
     /// The last piece.
     pub doc: i64,
@@ -172,110 +167,78 @@ const COLUMNS: &str = "memory_id, title, content, tier, triggers, learnt, folder
      validations, created_at, updated_at, expires_at, change, project, project_label";
 
 /// Adds to a counter and gives its new value, in the transaction of what it counts.
-macro_rules! count {
-    ($connection:expr, $name:expr, $by:expr) => {{
-        let (value,): (i64,) = sqlx::query_as(
-            "INSERT INTO memory_counters (name, value) VALUES ($1, $2)
-             ON CONFLICT (name) DO UPDATE SET value = memory_counters.value + excluded.value RETURNING value",
-        )
-        .bind($name)
-        .bind($by)
-        .fetch_one(&mut *$connection)
-        .await?;
-        value
-    }};
+async fn count(connection: &mut Connection, name: &str, by: i64) -> Result<i64, Fault> {
+    let insert = sql!(
+        "INSERT INTO memory_counters (name, value) VALUES ($1, $2)
+         ON CONFLICT (name) DO UPDATE SET value = memory_counters.value + excluded.value RETURNING value";
+        name, by
+    );
+    let row = connection.one(insert).await?;
+    Ok(row.get(0)?)
 }
 
-/// Inserts events, each with its metadata as text; one that is there already is the same event.
-macro_rules! insert_feedback {
-    ($connection:expr, $rows:expr) => {
-        for batch in $rows.chunks($crate::memory::BATCH) {
-            let mut insert = sqlx::QueryBuilder::new(
-                "INSERT INTO eval_feedback (feedback_id, event_type, session_id, query_id, memory_id,
-                     rank_in_results, metadata, created_at) ",
-            );
-            insert.push_values(batch, |mut values, (row, metadata)| {
-                values
-                    .push_bind($crate::storable(&row.feedback_id))
-                    .push_bind(&row.event_type)
-                    .push_bind($crate::storable(&row.session_id))
-                    .push_bind(row.query_id.as_deref().map($crate::storable))
-                    .push_bind(row.memory_id.as_deref().map($crate::storable))
-                    .push_bind(row.rank_in_results)
-                    .push_bind(metadata.as_str())
-                    .push_bind(row.created_at);
-            });
-            insert.push(" ON CONFLICT (feedback_id) DO NOTHING");
-            insert.build().execute(&mut *$connection).await?;
-        }
-    };
+/// Inserts events; one that is there already is the same event.
+pub(crate) async fn insert_feedback(
+    connection: &mut Connection,
+    rows: &[Vec<Bound<'_>>],
+) -> Result<(), Fault> {
+    let head = "INSERT INTO eval_feedback (feedback_id, event_type, session_id, query_id, memory_id,
+         rank_in_results, metadata, created_at) ";
+    connection
+        .insert(head, rows, " ON CONFLICT (feedback_id) DO NOTHING")
+        .await
 }
-pub(crate) use insert_feedback;
 
-type PieceColumns = (
-    i64,
-    String,
-    i64,
-    String,
-    String,
-    String,
-    Option<String>,
-    Option<String>,
-);
+/// The values of one event for [`insert_feedback`].
+pub(crate) fn feedback_values(row: &FeedbackRow) -> Vec<Bound<'_>> {
+    values! {
+        &row.feedback_id, &row.event_type, &row.session_id, &row.query_id, &row.memory_id,
+        row.rank_in_results, row.metadata.to_string(), row.created_at
+    }
+}
 
-fn select_pieces(vectors: bool) -> &'static str {
-    if vectors {
+pub(crate) fn feedback(row: &Row) -> Result<FeedbackRow, StoreError> {
+    let id: String = row.get("feedback_id")?;
+    let metadata = row.json("metadata", format_args!("feedback {id}"))?;
+    Ok(columns!(row => FeedbackRow {
+        event_type, session_id, query_id, memory_id, rank_in_results, created_at;
+        feedback_id: id, metadata
+    }))
+}
+
+fn select_chunks(vectors: bool) -> Sql<'static> {
+    Sql::build(if vectors {
         "SELECT doc, memory_id, position, title, body, phrases, embedder, vector FROM memory_chunks"
     } else {
-        "SELECT doc, memory_id, position, title, body, phrases, CAST(NULL AS TEXT), CAST(NULL AS TEXT) FROM memory_chunks"
-    }
+        "SELECT doc, memory_id, position, title, body, phrases, CAST(NULL AS TEXT) AS embedder,
+             CAST(NULL AS TEXT) AS vector FROM memory_chunks"
+    })
 }
 
-fn piece((doc, memory_id, position, title, body, phrases, embedder, vector): PieceColumns) -> PieceRow {
-    PieceRow {
-        doc,
-        memory_id,
-        position,
-        title,
-        body,
-        phrases,
-        vector: embedder.zip(vector),
-    }
+fn chunk(row: &Row) -> Result<PieceRow, StoreError> {
+    let vector = row.get::<Option<String>>("embedder")?.zip(row.get("vector")?);
+    Ok(columns!(row => PieceRow { doc, memory_id, position, title, body, phrases; vector }))
 }
 
-/// A row with its lists still as text.
-type Columns = (MemoryRow, String, String);
+fn memory(row: &Row) -> Result<MemoryRow, StoreError> {
+    let id: String = row.get("memory_id")?;
+    let triggers = row.list("triggers", format_args!("memory {id}"))?;
+    let learnt = row.list("learnt", format_args!("memory {id}"))?;
+    Ok(columns!(row => MemoryRow {
+        title, content, tier, folder, kind, origin, content_hash, confidence, validations, created_at,
+        updated_at, expires_at, change, project, project_label;
+        memory_id: id, triggers, learnt
+    }))
+}
 
-/// Reads rows of either engine; the columns are [`COLUMNS`].
-macro_rules! columns {
-    ($rows:expr) => {{
-        let rows = $rows;
-        let mut read: Vec<Columns> = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let memory = MemoryRow {
-                memory_id: row.try_get(0)?,
-                title: row.try_get(1)?,
-                content: row.try_get(2)?,
-                tier: row.try_get(3)?,
-                triggers: Vec::new(),
-                learnt: Vec::new(),
-                folder: row.try_get(6)?,
-                kind: row.try_get(7)?,
-                origin: row.try_get(8)?,
-                content_hash: row.try_get(9)?,
-                confidence: row.try_get(10)?,
-                validations: row.try_get(11)?,
-                created_at: row.try_get(12)?,
-                updated_at: row.try_get(13)?,
-                expires_at: row.try_get(14)?,
-                change: row.try_get(15)?,
-                project: row.try_get(16)?,
-                project_label: row.try_get(17)?,
-            };
-            read.push((memory, row.try_get(4)?, row.try_get(5)?));
-        }
-        read
-    }};
+fn header(row: &Row) -> Result<HeadRow, StoreError> {
+    let id: String = row.get("memory_id")?;
+    let mut phrases = row.list("triggers", format_args!("memory {id}"))?;
+    phrases.extend(row.list("learnt", format_args!("memory {id}"))?);
+    Ok(columns!(row => HeadRow {
+        title, tier, folder, kind, confidence, expires_at, change, bytes, project, project_label;
+        memory_id: id, phrases
+    }))
 }
 
 /// Memories with their chunks, links and feedback: [`Store::memories`].
@@ -291,14 +254,10 @@ impl Memories<'_> {
 
     /// Keeps memories, all of them or none.
     pub async fn put_all(self, rows: &[(MemoryRow, Option<Vec<ChunkRow>>)]) -> Result<(), StoreError> {
-        let (triggers, learnt): (Vec<String>, Vec<String>) = rows
-            .iter()
-            .map(|(row, _)| (list(&row.triggers), list(&row.learnt)))
-            .unzip();
         in_transaction!(&self.0.pool, |connection| {
-            for (at, (row, chunks)) in rows.iter().enumerate() {
-                let change = count!(connection, "change", 1_i64);
-                sqlx::query(
+            for (row, chunks) in rows {
+                let change = count(connection, "change", 1).await?;
+                let insert = sql!(
                     "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
                          content_hash, confidence, validations, created_at, updated_at, expires_at, change, project,
                          project_label)
@@ -309,54 +268,35 @@ impl Memories<'_> {
                          content_hash = excluded.content_hash, confidence = excluded.confidence,
                          validations = excluded.validations, updated_at = excluded.updated_at,
                          expires_at = excluded.expires_at, change = excluded.change, project = excluded.project,
-                         project_label = excluded.project_label",
-                )
-                .bind(storable(&row.memory_id))
-                .bind(storable(&row.title))
-                .bind(storable(&row.content))
-                .bind(&row.tier)
-                .bind(storable(&triggers[at]))
-                .bind(storable(&learnt[at]))
-                .bind(storable(&row.folder))
-                .bind(storable(&row.kind))
-                .bind(row.origin.as_deref().map(storable))
-                .bind(&row.content_hash)
-                .bind(row.confidence)
-                .bind(row.validations)
-                .bind(row.created_at)
-                .bind(row.updated_at)
-                .bind(row.expires_at)
-                .bind(change)
-                .bind(row.project.as_deref().map(storable))
-                .bind(row.project_label.as_deref().map(storable))
-                .execute(&mut *connection)
-                .await?;
+                         project_label = excluded.project_label";
+                    &row.memory_id, &row.title, &row.content, &row.tier, list(&row.triggers),
+                    list(&row.learnt), &row.folder, &row.kind, row.origin.as_deref(), &row.content_hash,
+                    row.confidence, row.validations, row.created_at, row.updated_at, row.expires_at, change,
+                    row.project.as_deref(), row.project_label.as_deref()
+                );
+                connection.execute(insert).await?;
                 let Some(chunks) = chunks else { continue };
                 // Readers follow a memory's change and look at its pieces again.
-                sqlx::query("DELETE FROM memory_chunks WHERE memory_id = $1")
-                    .bind(storable(&row.memory_id))
-                    .execute(&mut *connection)
-                    .await?;
+                let delete = sql!("DELETE FROM memory_chunks WHERE memory_id = $1"; &row.memory_id);
+                connection.execute(delete).await?;
                 let pieces = i64::try_from(chunks.len()).unwrap_or(i64::MAX);
-                let first = count!(connection, "doc", pieces) - pieces + 1;
-                let numbered: Vec<(i64, &ChunkRow)> = (first..).zip(chunks).collect();
-                for batch in numbered.chunks(BATCH) {
-                    let mut insert = QueryBuilder::new(
-                        "INSERT INTO memory_chunks (doc, memory_id, position, title, body, phrases, embedder, vector) ",
-                    );
-                    insert.push_values(batch, |mut values, (doc, chunk)| {
-                        values
-                            .push_bind(*doc)
-                            .push_bind(storable(&row.memory_id))
-                            .push_bind(doc - first)
-                            .push_bind(storable(&chunk.title))
-                            .push_bind(storable(&chunk.body))
-                            .push_bind(storable(&chunk.phrases))
-                            .push_bind(chunk.vector.as_ref().map(|(embedder, _)| embedder.as_str()))
-                            .push_bind(chunk.vector.as_ref().map(|(_, vector)| vector.as_str()));
-                    });
-                    insert.build().execute(&mut *connection).await?;
-                }
+                let first = count(connection, "doc", pieces).await? - pieces + 1;
+                let rows: Vec<_> = (0_i64..)
+                    .zip(chunks)
+                    .map(|(position, chunk)| {
+                        let (embedder, vector) = chunk
+                            .vector
+                            .as_ref()
+                            .map(|(embedder, vector)| (embedder.as_str(), vector.as_str()))
+                            .unzip();
+                        values! {
+                            first + position, &row.memory_id, position, &chunk.title, &chunk.body,
+                            &chunk.phrases, embedder, vector
+                        }
+                    })
+                    .collect();
+                let head = "INSERT INTO memory_chunks (doc, memory_id, position, title, body, phrases, embedder, vector) ";
+                connection.insert(head, &rows, "").await?;
             }
         })
     }
@@ -369,14 +309,12 @@ impl Memories<'_> {
         in_transaction!(&self.0.pool, |connection| {
             let mut removed = 0;
             for id in ids {
-                let gone = sqlx::query("DELETE FROM memories WHERE memory_id = $1")
-                    .bind(storable(id))
-                    .execute(&mut *connection)
+                removed += connection
+                    .execute(sql!("DELETE FROM memories WHERE memory_id = $1"; id))
                     .await?;
-                removed += gone.rows_affected();
             }
             if removed > 0 {
-                count!(connection, "deleted", 1_i64);
+                count(connection, "deleted", 1).await?;
             }
             removed
         })
@@ -386,224 +324,134 @@ impl Memories<'_> {
     ///
     /// In the order of expiry, so that the index on it is used: by id, `SQLite` looks through all memories.
     pub async fn expired(self, now: i64) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT memory_id FROM memories WHERE expires_at <= $1 ORDER BY expires_at LIMIT 10000"
-        )
-        .bind(now)
-        .fetch_all(connection)
-        .await?)?;
-        Ok(rows.into_iter().map(|(id,)| id).collect())
+        let select = sql!(
+            "SELECT memory_id FROM memories WHERE expires_at <= $1 ORDER BY expires_at LIMIT 10000";
+            now
+        );
+        let rows = self.0.pool.rows(select).await?;
+        first_column(&rows)
     }
 
     /// Memories by their ids, in the order of ids.
     pub async fn by_id(self, ids: &[String]) -> Result<Vec<MemoryRow>, StoreError> {
-        let mut rows = Vec::with_capacity(ids.len());
+        let mut all = Vec::with_capacity(ids.len());
         for batch in ids.chunks(BATCH) {
-            let found: Vec<Columns> = reading!(&self.0.pool, |connection| {
-                let mut select =
-                    QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE memory_id IN ("));
-                let mut list = select.separated(", ");
-                for id in batch {
-                    list.push_bind(storable(id));
-                }
-                select.push(") ORDER BY memory_id");
-                columns!(select.build().fetch_all(connection).await?)
-            })?;
-            rows.extend(found);
+            let select = Sql::build(&format!("SELECT {COLUMNS} FROM memories WHERE memory_id IN "))
+                .push_list(batch.iter().map(Into::into))
+                .push(" ORDER BY memory_id");
+            let rows = self.0.pool.rows(select).await?;
+            all.extend(rows.iter().map(memory).collect::<Result<Vec<_>, _>>()?);
         }
-        self.memory_rows(rows)
+        Ok(all)
     }
 
     /// The memory that comes from a file.
     pub async fn by_origin(self, origin: &str) -> Result<Option<MemoryRow>, StoreError> {
-        let found: Vec<Columns> = reading!(&self.0.pool, |connection| {
-            let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE origin = "));
-            select.push_bind(storable(origin));
-            columns!(select.build().fetch_all(connection).await?)
-        })?;
-        Ok(self.memory_rows(found)?.pop())
+        let select = format!("SELECT {COLUMNS} FROM memories WHERE origin = $1");
+        let rows = self.0.pool.rows(sql!(select; origin)).await?;
+        rows.last().map(memory).transpose()
     }
 
     /// Ids and files of the memories whose files begin so.
     pub async fn origins(self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         let end = format!("{prefix}\u{10FFFF}");
-        reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT memory_id, origin FROM memories WHERE origin >= $1 AND origin < $2 ORDER BY origin"
-        )
-        .bind(storable(prefix))
-        .bind(storable(&end))
-        .fetch_all(connection)
-        .await?)
+        let select = sql!(
+            "SELECT memory_id, origin FROM memories WHERE origin >= $1 AND origin < $2 ORDER BY origin";
+            prefix, &end
+        );
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
     }
 
     /// Whether every piece of a memory has a vector of this model; with an empty name, always.
     pub async fn is_embedded(self, id: &str, embedder: &str) -> Result<bool, StoreError> {
-        let (missing,): (i64,) = reading!(&self.0.pool, |connection| {
-            sqlx::query_as(
-            "SELECT COUNT(*) FROM memory_chunks WHERE memory_id = $1 AND (embedder IS NULL OR embedder <> $2)"
-        )
-        .bind(storable(id))
-        .bind(embedder)
-        .fetch_one(connection)
-        .await?
-        })?;
-        Ok(embedder.is_empty() || missing == 0)
+        let select = sql!(
+            "SELECT COUNT(*) FROM memory_chunks WHERE memory_id = $1 AND (embedder IS NULL OR embedder <> $2)";
+            id, embedder
+        );
+        let missing = self.0.pool.one(select).await?;
+        Ok(embedder.is_empty() || missing.get::<i64>(0)? == 0)
     }
 
     /// Memories that changed after a number, oldest change first, a page at a time.
     pub async fn after(self, change: i64, limit: u32) -> Result<Vec<MemoryRow>, StoreError> {
-        let found: Vec<Columns> = reading!(&self.0.pool, |connection| {
-            let mut select = QueryBuilder::new(format!("SELECT {COLUMNS} FROM memories WHERE change > "));
-            select.push_bind(change);
-            select.push(" ORDER BY change LIMIT ");
-            select.push_bind(i64::from(limit));
-            columns!(select.build().fetch_all(connection).await?)
-        })?;
-        self.memory_rows(found)
+        let select = format!("SELECT {COLUMNS} FROM memories WHERE change > $1 ORDER BY change LIMIT $2");
+        let rows = self.0.pool.rows(sql!(select; change, limit)).await?;
+        rows.iter().map(memory).collect()
     }
 
     /// What is to be known about memories that changed after a number, oldest change first, a page at a time.
     pub async fn headers_after(self, change: i64, limit: u32) -> Result<Vec<HeadRow>, StoreError> {
-        type Found = (
-            String,
-            String,
-            String,
-            String,
-            String,
-            String,
-            String,
-            f64,
-            Option<i64>,
-            (i64, i64, Option<String>, Option<String>),
+        let select = sql!(
+            "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
+                 CAST(octet_length(content) AS BIGINT) AS bytes, project, project_label
+             FROM memories WHERE change > $1 ORDER BY change LIMIT $2";
+            change, limit
         );
-        let rows: Vec<Found> = reading!(&self.0.pool, |connection| {
-            let found = sqlx::query(
-                "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
-                     CAST(octet_length(content) AS BIGINT), project, project_label
-                 FROM memories WHERE change > $1 ORDER BY change LIMIT $2",
-            )
-            .bind(change)
-            .bind(i64::from(limit))
-            .fetch_all(connection)
-            .await?;
-            let mut rows = Vec::with_capacity(found.len());
-            for row in &found {
-                rows.push((
-                    row.try_get(0)?,
-                    row.try_get(1)?,
-                    row.try_get(2)?,
-                    row.try_get(3)?,
-                    row.try_get(4)?,
-                    row.try_get(5)?,
-                    row.try_get(6)?,
-                    row.try_get(7)?,
-                    row.try_get(8)?,
-                    (
-                        row.try_get(9)?,
-                        row.try_get(10)?,
-                        row.try_get(11)?,
-                        row.try_get(12)?,
-                    ),
-                ));
-            }
-            rows
-        })?;
-        let head = |row: Found| {
-            let (
-                memory_id,
-                title,
-                tier,
-                triggers,
-                learnt,
-                folder,
-                kind,
-                confidence,
-                expires_at,
-                (change, bytes, project, project_label),
-            ) = row;
-            let what = || format!("memory {memory_id}");
-            let mut phrases = self.0.read_list(&triggers, what)?;
-            phrases.extend(self.0.read_list(&learnt, what)?);
-            Ok(HeadRow {
-                memory_id,
-                title,
-                tier,
-                phrases,
-                folder,
-                kind,
-                confidence,
-                expires_at,
-                change,
-                bytes,
-                project,
-                project_label,
-            })
-        };
-        rows.into_iter().map(head).collect()
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().map(header).collect()
     }
 
-    /// Pieces after a number, a page at a time, with or without their vectors.
+    /// Chunks after a number, a page at a time, with or without their vectors.
     pub async fn chunks_after(
         self,
         doc: i64,
         limit: u32,
         vectors: bool,
     ) -> Result<Vec<PieceRow>, StoreError> {
-        let rows: Vec<PieceColumns> = reading!(&self.0.pool, |connection| {
-            let mut select = QueryBuilder::new(select_pieces(vectors));
-            select.push(" WHERE doc > ").push_bind(doc);
-            select.push(" ORDER BY doc LIMIT ").push_bind(i64::from(limit));
-            select.build_query_as().fetch_all(connection).await?
-        })?;
-        Ok(rows.into_iter().map(piece).collect())
+        let select = select_chunks(vectors).push(" WHERE doc > ").push_bind(doc);
+        let rows = self
+            .0
+            .pool
+            .rows(select.push(" ORDER BY doc LIMIT ").push_bind(limit))
+            .await?;
+        rows.iter().map(chunk).collect()
     }
 
-    /// All pieces of these memories, in their order, with or without their vectors.
+    /// All chunks of these memories, in their order, with or without their vectors.
     pub async fn chunks_of(self, ids: &[String], vectors: bool) -> Result<Vec<PieceRow>, StoreError> {
         let mut all = Vec::new();
         for batch in ids.chunks(BATCH) {
-            let rows: Vec<PieceColumns> = reading!(&self.0.pool, |connection| {
-                let mut select = QueryBuilder::new(select_pieces(vectors));
-                select.push(" WHERE memory_id IN (");
-                let mut list = select.separated(", ");
-                for id in batch {
-                    list.push_bind(storable(id));
-                }
-                select.push(") ORDER BY memory_id, position");
-                select.build_query_as().fetch_all(connection).await?
-            })?;
-            all.extend(rows.into_iter().map(piece));
+            let select = select_chunks(vectors)
+                .push(" WHERE memory_id IN ")
+                .push_list(batch.iter().map(Into::into));
+            let rows = self
+                .0
+                .pool
+                .rows(select.push(" ORDER BY memory_id, position"))
+                .await?;
+            all.extend(rows.iter().map(chunk).collect::<Result<Vec<_>, _>>()?);
         }
         Ok(all)
     }
 
     /// The ids of all memories.
     pub async fn ids(self) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT memory_id FROM memories ORDER BY memory_id"
-        )
-        .fetch_all(connection)
-        .await?)?;
-        Ok(rows.into_iter().map(|(id,)| id).collect())
+        let rows = self
+            .0
+            .pool
+            .rows(sql!("SELECT memory_id FROM memories ORDER BY memory_id"))
+            .await?;
+        first_column(&rows)
     }
 
     /// How far there is something to read.
     pub async fn state(self) -> Result<MemoryState, StoreError> {
-        let rows: Vec<(String, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT name, value FROM memory_counters"
-        )
-        .fetch_all(connection)
-        .await?)?;
-        let of = |name: &str| {
-            rows.iter()
-                .find(|(other, _)| other == name)
-                .map_or(0, |(_, value)| *value)
-        };
-        Ok(MemoryState {
-            doc: of("doc"),
-            change: of("change"),
-            deleted: of("deleted"),
-        })
+        let rows = self
+            .0
+            .pool
+            .rows(sql!("SELECT name, value FROM memory_counters"))
+            .await?;
+        let mut state = MemoryState::default();
+        for row in &rows {
+            match row.get::<String>(0)?.as_str() {
+                "doc" => state.doc = row.get(1)?,
+                "change" => state.change = row.get(1)?,
+                "deleted" => state.deleted = row.get(1)?,
+                _ => {}
+            }
+        }
+        Ok(state)
     }
 
     /// Pieces that have any of these words, best first. Words are alternatives, stemmed as English by both engines; on
@@ -622,113 +470,87 @@ impl Memories<'_> {
         if words.is_empty() {
             return Ok(Vec::new());
         }
-        let limit = i64::from(limit);
-        let rows: Vec<(String, i64, f64)> = match &self.0.pool {
-            Pool::Sqlite { .. } => {
-                let query: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-                let query = query.join(" OR ");
-                reading!(&self.0.pool, |connection| sqlx::query_as(
-                    "SELECT c.memory_id, c.doc, f.score FROM
-                         (SELECT rowid, -bm25(memory_fts) AS score FROM memory_fts WHERE memory_fts MATCH $1
-                          ORDER BY bm25(memory_fts), rowid LIMIT $2) f
-                     JOIN memory_chunks c ON c.doc = f.rowid ORDER BY f.score DESC, c.doc"
-                )
-                .bind(&query)
-                .bind(limit)
-                .fetch_all(connection)
-                .await?)?
-            }
-            Pool::Postgres { .. } => {
-                let query: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-                let query = query.join(" | ");
-                reading!(&self.0.pool, |connection| {
-                    sqlx::query_as(
-                    "SELECT memory_id, doc, ts_rank(to_tsvector('english', title || ' ' || body || ' ' || phrases),
-                         to_tsquery('english', $1), 1)::float8 AS score FROM memory_chunks
-                     WHERE to_tsvector('english', title || ' ' || body || ' ' || phrases) @@ to_tsquery('english', $1)
-                     ORDER BY score DESC, doc LIMIT $2"
-                )
-                .bind(&query)
-                .bind(limit)
-                .fetch_all(connection)
-                .await?
-                })?
-            }
+        let quoted = |quote: &str, separator: &str| {
+            let words: Vec<String> = words.iter().map(|word| format!("{quote}{word}{quote}")).collect();
+            words.join(separator)
         };
-        let hit = |(memory_id, doc, score)| WordHit {
-            memory_id,
-            doc,
-            score,
+        let select = if self.0.pool.is_postgres() {
+            sql!(
+                "SELECT memory_id, doc, ts_rank(to_tsvector('english', title || ' ' || body || ' ' || phrases),
+                     to_tsquery('english', $1), 1)::float8 AS score FROM memory_chunks
+                 WHERE to_tsvector('english', title || ' ' || body || ' ' || phrases) @@ to_tsquery('english', $1)
+                 ORDER BY score DESC, doc LIMIT $2";
+                quoted("'", " | "), limit
+            )
+        } else {
+            sql!(
+                "SELECT c.memory_id AS memory_id, c.doc AS doc, f.score AS score FROM
+                     (SELECT rowid, -bm25(memory_fts) AS score FROM memory_fts WHERE memory_fts MATCH $1
+                      ORDER BY bm25(memory_fts), rowid LIMIT $2) f
+                 JOIN memory_chunks c ON c.doc = f.rowid ORDER BY f.score DESC, c.doc";
+                quoted("\"", " OR "), limit
+            )
         };
-        Ok(rows.into_iter().map(hit).collect())
+        let hit = |row: &Row| Ok(columns!(row => WordHit { memory_id, doc, score }));
+        self.0.pool.rows(select).await?.iter().map(hit).collect()
     }
 
-    /// The title and text of pieces.
+    /// The title and text of chunks.
     pub async fn chunk_texts(self, docs: &[i64]) -> Result<Vec<(i64, String, String)>, StoreError> {
-        let mut rows = Vec::with_capacity(docs.len());
+        let mut all = Vec::with_capacity(docs.len());
         for batch in docs.chunks(BATCH) {
-            let found: Vec<(i64, String, String)> = reading!(&self.0.pool, |connection| {
-                let mut select =
-                    QueryBuilder::new("SELECT doc, title, body FROM memory_chunks WHERE doc IN (");
-                let mut list = select.separated(", ");
-                for doc in batch {
-                    list.push_bind(*doc);
-                }
-                select.push(")");
-                select.build_query_as().fetch_all(connection).await?
-            })?;
-            rows.extend(found);
+            let select = Sql::build("SELECT doc, title, body FROM memory_chunks WHERE doc IN ");
+            for row in self
+                .0
+                .pool
+                .rows(select.push_list(batch.iter().map(|doc| (*doc).into())))
+                .await?
+            {
+                all.push((row.get(0)?, row.get(1)?, row.get(2)?));
+            }
         }
-        Ok(rows)
+        Ok(all)
     }
 
     /// How many pieces there are, and how many of them have a vector of this model.
     pub async fn count_chunks(self, embedder: &str) -> Result<(i64, i64), StoreError> {
-        reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT COUNT(*), COUNT(CASE WHEN embedder = $1 THEN 1 END) FROM memory_chunks"
-        )
-        .bind(embedder)
-        .fetch_one(connection)
-        .await?)
+        let select = sql!(
+            "SELECT COUNT(*), COUNT(CASE WHEN embedder = $1 THEN 1 END) FROM memory_chunks";
+            embedder
+        );
+        let row = self.0.pool.one(select).await?;
+        Ok((row.get(0)?, row.get(1)?))
     }
 
     /// Links one memory to another; the same link twice is one. False when one of them is not there.
     pub async fn link(self, link: &LinkRow) -> Result<bool, StoreError> {
         let now = now_micros();
         in_transaction!(&self.0.pool, |connection| {
-            let (there,): (i64,) =
-                sqlx::query_as("SELECT COUNT(*) FROM memories WHERE memory_id = $1 OR memory_id = $2")
-                    .bind(storable(&link.from_id))
-                    .bind(storable(&link.to_id))
-                    .fetch_one(&mut *connection)
-                    .await?;
-            if there == 2 {
-                sqlx::query(
+            let select = sql!(
+                "SELECT COUNT(*) FROM memories WHERE memory_id = $1 OR memory_id = $2";
+                &link.from_id, &link.to_id
+            );
+            let there = connection.one(select).await?;
+            let there = there.get::<i64>(0)? == 2;
+            if there {
+                let insert = sql!(
                     "INSERT INTO memory_links (from_id, to_id, kind, created_at) VALUES ($1, $2, $3, $4)
-                     ON CONFLICT (from_id, to_id, kind) DO NOTHING",
-                )
-                .bind(storable(&link.from_id))
-                .bind(storable(&link.to_id))
-                .bind(&link.kind)
-                .bind(now)
-                .execute(&mut *connection)
-                .await?;
+                     ON CONFLICT (from_id, to_id, kind) DO NOTHING";
+                    &link.from_id, &link.to_id, &link.kind, now
+                );
+                connection.execute(insert).await?;
             }
-            there == 2
+            there
         })
     }
 
     /// Takes a link away; says whether it was there.
     pub async fn unlink(self, link: &LinkRow) -> Result<bool, StoreError> {
-        let gone = in_transaction!(&self.0.pool, |connection| {
-            sqlx::query("DELETE FROM memory_links WHERE from_id = $1 AND to_id = $2 AND kind = $3")
-                .bind(storable(&link.from_id))
-                .bind(storable(&link.to_id))
-                .bind(&link.kind)
-                .execute(&mut *connection)
-                .await?
-                .rows_affected()
-        })?;
+        let delete = sql!(
+            "DELETE FROM memory_links WHERE from_id = $1 AND to_id = $2 AND kind = $3";
+            &link.from_id, &link.to_id, &link.kind
+        );
+        let gone = self.0.pool.execute(delete).await?;
         Ok(gone > 0)
     }
 
@@ -736,26 +558,14 @@ impl Memories<'_> {
     pub async fn links(self, ids: &[String]) -> Result<Vec<LinkRow>, StoreError> {
         let mut rows = Vec::new();
         for batch in ids.chunks(BATCH) {
-            let found: Vec<(String, String, String)> = reading!(&self.0.pool, |connection| {
-                let mut select =
-                    QueryBuilder::new("SELECT from_id, to_id, kind FROM memory_links WHERE from_id IN (");
-                let mut list = select.separated(", ");
-                for id in batch {
-                    list.push_bind(storable(id));
-                }
-                select.push(") OR to_id IN (");
-                let mut list = select.separated(", ");
-                for id in batch {
-                    list.push_bind(storable(id));
-                }
-                select.push(") ORDER BY from_id, to_id, kind");
-                select.build_query_as().fetch_all(connection).await?
-            })?;
-            rows.extend(
-                found
-                    .into_iter()
-                    .map(|(from_id, to_id, kind)| LinkRow { from_id, to_id, kind }),
-            );
+            let select = Sql::build("SELECT from_id, to_id, kind FROM memory_links WHERE from_id IN ")
+                .push_list(batch.iter().map(Into::into))
+                .push(" OR to_id IN ")
+                .push_list(batch.iter().map(Into::into))
+                .push(" ORDER BY from_id, to_id, kind");
+            for row in self.0.pool.rows(select).await? {
+                rows.push(columns!(row => LinkRow { from_id, to_id, kind }));
+            }
         }
         rows.dedup();
         Ok(rows)
@@ -763,11 +573,9 @@ impl Memories<'_> {
 
     /// Keeps what was done with results.
     pub async fn put_feedback(self, rows: &[FeedbackRow]) -> Result<(), StoreError> {
-        let rows: Vec<(&FeedbackRow, String)> =
-            rows.iter().map(|row| (row, row.metadata.to_string())).collect();
-        in_transaction!(&self.0.pool, |connection| {
-            insert_feedback!(connection, rows);
-        })
+        let rows: Vec<_> = rows.iter().map(feedback_values).collect();
+        in_transaction!(&self.0.pool, |connection| insert_feedback(connection, &rows)
+            .await?)
     }
 
     /// What was done in a session, newest first, with what is still waiting to be written.
@@ -790,67 +598,13 @@ impl Memories<'_> {
     }
 
     async fn written_feedback(self, session: &str, limit: u32) -> Result<Vec<FeedbackRow>, StoreError> {
-        type Found = (
-            String,
-            String,
-            String,
-            Option<String>,
-            Option<String>,
-            Option<i64>,
-            String,
-            i64,
-        );
-        let rows: Vec<Found> = reading!(&self.0.pool, |connection| {
-            sqlx::query_as(
+        let select = sql!(
             "SELECT feedback_id, event_type, session_id, query_id, memory_id, rank_in_results, metadata, created_at
-             FROM eval_feedback WHERE session_id = $1 ORDER BY created_at DESC, feedback_id DESC LIMIT $2"
-        )
-        .bind(storable(session))
-        .bind(i64::from(limit))
-        .fetch_all(connection)
-        .await?
-        })?;
-        rows.into_iter()
-            .map(
-                |(
-                    feedback_id,
-                    event_type,
-                    session_id,
-                    query_id,
-                    memory_id,
-                    rank_in_results,
-                    metadata,
-                    created_at,
-                )| {
-                    Ok(FeedbackRow {
-                        metadata: self
-                            .0
-                            .parse_json(&metadata, || format!("feedback {feedback_id}"))?,
-                        feedback_id,
-                        event_type,
-                        session_id,
-                        query_id,
-                        memory_id,
-                        rank_in_results,
-                        created_at,
-                    })
-                },
-            )
-            .collect()
-    }
-
-    fn memory_rows(self, rows: Vec<Columns>) -> Result<Vec<MemoryRow>, StoreError> {
-        rows.into_iter()
-            .map(|(mut row, triggers, learnt)| {
-                let what = || format!("memory {}", row.memory_id);
-                let (triggers, learnt) = (
-                    self.0.read_list(&triggers, what)?,
-                    self.0.read_list(&learnt, what)?,
-                );
-                (row.triggers, row.learnt) = (triggers, learnt);
-                Ok(row)
-            })
-            .collect()
+             FROM eval_feedback WHERE session_id = $1 ORDER BY created_at DESC, feedback_id DESC LIMIT $2";
+            session, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().map(feedback).collect()
     }
 }
 

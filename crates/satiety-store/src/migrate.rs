@@ -2,9 +2,8 @@
 //!
 //! The same text serves both engines. A store that a newer program wrote is refused before anything is changed.
 
-use sqlx::AssertSqlSafe;
-
-use crate::pool::{Pool, in_transaction, reading};
+use crate::pool::{Pool, in_transaction};
+use crate::sql::{first_column, sql};
 use crate::{StoreError, now_micros};
 
 /// One step of the schema.
@@ -131,7 +130,7 @@ pub(crate) async fn refuse_newer(pool: &Pool) -> Result<(), StoreError> {
     let found = version(pool).await?;
     if found > SCHEMA_VERSION {
         return Err(StoreError::NewerSchema {
-            place: pool.place().into(),
+            place: pool.place.to_string(),
             found,
             known: SCHEMA_VERSION,
         });
@@ -147,33 +146,24 @@ pub(crate) async fn version(pool: &Pool) -> Result<i64, StoreError> {
 /// Runs one migration, unless another process has done so while we waited for the lock.
 async fn apply(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
     let Migration { version, name, sql } = *migration;
-    let postgres = matches!(pool, Pool::Postgres { .. });
+    let postgres = pool.is_postgres();
     let text = for_engine(sql, postgres);
     let checksum = checksum(sql);
     tracing::debug!(version, name, "applying migration");
     in_transaction!(pool, |connection| {
         if postgres {
-            sqlx::raw_sql(LOCK).execute(&mut *connection).await?;
+            connection.execute_raw(LOCK).await?;
         }
-        sqlx::raw_sql(CREATE_VERSIONS).execute(&mut *connection).await?;
-        let done: Option<(i64,)> = sqlx::query_as("SELECT version FROM satiety_schema WHERE version = $1")
-            .bind(version)
-            .fetch_optional(&mut *connection)
-            .await?;
+        connection.execute_raw(CREATE_VERSIONS).await?;
+        let select = sql!("SELECT version FROM satiety_schema WHERE version = $1"; version);
+        let done = connection.row(select).await?;
         if done.is_none() {
-            // Not user input: the text of a migration file compiled into the program.
-            sqlx::raw_sql(AssertSqlSafe(text.as_str()))
-                .execute(&mut *connection)
-                .await?;
-            sqlx::query(
-                "INSERT INTO satiety_schema (version, name, checksum, applied_at) VALUES ($1, $2, $3, $4)",
-            )
-            .bind(version)
-            .bind(name)
-            .bind(&checksum)
-            .bind(now_micros())
-            .execute(&mut *connection)
-            .await?;
+            connection.execute_raw(&text).await?;
+            let insert = sql!(
+                "INSERT INTO satiety_schema (version, name, checksum, applied_at) VALUES ($1, $2, $3, $4)";
+                version, name, &checksum, now_micros()
+            );
+            connection.execute(insert).await?;
         }
     })
 }
@@ -209,11 +199,12 @@ async fn applied(pool: &Pool) -> Result<Vec<(i64, String)>, StoreError> {
     {
         return Ok(Vec::new());
     }
-    reading!(pool, |connection| {
-        sqlx::query_as("SELECT version, checksum FROM satiety_schema ORDER BY version")
-            .fetch_all(connection)
-            .await?
-    })
+    let rows = pool
+        .rows(sql!(
+            "SELECT version, checksum FROM satiety_schema ORDER BY version"
+        ))
+        .await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
 
 /// A migration that was edited after it was applied somewhere would leave two kinds of stores with one number.
@@ -223,7 +214,7 @@ fn check_applied(pool: &Pool, applied: &[(i64, String)]) -> Result<(), StoreErro
             && *found != checksum(migration.sql)
         {
             return Err(StoreError::ForeignMigration {
-                place: pool.place().into(),
+                place: pool.place.to_string(),
                 version: migration.version,
                 name: migration.name.into(),
             });
@@ -236,10 +227,7 @@ fn check_applied(pool: &Pool, applied: &[(i64, String)]) -> Result<(), StoreErro
 async fn refuse_foreign(pool: &Pool) -> Result<(), StoreError> {
     let tables = user_tables(pool).await?;
     // A PostgreSQL database may be shared on purpose; a SQLite file is named by hand and easily the wrong one.
-    if matches!(pool, Pool::Postgres { .. })
-        || tables.is_empty()
-        || tables.iter().any(|table| table == "satiety_schema")
-    {
+    if pool.is_postgres() || tables.is_empty() || tables.iter().any(|table| table == "satiety_schema") {
         return Ok(());
     }
     let shown = tables
@@ -249,28 +237,18 @@ async fn refuse_foreign(pool: &Pool) -> Result<(), StoreError> {
         .collect::<Vec<_>>()
         .join(", ");
     Err(StoreError::ForeignDatabase {
-        place: pool.place().into(),
+        place: pool.place.to_string(),
         tables: shown,
     })
 }
 
 async fn user_tables(pool: &Pool) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> = if matches!(pool, Pool::Postgres { .. }) {
-        reading!(pool, |connection| {
-            sqlx::query_as(
-            "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() ORDER BY 1"
-        )
-        .fetch_all(connection)
-        .await?
-        })?
+    let select = if pool.is_postgres() {
+        "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() ORDER BY 1"
     } else {
-        reading!(pool, |connection| sqlx::query_as(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
-        )
-        .fetch_all(connection)
-        .await?)?
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
     };
-    Ok(rows.into_iter().map(|(name,)| name).collect())
+    first_column(&pool.rows(sql!(select)).await?)
 }
 
 fn checksum(sql: &str) -> String {

@@ -12,14 +12,13 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
-use sqlx::QueryBuilder;
 use tokio::sync::{Notify, watch};
 
-use crate::evaluation::EvalQueryRow;
-use crate::memory::{FeedbackRow, insert_feedback};
-use crate::pool::{Pool, in_transaction, reading};
-use crate::{Store, StoreError, storable};
+use crate::evaluation::{EvalQueryRow, INSERT_QUERIES, query_values};
+use crate::memory::{FeedbackRow, feedback_values, insert_feedback};
+use crate::pool::{Pool, in_transaction};
+use crate::sql::sql;
+use crate::{Store, StoreError};
 
 /// Searches that may wait; more are held back until there is room.
 const MOST_WAITING: usize = 4096;
@@ -174,20 +173,18 @@ impl QueryLog<'_> {
 
     /// The queries of a session that are in the table, with the time of each.
     async fn written_queries(self, session: &str, limit: u32) -> Result<Vec<(i64, QueryFound)>, StoreError> {
-        let rows: Vec<(i64, String, String, String)> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT created_at, query_id, query, result_ids FROM eval_queries WHERE session_id = $1
-             ORDER BY created_at DESC, query_id DESC LIMIT $2"
-        )
-        .bind(storable(session))
-        .bind(i64::from(limit))
-        .fetch_all(connection)
-        .await?)?;
-        rows.into_iter()
-            .map(|(at, id, query, results)| {
-                let results = self.0.read_list(&results, || format!("query {id}"))?;
-                Ok((at, (id, query, results)))
-            })
-            .collect()
+             ORDER BY created_at DESC, query_id DESC LIMIT $2";
+            session, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let written = rows.iter().map(|row| {
+            let id: String = row.get("query_id")?;
+            let results = row.list("result_ids", format_args!("query {id}"))?;
+            Ok((row.get("created_at")?, (id, row.get("query")?, results)))
+        });
+        written.collect()
     }
 
     /// Searches of a session that are not written yet, oldest first.
@@ -261,46 +258,27 @@ async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
 /// Writes searches with their events in one transaction. An id that is there already is the same search, sent again
 /// after a connection was lost in mid-commit.
 async fn insert(pool: &Pool, batch: &[Arc<LoggedQuery>]) -> Result<(), StoreError> {
-    let events: Vec<(&FeedbackRow, String)> = batch
+    let queries: Vec<_> = batch
+        .iter()
+        .map(|query| query_values(&query.row, query.at))
+        .collect();
+    let events: Vec<_> = batch
         .iter()
         .flat_map(|query| &query.events)
-        .map(|event| (event, event.metadata.to_string()))
+        .map(feedback_values)
         .collect();
     in_transaction!(pool, |connection| {
-        let mut insert = QueryBuilder::new(
-            "INSERT INTO eval_queries (query_id, query, intent, mode, session_id, tool_name, result_ids, result_count,
-                 channel_contributions, total_latency_ms, fusion_weights, quality_proxy_score, trace_id, created_at,
-                 is_eval_corpus, eval_category, detail) ",
-        );
-        insert.push_values(batch, |mut values, query| {
-            let row = &query.row;
-            values
-                .push_bind(storable(&row.query_id))
-                .push_bind(storable(&row.query))
-                .push_bind(row.intent.as_deref().map(storable))
-                .push_bind(row.mode.as_deref().map(storable))
-                .push_bind(row.session_id.as_deref().map(storable))
-                .push_bind(storable(&row.tool_name))
-                .push_bind(storable(&Value::from(row.result_ids.clone()).to_string()).into_owned())
-                .push_bind(i64::try_from(row.result_ids.len()).unwrap_or(i64::MAX))
-                .push_bind(row.channel_contributions.to_string())
-                .push_bind(row.total_latency_ms)
-                .push_bind(row.fusion_weights.as_ref().map(Value::to_string))
-                .push_bind(row.quality_proxy_score)
-                .push_bind(row.trace_id.as_deref().map(storable))
-                .push_bind(query.at)
-                .push_bind(row.is_eval_corpus)
-                .push_bind(row.eval_category.as_deref().map(storable))
-                .push_bind(row.detail.to_string());
-        });
-        insert.push(" ON CONFLICT (query_id) DO NOTHING");
-        insert.build().execute(&mut *connection).await?;
-        insert_feedback!(connection, events);
+        connection
+            .insert(INSERT_QUERIES, &queries, " ON CONFLICT (query_id) DO NOTHING")
+            .await?;
+        insert_feedback(connection, &events).await?;
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, now_micros, storable};
+use crate::sql::{Row, columns, sql};
+use crate::{Store, StoreError, now_micros};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,17 +44,6 @@ pub struct ResearchRoundRow {
     pub body: String,
 }
 
-type RunColumns = (
-    String,
-    String,
-    String,
-    i64,
-    Option<i64>,
-    String,
-    Option<String>,
-    Option<String>,
-);
-
 /// Research runs and cached searches: [`Store::research`].
 #[derive(Debug, Clone, Copy)]
 pub struct Research<'s>(pub(crate) &'s Store);
@@ -63,38 +52,24 @@ impl Research<'_> {
     /// Begins a run, or does nothing when it has begun.
     pub async fn begin(self, run: &ResearchRunRow) -> Result<(), StoreError> {
         let settings = run.settings.to_string();
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO research_runs (run_id, task, source, started_at, settings)
-                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id) DO NOTHING",
-            )
-            .bind(storable(&run.run_id))
-            .bind(storable(&run.task))
-            .bind(storable(&run.source))
-            .bind(run.started_at)
-            .bind(storable(&settings))
-            .execute(&mut *connection)
-            .await?;
-        })
+        let insert = sql!(
+            "INSERT INTO research_runs (run_id, task, source, started_at, settings)
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id) DO NOTHING";
+            &run.run_id, &run.task, &run.source, run.started_at, &settings
+        );
+        self.0.pool.execute(insert).await?;
+        Ok(())
     }
 
     /// Writes a round; one that is there already stays as it is.
     pub async fn put_round(self, run_id: &str, round: &ResearchRoundRow) -> Result<(), StoreError> {
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO research_rounds (run_id, round, query, reason, accepted, novelty, body)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, round) DO NOTHING",
-            )
-            .bind(storable(run_id))
-            .bind(round.round)
-            .bind(storable(&round.query))
-            .bind(&round.reason)
-            .bind(round.accepted)
-            .bind(round.novelty)
-            .bind(storable(&round.body))
-            .execute(&mut *connection)
-            .await?;
-        })
+        let insert = sql!(
+            "INSERT INTO research_rounds (run_id, round, query, reason, accepted, novelty, body)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, round) DO NOTHING";
+            run_id, round.round, &round.query, &round.reason, round.accepted, round.novelty, &round.body
+        );
+        self.0.pool.execute(insert).await?;
+        Ok(())
     }
 
     /// Ends a run with its report.
@@ -106,100 +81,76 @@ impl Research<'_> {
         report: &Value,
     ) -> Result<(), StoreError> {
         let report = report.to_string();
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "UPDATE research_runs SET completed_at = $1, stop_reason = $2, report = $3 WHERE run_id = $4",
-            )
-            .bind(completed_at)
-            .bind(stop_reason)
-            .bind(storable(&report))
-            .bind(storable(run_id))
-            .execute(&mut *connection)
-            .await?;
-        })
+        let update = sql!(
+            "UPDATE research_runs SET completed_at = $1, stop_reason = $2, report = $3 WHERE run_id = $4";
+            completed_at, stop_reason, &report, run_id
+        );
+        self.0.pool.execute(update).await?;
+        Ok(())
     }
 
     /// A run by its id.
     pub async fn run(self, run_id: &str) -> Result<Option<ResearchRunRow>, StoreError> {
-        let row: Option<RunColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT run_id, task, source, started_at, completed_at, settings, stop_reason, report
-             FROM research_runs WHERE run_id = $1"
-        )
-        .bind(storable(run_id))
-        .fetch_optional(connection)
-        .await?)?;
-        row.map(|row| self.research_row(row)).transpose()
+             FROM research_runs WHERE run_id = $1";
+            run_id
+        );
+        let row = self.0.pool.row(select).await?;
+        row.as_ref().map(run).transpose()
     }
 
     /// Runs, newest first, each with the number of its rounds; without their reports, which are long.
     pub async fn runs(self, limit: u32) -> Result<Vec<(ResearchRunRow, i64)>, StoreError> {
-        type Columns = (String, String, String, i64, Option<i64>, Option<String>, i64);
-        let rows: Vec<Columns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT run_id, task, source, started_at, completed_at, stop_reason,
-                    (SELECT COUNT(*) FROM research_rounds WHERE research_rounds.run_id = research_runs.run_id)
-             FROM research_runs ORDER BY started_at DESC, run_id DESC LIMIT $1"
-        )
-        .bind(i64::from(limit))
-        .fetch_all(connection)
-        .await?)?;
-        let row = |(run_id, task, source, started_at, completed_at, stop_reason, rounds): Columns| {
-            let run = ResearchRunRow {
-                run_id,
-                task,
-                source,
-                started_at,
-                completed_at,
-                settings: Value::Null,
-                stop_reason,
-                report: None,
-            };
-            (run, rounds)
+                    (SELECT COUNT(*) FROM research_rounds WHERE research_rounds.run_id = research_runs.run_id) AS rounds
+             FROM research_runs ORDER BY started_at DESC, run_id DESC LIMIT $1";
+            limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let row = |row: &Row| {
+            let run = columns!(row => ResearchRunRow {
+                run_id, task, source, started_at, completed_at, stop_reason;
+                settings: Value::Null, report: None
+            });
+            Ok((run, row.get("rounds")?))
         };
-        Ok(rows.into_iter().map(row).collect())
+        rows.iter().map(row).collect()
     }
 
     /// The newest run that has not ended.
     pub async fn unfinished(self) -> Result<Option<ResearchRunRow>, StoreError> {
-        let row: Option<RunColumns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT run_id, task, source, started_at, completed_at, settings, stop_reason, report
              FROM research_runs WHERE completed_at IS NULL ORDER BY started_at DESC, run_id DESC LIMIT 1"
-        )
-        .fetch_optional(connection)
-        .await?)?;
-        row.map(|row| self.research_row(row)).transpose()
+        );
+        let row = self.0.pool.row(select).await?;
+        row.as_ref().map(run).transpose()
     }
 
     /// The rounds of a run, in order.
     pub async fn rounds(self, run_id: &str) -> Result<Vec<ResearchRoundRow>, StoreError> {
-        let rows: Vec<(i64, String, String, bool, Option<f64>, String)> =
-            reading!(&self.0.pool, |connection| sqlx::query_as(
-                "SELECT round, query, reason, accepted, novelty, body
-                 FROM research_rounds WHERE run_id = $1 ORDER BY round"
-            )
-            .bind(storable(run_id))
-            .fetch_all(connection)
-            .await?)?;
-        let row = |(round, query, reason, accepted, novelty, body)| ResearchRoundRow {
-            round,
-            query,
-            reason,
-            accepted,
-            novelty,
-            body,
+        let select = sql!(
+            "SELECT round, query, reason, accepted, novelty, body
+             FROM research_rounds WHERE run_id = $1 ORDER BY round";
+            run_id
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let row = |row: &Row| {
+            Ok(columns!(row => ResearchRoundRow { round, query, reason, accepted, novelty, body }))
         };
-        Ok(rows.into_iter().map(row).collect())
+        rows.iter().map(row).collect()
     }
 
     /// What a search brought, if it was made since `not_before`.
     pub async fn cached_search(self, key: &str, not_before: i64) -> Result<Option<String>, StoreError> {
-        let row: Option<(String,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT body FROM research_searches WHERE key = $1 AND created_at >= $2"
-        )
-        .bind(key)
-        .bind(not_before)
-        .fetch_optional(connection)
-        .await?)?;
-        Ok(row.map(|(body,)| body))
+        let select = sql!(
+            "SELECT body FROM research_searches WHERE key = $1 AND created_at >= $2";
+            key, not_before
+        );
+        let row = self.0.pool.row(select).await?;
+        row.map(|row| row.get(0)).transpose()
     }
 
     /// Keeps what a search brought, over what was kept before.
@@ -211,41 +162,22 @@ impl Research<'_> {
         body: &str,
     ) -> Result<(), StoreError> {
         let now = now_micros();
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO research_searches (key, source, query, body, created_at) VALUES ($1, $2, $3, $4, $5)
-                 ON CONFLICT (key) DO UPDATE SET body = excluded.body, created_at = excluded.created_at",
-            )
-            .bind(key)
-            .bind(storable(source))
-            .bind(storable(query))
-            .bind(storable(body))
-            .bind(now)
-            .execute(&mut *connection)
-            .await?;
-        })
+        let insert = sql!(
+            "INSERT INTO research_searches (key, source, query, body, created_at) VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (key) DO UPDATE SET body = excluded.body, created_at = excluded.created_at";
+            key, source, query, body, now
+        );
+        self.0.pool.execute(insert).await?;
+        Ok(())
     }
+}
 
-    fn research_row(self, columns: RunColumns) -> Result<ResearchRunRow, StoreError> {
-        let (run_id, task, source, started_at, completed_at, settings, stop_reason, report) = columns;
-        let settings = self
-            .0
-            .parse_json(&settings, || format!("the settings of research {run_id}"))?;
-        let report = report
-            .map(|report| {
-                self.0
-                    .parse_json(&report, || format!("the report of research {run_id}"))
-            })
-            .transpose()?;
-        Ok(ResearchRunRow {
-            run_id,
-            task,
-            source,
-            started_at,
-            completed_at,
-            settings,
-            stop_reason,
-            report,
-        })
-    }
+fn run(row: &Row) -> Result<ResearchRunRow, StoreError> {
+    let id: String = row.get("run_id")?;
+    let settings = row.json("settings", format_args!("the settings of research {id}"))?;
+    let report = row.optional_json("report", format_args!("the report of research {id}"))?;
+    Ok(columns!(row => ResearchRunRow {
+        task, source, started_at, completed_at, stop_reason;
+        run_id: id, settings, report
+    }))
 }

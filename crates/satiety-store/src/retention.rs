@@ -11,12 +11,11 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sqlx::{AssertSqlSafe, QueryBuilder, Row};
 use tokio::io::AsyncWriteExt;
 
 use crate::journal::Event;
-use crate::pool::{in_transaction, reading};
-use crate::tables::{Kind, Table};
+use crate::sql::{Row, Sql, sql};
+use crate::tables::Table;
 use crate::transfer::row_to_json;
 use crate::{Store, StoreError, now_micros};
 
@@ -138,44 +137,34 @@ pub struct Retention<'s>(pub(crate) &'s Store);
 impl Retention<'_> {
     /// The rules, by subject.
     pub async fn rules(self) -> Result<Vec<Rule>, StoreError> {
-        let rows: Vec<(String, Option<i64>, String)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT subject, keep_days, action FROM retention_rules ORDER BY subject"
-        )
-        .fetch_all(connection)
-        .await?)?;
-        Ok(rows
-            .into_iter()
-            .map(|(subject, keep_days, action)| {
-                let action = match action.as_str() {
-                    "delete" => Action::Delete,
-                    "archive" => Action::Archive,
-                    _ => Action::Keep,
-                };
-                Rule {
-                    subject,
-                    keep_days,
-                    action,
-                }
+        let select = sql!("SELECT subject, keep_days, action FROM retention_rules ORDER BY subject");
+        let rows = self.0.pool.rows(select).await?;
+        let rule = |row: &Row| {
+            let action = match row.get::<String>("action")?.as_str() {
+                "delete" => Action::Delete,
+                "archive" => Action::Archive,
+                _ => Action::Keep,
+            };
+            Ok(Rule {
+                subject: row.get("subject")?,
+                keep_days: row.get("keep_days")?,
+                action,
             })
-            .collect())
+        };
+        rows.iter().map(rule).collect()
     }
 
     /// Sets the rule of its subject.
     pub async fn set_rule(self, rule: &Rule) -> Result<(), StoreError> {
         let now = now_micros();
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO retention_rules (subject, keep_days, action, updated_at) VALUES ($1, $2, $3, $4)
-                 ON CONFLICT (subject) DO UPDATE SET keep_days = excluded.keep_days, action = excluded.action,
-                     updated_at = excluded.updated_at",
-            )
-            .bind(&rule.subject)
-            .bind(rule.keep_days)
-            .bind(rule.action.name())
-            .bind(now)
-            .execute(&mut *connection)
-            .await?;
-        })
+        let insert = sql!(
+            "INSERT INTO retention_rules (subject, keep_days, action, updated_at) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (subject) DO UPDATE SET keep_days = excluded.keep_days, action = excluded.action,
+                 updated_at = excluded.updated_at";
+            &rule.subject, rule.keep_days, rule.action.name(), now
+        );
+        self.0.pool.execute(insert).await?;
+        Ok(())
     }
 
     /// Carries out all rules as of `now` (microseconds since 1970). Archives go to `archive_folder`.
@@ -213,21 +202,14 @@ impl Retention<'_> {
 
     async fn remove_expired(self, now: i64, dry_run: bool) -> Result<u64, StoreError> {
         if dry_run {
-            let (count,): (i64,) = reading!(&self.0.pool, |connection| sqlx::query_as(
-                "SELECT COUNT(*) FROM records WHERE expires_at <= $1"
-            )
-            .bind(now)
-            .fetch_one(connection)
-            .await?)?;
-            return Ok(u64::try_from(count).unwrap_or(0));
+            let select = sql!("SELECT COUNT(*) FROM records WHERE expires_at <= $1"; now);
+            let count = self.0.pool.one(select).await?;
+            return Ok(u64::try_from(count.get::<i64>(0)?).unwrap_or(0));
         }
-        in_transaction!(&self.0.pool, |connection| sqlx::query(
-            "DELETE FROM records WHERE expires_at <= $1"
-        )
-        .bind(now)
-        .execute(&mut *connection)
-        .await?
-        .rows_affected())
+        self.0
+            .pool
+            .execute(sql!("DELETE FROM records WHERE expires_at <= $1"; now))
+            .await
     }
 
     async fn carry_out(
@@ -341,15 +323,11 @@ impl<'a> Scope<'a> {
             self.table.name,
             self.condition()
         );
-        let (rows,): (i64,) = reading!(&store.pool, |connection| sqlx::query_as(AssertSqlSafe(
-            select.as_str()
-        ))
-        .bind(cutoff)
-        .bind(self.prefix)
-        .bind(self.end())
-        .fetch_one(connection)
-        .await?)?;
-        Ok(u64::try_from(rows).unwrap_or(0))
+        let rows = store
+            .pool
+            .one(sql!(select; cutoff, self.prefix, self.end()))
+            .await?;
+        Ok(u64::try_from(rows.get::<i64>(0)?).unwrap_or(0))
     }
 
     async fn oldest(&self, store: &Store, cutoff: i64) -> Result<Vec<Map<String, Value>>, StoreError> {
@@ -360,19 +338,11 @@ impl<'a> Scope<'a> {
             self.condition(),
             self.age
         );
-        reading!(&store.pool, |connection| {
-            let rows = sqlx::query(AssertSqlSafe(select.as_str()))
-                .bind(cutoff)
-                .bind(self.prefix)
-                .bind(self.end())
-                .fetch_all(connection)
-                .await?;
-            let mut objects = Vec::with_capacity(rows.len());
-            for row in rows {
-                objects.push(row_to_json!(self.table, row));
-            }
-            objects
-        })
+        let rows = store
+            .pool
+            .rows(sql!(select; cutoff, self.prefix, self.end()))
+            .await?;
+        rows.iter().map(|row| row_to_json(self.table, row)).collect()
     }
 
     async fn children(
@@ -385,39 +355,25 @@ impl<'a> Scope<'a> {
         let Some(child) = Table::named(child) else {
             return Ok(Vec::new());
         };
-        reading!(&store.pool, |connection| {
-            let mut select = QueryBuilder::new(format!(
-                "SELECT {} FROM {} WHERE {column} IN (",
-                child.column_list(),
-                child.name
-            ));
-            let mut list = select.separated(", ");
-            for key in keys {
-                list.push_bind(key);
-            }
-            select.push(")");
-            let rows = select.build().fetch_all(connection).await?;
-            let mut objects = Vec::with_capacity(rows.len());
-            for row in rows {
-                objects.push(row_to_json!(child, row));
-            }
-            objects
-        })
+        let select = format!(
+            "SELECT {} FROM {} WHERE {column} IN ",
+            child.column_list(),
+            child.name
+        );
+        let rows = store
+            .pool
+            .rows(Sql::build(&select).push_list(keys.iter().map(Into::into)))
+            .await?;
+        rows.iter().map(|row| row_to_json(child, row)).collect()
     }
 
     /// Deletes these rows, unless they were written to since they were read. What belongs to them goes with them.
     async fn remove(&self, store: &Store, cutoff: i64, keys: &[String]) -> Result<u64, StoreError> {
-        in_transaction!(&store.pool, |connection| {
-            let mut delete =
-                QueryBuilder::new(format!("DELETE FROM {} WHERE {} < ", self.table.name, self.age));
-            delete.push_bind(cutoff).push(format!(" AND {} IN (", self.key));
-            let mut list = delete.separated(", ");
-            for key in keys {
-                list.push_bind(key);
-            }
-            delete.push(")");
-            delete.build().execute(&mut *connection).await?.rows_affected()
-        })
+        let delete = Sql::build(&format!("DELETE FROM {} WHERE {} < ", self.table.name, self.age))
+            .push_bind(cutoff)
+            .push(&format!(" AND {} IN ", self.key))
+            .push_list(keys.iter().map(Into::into));
+        store.pool.execute(delete).await
     }
 }
 

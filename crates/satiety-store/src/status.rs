@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sqlx::AssertSqlSafe;
 
-use crate::pool::{Pool, patiently, reading};
+use crate::pool::Backoff;
+use crate::sql::{first_column, sql};
 use crate::{SCHEMA_VERSION, Store, StoreError, TABLES, migrate};
 
 /// The state of a store.
@@ -38,11 +38,7 @@ pub struct TableStatus {
 impl Store {
     /// Whether the engine answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let (_one,): (i64,) = reading!(&self.pool, |connection| sqlx::query_as(
-            "SELECT CAST(1 AS BIGINT)"
-        )
-        .fetch_one(connection)
-        .await?)?;
+        self.pool.one(sql!("SELECT CAST(1 AS BIGINT)")).await?;
         Ok(())
     }
 
@@ -53,94 +49,64 @@ impl Store {
         let mut tables = Vec::new();
         for table in TABLES.iter().filter(|table| table.since <= schema_version) {
             let count = format!("SELECT COUNT(*) FROM {}", table.name);
-            let (rows,): (i64,) = reading!(&self.pool, |connection| sqlx::query_as(AssertSqlSafe(
-                count.as_str()
-            ))
-            .fetch_one(connection)
-            .await?)?;
+            let rows = self.pool.one(sql!(count)).await?.get(0)?;
             tables.push(TableStatus {
                 name: table.name.into(),
                 rows,
             });
         }
-        let ((engine_version,), (bytes,)): ((String,), (i64,)) = match &self.pool {
-            Pool::Sqlite { .. } => reading!(&self.pool, |connection| (
-                sqlx::query_as("SELECT sqlite_version()")
-                    .fetch_one(&mut *connection)
-                    .await?,
-                sqlx::query_as("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")
-                    .fetch_one(&mut *connection)
-                    .await?
-            ))?,
-            Pool::Postgres { .. } => reading!(&self.pool, |connection| (
-                sqlx::query_as("SELECT current_setting('server_version')")
-                    .fetch_one(&mut *connection)
-                    .await?,
-                sqlx::query_as("SELECT pg_database_size(current_database())")
-                    .fetch_one(&mut *connection)
-                    .await?
-            ))?,
+        let (engine, version, bytes) = if self.pool.is_postgres() {
+            (
+                "postgres",
+                "SELECT current_setting('server_version')",
+                "SELECT pg_database_size(current_database())",
+            )
+        } else {
+            (
+                "sqlite",
+                "SELECT sqlite_version()",
+                "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+            )
         };
         Ok(Status {
-            engine: if matches!(self.pool, Pool::Sqlite { .. }) {
-                "sqlite"
-            } else {
-                "postgres"
-            }
-            .into(),
+            engine: engine.into(),
             place: self.place().into(),
             schema_version,
             latest_schema_version: SCHEMA_VERSION,
-            engine_version,
-            bytes,
+            engine_version: self.pool.one(sql!(version)).await?.get(0)?,
+            bytes: self.pool.one(sql!(bytes)).await?.get(0)?,
             tables,
         })
     }
 
     /// Looks for damage. SQLite reads the whole file for this; PostgreSQL checks its pages whenever it reads them.
     pub async fn check_integrity(&self) -> Result<(), StoreError> {
-        if matches!(self.pool, Pool::Postgres { .. }) {
+        if self.pool.is_postgres() {
             return Ok(());
         }
-        let findings: Vec<(String,)> = reading!(&self.pool, |connection| sqlx::query_as(
-            "PRAGMA integrity_check(5)"
-        )
-        .fetch_all(connection)
-        .await?)?;
-        if findings.iter().all(|(finding,)| finding == "ok") {
+        let findings: Vec<String> = first_column(&self.pool.rows(sql!("PRAGMA integrity_check(5)")).await?)?;
+        if findings.iter().all(|finding| finding == "ok") {
             return Ok(());
         }
-        let detail = findings
-            .into_iter()
-            .map(|(finding,)| finding)
-            .collect::<Vec<_>>()
-            .join("; ");
         Err(StoreError::Corrupt {
             place: self.place().into(),
-            detail,
+            detail: findings.join("; "),
         })
     }
 
     /// Makes sure that a write would succeed, without leaving one.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
-        match &self.pool {
-            Pool::Sqlite { write, place, .. } => {
-                patiently!(place, async {
-                    let mut transaction = write.begin_with("BEGIN IMMEDIATE").await?;
-                    sqlx::query("UPDATE retention_rules SET updated_at = updated_at")
-                        .execute(&mut *transaction)
-                        .await?;
-                    transaction.rollback().await
-                })
-            }
-            Pool::Postgres { pool, place, .. } => {
-                patiently!(place, async {
-                    let mut transaction = pool.begin().await?;
-                    sqlx::query("UPDATE retention_rules SET updated_at = updated_at")
-                        .execute(&mut *transaction)
-                        .await?;
-                    transaction.rollback().await
-                })
+        let mut backoff = Backoff::default();
+        loop {
+            let attempt = async {
+                let mut transaction = self.pool.begin().await?;
+                let update = sql!("UPDATE retention_rules SET updated_at = updated_at");
+                transaction.execute(update).await?;
+                transaction.rollback().await
+            };
+            match attempt.await {
+                Err(fault) if backoff.retries(&fault) => backoff.pause().await,
+                other => return other.map_err(StoreError::from),
             }
         }
     }

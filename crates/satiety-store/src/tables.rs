@@ -45,806 +45,213 @@ pub struct Table {
     pub since: i64,
 }
 
-const fn text(name: &'static str) -> Column {
-    Column {
-        name,
-        kind: Kind::Text,
-        optional: false,
-    }
+/// The catalogue as a list of constants: a table, its properties, and `column: kind` or `column: optional kind`.
+macro_rules! tables {
+    (@kind text) => { Kind::Text };
+    (@kind integer) => { Kind::Integer };
+    (@kind float) => { Kind::Float };
+    (@kind boolean) => { Kind::Boolean };
+    (@column $name:ident optional $kind:ident) => {
+        Column { name: stringify!($name), kind: tables!(@kind $kind), optional: true }
+    };
+    (@column $name:ident $kind:ident) => {
+        Column { name: stringify!($name), kind: tables!(@kind $kind), optional: false }
+    };
+    (@some) => { None };
+    (@some $name:ident) => { Some(stringify!($name)) };
+    ($($table:ident since $since:literal key($($key:ident),+) $(age($age:ident))? $(keep($keep:ident))?
+       $(children($($child:ident.$reference:ident),+))? { $($column:ident: $($kind:ident)+),+ })+) => {
+        &[$(Table {
+            name: stringify!($table),
+            columns: &[$(tables!(@column $column $($kind)+)),+],
+            key: &[$(stringify!($key)),+],
+            age: tables!(@some $($age)?),
+            keep: tables!(@some $($keep)?),
+            children: &[$($((stringify!($child), stringify!($reference))),+)?],
+            since: $since,
+        }),+]
+    };
 }
-const fn integer(name: &'static str) -> Column {
-    Column {
-        name,
-        kind: Kind::Integer,
-        optional: false,
-    }
-}
-const fn optional(column: Column) -> Column {
-    Column {
-        optional: true,
-        ..column
-    }
-}
-const fn float(name: &'static str) -> Column {
-    Column {
-        name,
-        kind: Kind::Float,
-        optional: false,
-    }
-}
-
-const fn boolean(name: &'static str) -> Column {
-    Column {
-        name,
-        kind: Kind::Boolean,
-        optional: false,
-    }
-}
-
-/// The schema version that brought eviction.
-const EVICTION: i64 = 6;
-/// The schema version that brought work for several machines.
-const WORK: i64 = 13;
 
 /// All tables that hold what users put in.
-pub const TABLES: &[Table] = &[
-    Table {
-        name: "journal",
-        columns: &[
-            text("id"),
-            integer("at"),
-            text("kind"),
-            text("subject"),
-            text("body"),
-        ],
-        key: &["id"],
-        age: Some("at"),
-        keep: None,
-        children: &[],
-        since: 1,
-    },
-    Table {
-        name: "records",
-        columns: &[
-            text("key"),
-            text("schema_version"),
-            text("body"),
-            integer("created_at"),
-            integer("updated_at"),
-            optional(integer("expires_at")),
-        ],
-        key: &["key"],
-        age: Some("updated_at"),
-        keep: None,
-        children: &[],
-        since: 1,
-    },
-    Table {
-        name: "retention_rules",
-        columns: &[
-            text("subject"),
-            optional(integer("keep_days")),
-            text("action"),
-            integer("updated_at"),
-        ],
-        key: &["subject"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 1,
-    },
-    Table {
-        name: "conversations",
-        columns: &[
-            text("id"),
-            text("topic"),
-            text("profile"),
-            optional(text("embedder")),
-            text("signal"),
-            optional(float("score")),
-            text("report"),
-            integer("created_at"),
-            integer("updated_at"),
-        ],
-        key: &["id"],
-        age: Some("updated_at"),
-        keep: None,
-        children: &[("rounds", "conversation_id")],
-        since: 2,
-    },
-    Table {
-        name: "rounds",
-        columns: &[
-            text("conversation_id"),
-            integer("position"),
-            optional(text("agent")),
-            text("signal"),
-            optional(float("novelty")),
-            optional(float("readiness")),
-            text("body"),
-        ],
-        key: &["conversation_id", "position"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 2,
-    },
-    Table {
-        name: "eval_queries",
-        columns: &[
-            text("query_id"),
-            text("query"),
-            optional(text("intent")),
-            optional(text("mode")),
-            optional(text("session_id")),
-            text("tool_name"),
-            text("result_ids"),
-            integer("result_count"),
-            text("channel_contributions"),
-            optional(float("total_latency_ms")),
-            optional(text("fusion_weights")),
-            optional(float("quality_proxy_score")),
-            optional(text("trace_id")),
-            integer("created_at"),
-            boolean("is_eval_corpus"),
-            optional(text("eval_category")),
-            text("detail"),
-        ],
-        key: &["query_id"],
-        age: Some("created_at"),
-        keep: Some("is_eval_corpus"),
-        children: &[],
-        since: 3,
-    },
-    Table {
-        name: "eval_judgments",
-        columns: &[
-            text("query_id"),
-            text("memory_id"),
-            text("source"),
-            integer("relevance"),
-            optional(text("annotator")),
-            optional(float("confidence")),
-            integer("created_at"),
-        ],
-        key: &["query_id", "memory_id", "source"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 3,
-    },
-    Table {
-        name: "eval_results",
-        columns: &[
-            text("run_id"),
-            text("run_type"),
-            optional(text("feature_id")),
-            optional(float("mrr_at_5")),
-            optional(float("mrr_at_10")),
-            optional(float("ndcg_at_5")),
-            optional(float("ndcg_at_10")),
-            optional(float("ndcg_at_20")),
-            optional(float("recall_at_5")),
-            optional(float("recall_at_10")),
-            optional(float("constitutional_surfacing_rate")),
-            optional(float("importance_weighted_recall")),
-            optional(float("cold_start_mrr")),
-            optional(float("session_personalization_lift")),
-            optional(float("causal_chain_completeness")),
-            optional(float("avg_latency_ms")),
-            optional(text("channel_contribution_json")),
-            optional(float("result_diversity_score")),
-            integer("query_count"),
-            optional(float("confidence_interval_lower")),
-            optional(float("confidence_interval_upper")),
-            optional(text("control_run_id")),
-            optional(float("mrr_delta")),
-            optional(float("ndcg_delta")),
-            optional(float("p_value")),
-            optional(boolean("is_significant")),
-            integer("created_at"),
-            text("per_query_results"),
-            text("report"),
-        ],
-        key: &["run_id"],
-        age: Some("created_at"),
-        keep: None,
-        children: &[],
-        since: 3,
-    },
-    Table {
-        name: "bench_runs",
-        columns: &[
-            text("run_id"),
-            text("suite_id"),
-            text("suite_hash"),
-            text("target"),
-            integer("started_at"),
-            optional(integer("completed_at")),
-            text("config_snapshot"),
-            optional(text("summary")),
-            optional(float("pass_rate")),
-        ],
-        key: &["run_id"],
-        age: Some("started_at"),
-        keep: None,
-        children: &[
-            ("bench_results", "run_id"),
-            ("bench_plans", "run_id"),
-            ("bench_work", "run_id"),
-        ],
-        since: 4,
-    },
-    Table {
-        name: "bench_results",
-        columns: &[
-            text("run_id"),
-            text("case_id"),
-            text("variant"),
-            integer("repeat"),
-            text("status"),
-            optional(float("score")),
-            float("latency_ms"),
-            integer("token_cost"),
-            optional(text("human_label")),
-            text("body"),
-        ],
-        key: &["run_id", "case_id", "variant", "repeat"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 4,
-    },
-    Table {
-        name: "bench_baselines",
-        columns: &[
-            text("baseline_id"),
-            text("suite_id"),
-            text("run_id"),
-            text("accepted_by"),
-            text("reason"),
-            integer("accepted_at"),
-        ],
-        key: &["baseline_id"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 4,
-    },
-    Table {
-        name: "bench_gates",
-        columns: &[
-            text("gate_id"),
-            text("suite_id"),
-            text("baseline_run"),
-            text("candidate_run"),
-            text("verdict"),
-            optional(text("accepted_by")),
-            optional(text("accepted_why")),
-            integer("decided_at"),
-            text("report"),
-        ],
-        key: &["gate_id"],
-        age: Some("decided_at"),
-        keep: None,
-        children: &[],
-        since: 4,
-    },
-    Table {
-        name: "bench_ablations",
-        columns: &[
-            text("ablation_id"),
-            text("tag"),
-            integer("decided_at"),
-            text("report"),
-        ],
-        key: &["ablation_id"],
-        age: Some("decided_at"),
-        keep: None,
-        children: &[],
-        since: 4,
-    },
-    Table {
-        name: "bench_responses",
-        columns: &[text("key"), text("body"), integer("created_at")],
-        key: &["key"],
-        age: Some("created_at"),
-        keep: None,
-        children: &[],
-        since: 4,
-    },
-    Table {
-        name: "harness_ledger",
-        columns: &[
-            integer("seq"),
-            text("prev"),
-            text("at"),
-            text("kind"),
-            text("body"),
-            text("hash"),
-            text("harness_id"),
-        ],
-        key: &["harness_id", "seq"],
-        // A chain with a part cut out is broken: it stays.
-        age: None,
-        keep: None,
-        children: &[],
-        since: 5,
-    },
-    Table {
-        name: "harness_versions",
-        columns: &[
-            text("version"),
-            text("manifest"),
-            optional(text("files")),
-            integer("created_at"),
-            text("harness_id"),
-        ],
-        key: &["harness_id", "version"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 5,
-    },
-    Table {
-        name: "harness_audits",
-        columns: &[
-            text("audit_id"),
-            text("cycle_id"),
-            text("auditor"),
-            boolean("accepts"),
-            text("note"),
-            integer("at"),
-            text("harness_id"),
-        ],
-        key: &["audit_id"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 5,
-    },
-    Table {
-        name: "eviction_scopes",
-        columns: &[
-            text("scope_id"),
-            integer("revision"),
-            text("last_change"),
-            integer("turn"),
-            optional(text("goal")),
-            integer("updated_at"),
-        ],
-        key: &["scope_id"],
-        age: Some("updated_at"),
-        keep: None,
-        children: &[("eviction_items", "scope_id")],
-        since: EVICTION,
-    },
-    Table {
-        name: "eviction_items",
-        columns: &[
-            text("scope_id"),
-            text("ctx_id"),
-            optional(text("held_by")),
-            optional(integer("evicted_at")),
-            text("body"),
-        ],
-        key: &["scope_id", "ctx_id"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: EVICTION,
-    },
-    Table {
-        name: "eviction_proposals",
-        columns: &[
-            text("proposal_id"),
-            text("scope_id"),
-            integer("turn_number"),
-            integer("proposed_at"),
-            integer("deadline_at"),
-            text("scorer_model"),
-            optional(integer("resolved_at")),
-            optional(text("resolved_by")),
-            text("body"),
-            optional(text("feedback")),
-        ],
-        key: &["proposal_id"],
-        age: Some("proposed_at"),
-        keep: None,
-        children: &[],
-        since: EVICTION,
-    },
-    Table {
-        name: "eviction_scorers",
-        columns: &[
-            text("version"),
-            text("variant"),
-            integer("created_at"),
-            text("body"),
-            optional(text("fit")),
-        ],
-        key: &["version"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: EVICTION,
-    },
-    Table {
-        name: "eviction_activations",
-        columns: &[
-            text("activation_id"),
-            text("version"),
-            text("previous"),
-            text("action"),
-            optional(text("ablation_id")),
-            text("activated_by"),
-            text("reason"),
-            integer("activated_at"),
-        ],
-        key: &["activation_id"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: EVICTION,
-    },
-    Table {
-        name: "eviction_opinions",
-        columns: &[
-            text("key"),
-            text("model"),
-            float("relevance"),
-            integer("created_at"),
-        ],
-        key: &["key"],
-        age: Some("created_at"),
-        keep: None,
-        children: &[],
-        since: EVICTION,
-    },
-    Table {
-        name: "research_runs",
-        columns: &[
-            text("run_id"),
-            text("task"),
-            text("source"),
-            integer("started_at"),
-            optional(integer("completed_at")),
-            text("settings"),
-            optional(text("stop_reason")),
-            optional(text("report")),
-        ],
-        key: &["run_id"],
-        age: Some("started_at"),
-        keep: None,
-        children: &[("research_rounds", "run_id")],
-        since: 7,
-    },
-    Table {
-        name: "research_rounds",
-        columns: &[
-            text("run_id"),
-            integer("round"),
-            text("query"),
-            text("reason"),
-            boolean("accepted"),
-            optional(float("novelty")),
-            text("body"),
-        ],
-        key: &["run_id", "round"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 7,
-    },
-    Table {
-        name: "research_searches",
-        columns: &[
-            text("key"),
-            text("source"),
-            text("query"),
-            text("body"),
-            integer("created_at"),
-        ],
-        key: &["key"],
-        age: Some("created_at"),
-        keep: None,
-        children: &[],
-        since: 7,
-    },
-    Table {
-        name: "memories",
-        columns: &[
-            text("memory_id"),
-            text("title"),
-            text("content"),
-            text("tier"),
-            text("triggers"),
-            text("learnt"),
-            text("folder"),
-            text("kind"),
-            optional(text("origin")),
-            text("content_hash"),
-            float("confidence"),
-            integer("validations"),
-            integer("created_at"),
-            integer("updated_at"),
-            optional(integer("expires_at")),
-            integer("change"),
-            optional(text("project")),
-            optional(text("project_label")),
-        ],
-        key: &["memory_id"],
-        // Memories go when they say so, not by age.
-        age: None,
-        keep: None,
-        children: &[("memory_chunks", "memory_id")],
-        since: 8,
-    },
-    Table {
-        name: "memory_chunks",
-        columns: &[
-            integer("doc"),
-            text("memory_id"),
-            integer("position"),
-            text("title"),
-            text("body"),
-            text("phrases"),
-            optional(text("embedder")),
-            optional(text("vector")),
-        ],
-        key: &["doc"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 8,
-    },
-    Table {
-        name: "memory_links",
-        columns: &[
-            text("from_id"),
-            text("to_id"),
-            text("kind"),
-            integer("created_at"),
-        ],
-        key: &["from_id", "to_id", "kind"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 8,
-    },
-    Table {
-        name: "memory_counters",
-        columns: &[text("name"), integer("value")],
-        key: &["name"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 8,
-    },
-    Table {
-        name: "eval_feedback",
-        columns: &[
-            text("feedback_id"),
-            text("event_type"),
-            text("session_id"),
-            optional(text("query_id")),
-            optional(text("memory_id")),
-            optional(integer("rank_in_results")),
-            text("metadata"),
-            integer("created_at"),
-        ],
-        key: &["feedback_id"],
-        age: Some("created_at"),
-        keep: None,
-        children: &[],
-        since: 8,
-    },
-    Table {
-        name: "memory_tasks",
-        columns: &[
-            text("task_id"),
-            text("session_id"),
-            text("folder"),
-            text("task"),
-            optional(text("query_id")),
-            text("preflight"),
-            optional(text("outcome")),
-            optional(text("postflight")),
-            optional(float("learning_index")),
-            optional(text("summary")),
-            integer("opened_at"),
-            optional(integer("closed_at")),
-        ],
-        key: &["task_id"],
-        age: Some("opened_at"),
-        keep: None,
-        children: &[],
-        since: 9,
-    },
-    Table {
-        name: "api_tokens",
-        columns: &[
-            text("token_id"),
-            text("name"),
-            text("hash"),
-            text("scope"),
-            integer("created_at"),
-            optional(integer("expires_at")),
-            optional(integer("revoked_at")),
-            optional(integer("last_used_at")),
-        ],
-        key: &["token_id"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 12,
-    },
-    Table {
-        name: "idempotency_keys",
-        columns: &[
-            text("caller"),
-            text("key"),
-            text("request_hash"),
-            text("holder"),
-            optional(integer("status")),
-            optional(text("body")),
-            integer("created_at"),
-        ],
-        key: &["caller", "key"],
-        age: Some("created_at"),
-        keep: None,
-        children: &[],
-        since: 12,
-    },
-    Table {
-        name: "eval_annotations",
-        columns: &[
-            text("query_id"),
-            text("memory_id"),
-            text("annotator"),
-            optional(integer("relevance")),
-            integer("created_at"),
-        ],
-        key: &["query_id", "memory_id", "annotator"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 10,
-    },
-    Table {
-        name: "eval_answers",
-        columns: &[
-            text("run_id"),
-            text("query_id"),
-            text("system"),
-            text("results"),
-            optional(float("latency_ms")),
-            optional(text("error")),
-            integer("created_at"),
-        ],
-        key: &["run_id", "query_id"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: 10,
-    },
-    Table {
-        name: "eval_ab_tests",
-        columns: &[
-            text("feature_id"),
-            text("status"),
-            float("log_likelihood_ratio"),
-            float("upper_bound"),
-            float("lower_bound"),
-            integer("sample_count"),
-            float("control_mrr_sum"),
-            float("treatment_mrr_sum"),
-            float("control_ndcg_sum"),
-            float("treatment_ndcg_sum"),
-            integer("min_samples"),
-            float("graduation_threshold"),
-            integer("started_at"),
-            integer("updated_at"),
-            optional(integer("graduated_at")),
-            text("decision"),
-            optional(text("reason")),
-            text("feature"),
-            text("state"),
-            optional(text("checklist")),
-            integer("version"),
-        ],
-        key: &["feature_id"],
-        age: Some("updated_at"),
-        keep: None,
-        children: &[],
-        since: 11,
-    },
-    Table {
-        name: "eval_shadow_runs",
-        columns: &[
-            text("run_id"),
-            text("query_id"),
-            text("feature_id"),
-            text("shown"),
-            text("control_result_ids"),
-            text("treatment_result_ids"),
-            optional(float("rank_correlation")),
-            optional(float("set_overlap")),
-            optional(boolean("top_result_changed")),
-            optional(integer("order_differences")),
-            optional(float("mrr_delta")),
-            optional(float("ndcg_delta")),
-            optional(float("control_latency_ms")),
-            optional(float("treatment_latency_ms")),
-            text("outcome"),
-            optional(text("graded_by")),
-            optional(text("failure")),
-            text("difference"),
-            integer("created_at"),
-        ],
-        key: &["run_id"],
-        age: Some("created_at"),
-        keep: None,
-        children: &[],
-        since: 11,
-    },
-    Table {
-        name: "bench_plans",
-        columns: &[
-            text("run_id"),
-            text("plan"),
-            integer("enqueued_at"),
-            optional(integer("closed_at")),
-        ],
-        key: &["run_id"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: WORK,
-    },
-    Table {
-        name: "bench_work",
-        columns: &[
-            text("run_id"),
-            integer("position"),
-            text("case_id"),
-            text("variant"),
-            integer("repeat"),
-            integer("takes"),
-            optional(text("holder")),
-            optional(text("worker")),
-            optional(integer("lease_until")),
-        ],
-        key: &["run_id", "position"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: WORK,
-    },
-    Table {
-        name: "chores",
-        columns: &[
-            text("name"),
-            optional(text("holder")),
-            optional(integer("held_until")),
-            optional(integer("done_at")),
-        ],
-        key: &["name"],
-        age: None,
-        keep: None,
-        children: &[],
-        since: WORK,
-    },
-    Table {
-        name: "notices",
-        columns: &[text("subject"), text("teller"), integer("told_at")],
-        key: &["subject"],
-        age: Some("told_at"),
-        keep: None,
-        children: &[],
-        since: WORK,
-    },
-];
+pub const TABLES: &[Table] = tables! {
+    journal since 1 key(id) age(at) {
+        id: text, at: integer, kind: text, subject: text, body: text
+    }
+    records since 1 key(key) age(updated_at) {
+        key: text, schema_version: text, body: text, created_at: integer, updated_at: integer,
+        expires_at: optional integer
+    }
+    retention_rules since 1 key(subject) {
+        subject: text, keep_days: optional integer, action: text, updated_at: integer
+    }
+    conversations since 2 key(id) age(updated_at) children(rounds.conversation_id) {
+        id: text, topic: text, profile: text, embedder: optional text, signal: text, score: optional float,
+        report: text, created_at: integer, updated_at: integer
+    }
+    rounds since 2 key(conversation_id, position) {
+        conversation_id: text, position: integer, agent: optional text, signal: text, novelty: optional float,
+        readiness: optional float, body: text
+    }
+    eval_queries since 3 key(query_id) age(created_at) keep(is_eval_corpus) {
+        query_id: text, query: text, intent: optional text, mode: optional text, session_id: optional text,
+        tool_name: text, result_ids: text, result_count: integer, channel_contributions: text,
+        total_latency_ms: optional float, fusion_weights: optional text, quality_proxy_score: optional float,
+        trace_id: optional text, created_at: integer, is_eval_corpus: boolean, eval_category: optional text,
+        detail: text
+    }
+    eval_judgments since 3 key(query_id, memory_id, source) {
+        query_id: text, memory_id: text, source: text, relevance: integer, annotator: optional text,
+        confidence: optional float, created_at: integer
+    }
+    eval_results since 3 key(run_id) age(created_at) {
+        run_id: text, run_type: text, feature_id: optional text, mrr_at_5: optional float,
+        mrr_at_10: optional float, ndcg_at_5: optional float, ndcg_at_10: optional float,
+        ndcg_at_20: optional float, recall_at_5: optional float, recall_at_10: optional float,
+        constitutional_surfacing_rate: optional float, importance_weighted_recall: optional float,
+        cold_start_mrr: optional float, session_personalization_lift: optional float,
+        causal_chain_completeness: optional float, avg_latency_ms: optional float,
+        channel_contribution_json: optional text, result_diversity_score: optional float,
+        query_count: integer, confidence_interval_lower: optional float,
+        confidence_interval_upper: optional float, control_run_id: optional text, mrr_delta: optional float,
+        ndcg_delta: optional float, p_value: optional float, is_significant: optional boolean,
+        created_at: integer, per_query_results: text, report: text
+    }
+    bench_runs since 4 key(run_id) age(started_at) children(bench_results.run_id, bench_plans.run_id, bench_work.run_id) {
+        run_id: text, suite_id: text, suite_hash: text, target: text, started_at: integer,
+        completed_at: optional integer, config_snapshot: text, summary: optional text,
+        pass_rate: optional float
+    }
+    bench_results since 4 key(run_id, case_id, variant, repeat) {
+        run_id: text, case_id: text, variant: text, repeat: integer, status: text, score: optional float,
+        latency_ms: float, token_cost: integer, human_label: optional text, body: text
+    }
+    bench_baselines since 4 key(baseline_id) {
+        baseline_id: text, suite_id: text, run_id: text, accepted_by: text, reason: text, accepted_at: integer
+    }
+    bench_gates since 4 key(gate_id) age(decided_at) {
+        gate_id: text, suite_id: text, baseline_run: text, candidate_run: text, verdict: text,
+        accepted_by: optional text, accepted_why: optional text, decided_at: integer, report: text
+    }
+    bench_ablations since 4 key(ablation_id) age(decided_at) {
+        ablation_id: text, tag: text, decided_at: integer, report: text
+    }
+    bench_responses since 4 key(key) age(created_at) {
+        key: text, body: text, created_at: integer
+    }
+    // A chain with a part cut out is broken: it stays.
+    harness_ledger since 5 key(harness_id, seq) {
+        seq: integer, prev: text, at: text, kind: text, body: text, hash: text, harness_id: text
+    }
+    harness_versions since 5 key(harness_id, version) {
+        version: text, manifest: text, files: optional text, created_at: integer, harness_id: text
+    }
+    harness_audits since 5 key(audit_id) {
+        audit_id: text, cycle_id: text, auditor: text, accepts: boolean, note: text, at: integer,
+        harness_id: text
+    }
+    eviction_scopes since 6 key(scope_id) age(updated_at) children(eviction_items.scope_id) {
+        scope_id: text, revision: integer, last_change: text, turn: integer, goal: optional text,
+        updated_at: integer
+    }
+    eviction_items since 6 key(scope_id, ctx_id) {
+        scope_id: text, ctx_id: text, held_by: optional text, evicted_at: optional integer, body: text
+    }
+    eviction_proposals since 6 key(proposal_id) age(proposed_at) {
+        proposal_id: text, scope_id: text, turn_number: integer, proposed_at: integer, deadline_at: integer,
+        scorer_model: text, resolved_at: optional integer, resolved_by: optional text, body: text,
+        feedback: optional text
+    }
+    eviction_scorers since 6 key(version) {
+        version: text, variant: text, created_at: integer, body: text, fit: optional text
+    }
+    eviction_activations since 6 key(activation_id) {
+        activation_id: text, version: text, previous: text, action: text, ablation_id: optional text,
+        activated_by: text, reason: text, activated_at: integer
+    }
+    eviction_opinions since 6 key(key) age(created_at) {
+        key: text, model: text, relevance: float, created_at: integer
+    }
+    research_runs since 7 key(run_id) age(started_at) children(research_rounds.run_id) {
+        run_id: text, task: text, source: text, started_at: integer, completed_at: optional integer,
+        settings: text, stop_reason: optional text, report: optional text
+    }
+    research_rounds since 7 key(run_id, round) {
+        run_id: text, round: integer, query: text, reason: text, accepted: boolean, novelty: optional float,
+        body: text
+    }
+    research_searches since 7 key(key) age(created_at) {
+        key: text, source: text, query: text, body: text, created_at: integer
+    }
+    // Memories go when they say so, not by age.
+    memories since 8 key(memory_id) children(memory_chunks.memory_id) {
+        memory_id: text, title: text, content: text, tier: text, triggers: text, learnt: text, folder: text,
+        kind: text, origin: optional text, content_hash: text, confidence: float, validations: integer,
+        created_at: integer, updated_at: integer, expires_at: optional integer, change: integer,
+        project: optional text, project_label: optional text
+    }
+    memory_chunks since 8 key(doc) {
+        doc: integer, memory_id: text, position: integer, title: text, body: text, phrases: text,
+        embedder: optional text, vector: optional text
+    }
+    memory_links since 8 key(from_id, to_id, kind) {
+        from_id: text, to_id: text, kind: text, created_at: integer
+    }
+    memory_counters since 8 key(name) {
+        name: text, value: integer
+    }
+    eval_feedback since 8 key(feedback_id) age(created_at) {
+        feedback_id: text, event_type: text, session_id: text, query_id: optional text,
+        memory_id: optional text, rank_in_results: optional integer, metadata: text, created_at: integer
+    }
+    memory_tasks since 9 key(task_id) age(opened_at) {
+        task_id: text, session_id: text, folder: text, task: text, query_id: optional text, preflight: text,
+        outcome: optional text, postflight: optional text, learning_index: optional float,
+        summary: optional text, opened_at: integer, closed_at: optional integer
+    }
+    api_tokens since 12 key(token_id) {
+        token_id: text, name: text, hash: text, scope: text, created_at: integer,
+        expires_at: optional integer, revoked_at: optional integer, last_used_at: optional integer
+    }
+    idempotency_keys since 12 key(caller, key) age(created_at) {
+        caller: text, key: text, request_hash: text, holder: text, status: optional integer,
+        body: optional text, created_at: integer
+    }
+    eval_annotations since 10 key(query_id, memory_id, annotator) {
+        query_id: text, memory_id: text, annotator: text, relevance: optional integer, created_at: integer
+    }
+    eval_answers since 10 key(run_id, query_id) {
+        run_id: text, query_id: text, system: text, results: text, latency_ms: optional float,
+        error: optional text, created_at: integer
+    }
+    eval_ab_tests since 11 key(feature_id) age(updated_at) {
+        feature_id: text, status: text, log_likelihood_ratio: float, upper_bound: float, lower_bound: float,
+        sample_count: integer, control_mrr_sum: float, treatment_mrr_sum: float, control_ndcg_sum: float,
+        treatment_ndcg_sum: float, min_samples: integer, graduation_threshold: float, started_at: integer,
+        updated_at: integer, graduated_at: optional integer, decision: text, reason: optional text,
+        feature: text, state: text, checklist: optional text, version: integer
+    }
+    eval_shadow_runs since 11 key(run_id) age(created_at) {
+        run_id: text, query_id: text, feature_id: text, shown: text, control_result_ids: text,
+        treatment_result_ids: text, rank_correlation: optional float, set_overlap: optional float,
+        top_result_changed: optional boolean, order_differences: optional integer, mrr_delta: optional float,
+        ndcg_delta: optional float, control_latency_ms: optional float, treatment_latency_ms: optional float,
+        outcome: text, graded_by: optional text, failure: optional text, difference: text, created_at: integer
+    }
+    bench_plans since 13 key(run_id) {
+        run_id: text, plan: text, enqueued_at: integer, closed_at: optional integer
+    }
+    bench_work since 13 key(run_id, position) {
+        run_id: text, position: integer, case_id: text, variant: text, repeat: integer, takes: integer,
+        holder: optional text, worker: optional text, lease_until: optional integer
+    }
+    chores since 13 key(name) {
+        name: text, holder: optional text, held_until: optional integer, done_at: optional integer
+    }
+    notices since 13 key(subject) age(told_at) {
+        subject: text, teller: text, told_at: integer
+    }
+};
 
 impl Table {
     /// The table of that name.

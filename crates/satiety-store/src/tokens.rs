@@ -1,13 +1,10 @@
 //! Tokens that let programs and people in. Only hashes are kept: who reads the store cannot log in with it.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::pool::{in_transaction, reading};
-use crate::{Store, StoreError, storable};
+use crate::sql::{Row, columns, sql};
+use crate::{Store, StoreError};
 
 /// A token, without the secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRow {
     /// The part of it that is no secret.
     pub token_id: String,
@@ -34,94 +31,58 @@ pub struct Tokens<'s>(pub(crate) &'s Store);
 impl Tokens<'_> {
     /// Keeps a new token.
     pub async fn put(self, token: &TokenRow) -> Result<(), StoreError> {
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "INSERT INTO api_tokens
-                     (token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (token_id) DO NOTHING",
-            )
-            .bind(storable(&token.token_id))
-            .bind(storable(&token.name))
-            .bind(&token.hash)
-            .bind(&token.scope)
-            .bind(token.created_at)
-            .bind(token.expires_at)
-            .bind(token.revoked_at)
-            .bind(token.last_used_at)
-            .execute(&mut *connection)
-            .await?;
-        })
+        let insert = sql!(
+            "INSERT INTO api_tokens
+                 (token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (token_id) DO NOTHING";
+            &token.token_id, &token.name, &token.hash, &token.scope, token.created_at, token.expires_at,
+            token.revoked_at, token.last_used_at
+        );
+        self.0.pool.execute(insert).await?;
+        Ok(())
     }
 
     /// The token with this id.
     pub async fn get(self, token_id: &str) -> Result<Option<TokenRow>, StoreError> {
-        let row: Option<Columns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
-             FROM api_tokens WHERE token_id = $1"
-        )
-        .bind(storable(token_id))
-        .fetch_optional(connection)
-        .await?)?;
-        Ok(row.map(token))
+             FROM api_tokens WHERE token_id = $1";
+            token_id
+        );
+        let row = self.0.pool.row(select).await?;
+        row.as_ref().map(token).transpose()
     }
 
     /// All tokens, the newest first.
     pub async fn list(self) -> Result<Vec<TokenRow>, StoreError> {
-        let rows: Vec<Columns> = reading!(&self.0.pool, |connection| sqlx::query_as(
+        let select = sql!(
             "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
              FROM api_tokens ORDER BY created_at DESC, token_id DESC"
-        )
-        .fetch_all(connection)
-        .await?)?;
-        Ok(rows.into_iter().map(token).collect())
+        );
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().map(token).collect()
     }
 
     /// Takes a token back; says whether there was one that was not.
     pub async fn revoke(self, token_id: &str, at: i64) -> Result<bool, StoreError> {
-        let changed = in_transaction!(&self.0.pool, |connection| {
-            sqlx::query("UPDATE api_tokens SET revoked_at = $2 WHERE token_id = $1 AND revoked_at IS NULL")
-                .bind(storable(token_id))
-                .bind(at)
-                .execute(&mut *connection)
-                .await?
-                .rows_affected()
-        })?;
+        let update = sql!(
+            "UPDATE api_tokens SET revoked_at = $2 WHERE token_id = $1 AND revoked_at IS NULL";
+            token_id, at
+        );
+        let changed = self.0.pool.execute(update).await?;
         Ok(changed > 0)
     }
 
     /// Notes that a token let somebody in.
     pub async fn touch(self, token_id: &str, at: i64) -> Result<(), StoreError> {
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query("UPDATE api_tokens SET last_used_at = $2 WHERE token_id = $1")
-                .bind(storable(token_id))
-                .bind(at)
-                .execute(&mut *connection)
-                .await?;
-        })
+        let update = sql!("UPDATE api_tokens SET last_used_at = $2 WHERE token_id = $1"; token_id, at);
+        self.0.pool.execute(update).await?;
+        Ok(())
     }
 }
 
-type Columns = (
-    String,
-    String,
-    String,
-    String,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-);
-
-fn token(columns: Columns) -> TokenRow {
-    let (token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at) = columns;
-    TokenRow {
-        token_id,
-        name,
-        hash,
-        scope,
-        created_at,
-        expires_at,
-        revoked_at,
-        last_used_at,
-    }
+fn token(row: &Row) -> Result<TokenRow, StoreError> {
+    Ok(columns!(row => TokenRow {
+        token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
+    }))
 }

@@ -10,11 +10,10 @@ use futures_util::TryStreamExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sqlx::{AssertSqlSafe, QueryBuilder, Row};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::error::sort;
-use crate::pool::{Pool, reading};
+use crate::pool::Engine;
+use crate::sql::{BATCH, Row, Sql, Value as Cell, sql, storable};
 use crate::tables::{Column, Kind, TABLES, Table};
 use crate::{SCHEMA_VERSION, Store, StoreError, migrate};
 
@@ -22,7 +21,6 @@ use crate::{SCHEMA_VERSION, Store, StoreError, migrate};
 const FORMAT: i64 = 1;
 /// Longest line that is read: no row of ours comes near, and a file without line ends must not fill the memory.
 const MAX_LINE: usize = 256 * 1024 * 1024;
-const ROWS_PER_STATEMENT: usize = 500;
 
 /// What was moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,25 +48,20 @@ pub enum BackupKind {
     Export,
 }
 
-/// Turns a row of either engine into a JSON object.
-macro_rules! row_to_json {
-    ($table:expr, $row:expr) => {{
-        let mut object = Map::new();
-        for (index, column) in $table.columns.iter().enumerate() {
-            let value = match column.kind {
-                Kind::Text => $row.try_get::<Option<String>, _>(index)?.map(Value::from),
-                Kind::Integer => $row.try_get::<Option<i64>, _>(index)?.map(Value::from),
-                Kind::Float => $row
-                    .try_get::<Option<f64>, _>(index)?
-                    .map($crate::transfer::float_to_json),
-                Kind::Boolean => $row.try_get::<Option<bool>, _>(index)?.map(Value::from),
-            };
-            object.insert(column.name.into(), value.unwrap_or(Value::Null));
-        }
-        object
-    }};
+/// A row as a JSON object.
+pub(crate) fn row_to_json(table: &Table, row: &Row) -> Result<Map<String, Value>, StoreError> {
+    let mut object = Map::new();
+    for (index, column) in table.columns.iter().enumerate() {
+        let value = match column.kind {
+            Kind::Text => row.get::<Option<String>>(index)?.map(Value::from),
+            Kind::Integer => row.get::<Option<i64>>(index)?.map(Value::from),
+            Kind::Float => row.get::<Option<f64>>(index)?.map(float_to_json),
+            Kind::Boolean => row.get::<Option<bool>>(index)?.map(Value::from),
+        };
+        object.insert(column.name.into(), value.unwrap_or(Value::Null));
+    }
+    Ok(object)
 }
-pub(crate) use row_to_json;
 
 impl Store {
     /// Writes everything to `out`, as of one moment.
@@ -81,32 +74,20 @@ impl Store {
         let header = json!({"satiety_export": FORMAT, "schema_version": SCHEMA_VERSION,
             "exported_at": jiff::Timestamp::now().to_string()});
         out.line(&header).await?;
-        let place = self.place().to_owned();
         let mut moved = Moved::default();
-        macro_rules! export_from {
-            ($pool:expr, $begin:expr) => {{
-                let mut transaction = $pool.begin_with($begin).await.map_err(|error| sort(&place, error))?;
-                for table in TABLES {
-                    moved.count(table.name, 0);
-                    let select =
-                        format!("SELECT {} FROM {} ORDER BY {}", table.column_list(), table.name, table.key.join(", "));
-                    let mut rows = sqlx::query(AssertSqlSafe(select)).fetch(&mut *transaction);
-                    while let Some(row) = rows.try_next().await.map_err(|error| sort(&place, error))? {
-                        let object = (|| Ok(row_to_json!(table, row)))().map_err(|error| sort(&place, error))?;
-                        out.line(&json!({"table": table.name, "row": object})).await?;
-                        moved.count(table.name, 1);
-                    }
-                }
-            }};
-        }
-        match &self.pool {
-            Pool::Sqlite { read, .. } => {
-                export_from!(read, "BEGIN DEFERRED");
-            }
-            Pool::Postgres { pool, .. } => {
-                export_from!(pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        let mut transaction = self.pool.begin_snapshot().await?;
+        for table in TABLES {
+            moved.count(table.name, 0);
+            let (columns, key) = (table.column_list(), table.key.join(", "));
+            let select = format!("SELECT {columns} FROM {} ORDER BY {key}", table.name);
+            let mut rows = transaction.stream(&sql!(select))?;
+            while let Some(row) = rows.try_next().await? {
+                let object = row_to_json(table, &row)?;
+                out.line(&json!({"table": table.name, "row": object})).await?;
+                moved.count(table.name, 1);
             }
         }
+        drop(transaction);
         let hash = out.hasher.finalize().to_hex().to_string();
         let end = json!({"end": {"rows": moved.rows, "tables": moved.tables, "blake3": hash}});
         out.line(&end).await?;
@@ -137,7 +118,6 @@ impl Store {
     ) -> Result<Moved, StoreError> {
         migrate::run(&self.pool, SCHEMA_VERSION).await?;
         self.refuse_unless_empty().await?;
-        let place = self.place().to_owned();
         let mut lines = Lines {
             input,
             line: 0,
@@ -147,54 +127,20 @@ impl Store {
         };
         lines.header().await?;
         let mut moved = Moved::default();
-        macro_rules! import_into {
-            ($pool:expr, $begin:expr) => {{
-                let mut transaction = $pool
-                    .begin_with($begin)
-                    .await
-                    .map_err(|error| sort(&place, error))?;
-                // An export brings its own rules; the ones that a new store starts with would collide.
-                sqlx::query("DELETE FROM retention_rules")
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(|error| sort(&place, error))?;
-                while let Some(Batch {
-                    table,
-                    rows,
-                    last_line,
-                }) = lines.batch(&mut moved).await?
-                {
-                    let mut insert = QueryBuilder::new(format!(
-                        "INSERT INTO {} ({}) ",
-                        table.name,
-                        table.column_list()
-                    ));
-                    insert.push_values(&rows, |mut tuple, row| {
-                        for cell in row {
-                            match cell {
-                                Cell::Text(value) => tuple.push_bind(value.as_deref()),
-                                Cell::Integer(value) => tuple.push_bind(*value),
-                                Cell::Float(value) => tuple.push_bind(*value),
-                                Cell::Boolean(value) => tuple.push_bind(*value),
-                            };
-                        }
-                    });
-                    insert
-                        .build()
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(|error| at_line(&place, last_line, error))?;
-                }
-                transaction
-                    .commit()
-                    .await
-                    .map_err(|error| sort(&place, error))?;
-            }};
+        let mut transaction = self.pool.begin().await?;
+        // An export brings its own rules; the ones that a new store starts with would collide.
+        transaction.execute(sql!("DELETE FROM retention_rules")).await?;
+        while let Some(Batch {
+            table,
+            rows,
+            last_line,
+        }) = lines.batch(&mut moved).await?
+        {
+            let head = format!("INSERT INTO {} ({}) ", table.name, table.column_list());
+            let inserted = transaction.execute(Sql::build(&head).push_values(rows)).await;
+            inserted.map_err(|fault| at_line(last_line, fault.error))?;
         }
-        match &self.pool {
-            Pool::Sqlite { write, .. } => import_into!(write, "BEGIN IMMEDIATE"),
-            Pool::Postgres { pool, .. } => import_into!(pool, "BEGIN"),
-        }
+        transaction.commit().await?;
         Ok(moved)
     }
 
@@ -205,8 +151,8 @@ impl Store {
         if path.exists() {
             return Err(StoreError::file("cannot write the backup", path, taken));
         }
-        match &self.pool {
-            Pool::Sqlite { read, place, .. } => {
+        match &self.pool.engine {
+            Engine::Sqlite { read, .. } => {
                 let target = path.to_str().ok_or_else(|| {
                     let cause =
                         std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path is not UTF-8");
@@ -216,12 +162,13 @@ impl Store {
                     .bind(target)
                     .execute(read)
                     .await
-                    .map_err(|error| sort(place, error))?;
+                    .map_err(|error| crate::error::sort(self.place(), error))?;
                 let sync = async { fs_err::tokio::File::open(path).await?.sync_all().await }.await;
                 sync.map_err(|cause| StoreError::file("cannot sync the backup", path, cause))?;
                 Ok(BackupKind::SqliteFile)
             }
-            Pool::Postgres { .. } => {
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(_) => {
                 let failed = |cause| StoreError::file("cannot write the backup", path, cause);
                 let mut file =
                     tokio::io::BufWriter::new(fs_err::tokio::File::create_new(path).await.map_err(failed)?);
@@ -235,13 +182,7 @@ impl Store {
     async fn refuse_unless_empty(&self) -> Result<(), StoreError> {
         for table in TABLES.iter().filter(|table| table.name != "retention_rules") {
             let select = format!("SELECT 1 FROM {} LIMIT 1", table.name);
-            let row = reading!(&self.pool, |connection| sqlx::query(AssertSqlSafe(
-                select.as_str()
-            ))
-            .fetch_optional(connection)
-            .await?
-            .is_some())?;
-            if row {
+            if self.pool.row(sql!(select)).await?.is_some() {
                 return Err(StoreError::NotEmpty {
                     place: self.place().into(),
                     table: table.name.into(),
@@ -253,22 +194,25 @@ impl Store {
 }
 
 /// A constraint that a row breaks is a fault of the file; anything else is one of the store.
-fn at_line(place: &str, line: u64, error: sqlx::Error) -> StoreError {
+fn at_line(line: u64, error: StoreError) -> StoreError {
     match &error {
-        sqlx::Error::Database(database)
-            if database.is_unique_violation()
-                || database.is_foreign_key_violation()
-                || database.is_check_violation() =>
-        {
-            StoreError::Import {
-                line,
-                reason: format!(
-                    "at or shortly before it, a row is refused: {}",
-                    database.message()
-                ),
+        StoreError::Engine { cause, .. } => match cause.as_database_error() {
+            Some(database)
+                if database.is_unique_violation()
+                    || database.is_foreign_key_violation()
+                    || database.is_check_violation() =>
+            {
+                StoreError::Import {
+                    line,
+                    reason: format!(
+                        "at or shortly before it, a row is refused: {}",
+                        database.message()
+                    ),
+                }
             }
-        }
-        _ => sort(place, error),
+            _ => error,
+        },
+        _ => error,
     }
 }
 
@@ -298,14 +242,7 @@ impl<W: AsyncWrite + Unpin> HashingWriter<'_, W> {
     }
 }
 
-enum Cell {
-    Text(Option<String>),
-    Integer(Option<i64>),
-    Float(Option<f64>),
-    Boolean(Option<bool>),
-}
-
-type TableRow = (&'static Table, Vec<Cell>);
+type TableRow = (&'static Table, Vec<Cell<'static>>);
 
 /// What a line can be.
 enum Item {
@@ -315,7 +252,7 @@ enum Item {
 
 struct Batch {
     table: &'static Table,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<Cell<'static>>>,
     last_line: u64,
 }
 
@@ -368,7 +305,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             rows: vec![first],
             last_line: self.line,
         };
-        while batch.rows.len() < ROWS_PER_STATEMENT {
+        while batch.rows.len() < BATCH {
             match self.item(moved).await? {
                 Item::Row((next, row)) if next.name == table.name => batch.rows.push(row),
                 other => {
@@ -425,7 +362,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
                 let found = object.get(column.name);
                 // Exports from before harnesses had identities.
                 if found.is_none() && column.name == "harness_id" {
-                    return Ok(Cell::Text(Some(String::new())));
+                    return Ok(String::new().into());
                 }
                 self.cell(column, found.unwrap_or(&Value::Null))
             })
@@ -433,7 +370,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
         Ok((table, cells))
     }
 
-    fn cell(&self, column: &Column, value: &Value) -> Result<Cell, StoreError> {
+    fn cell(&self, column: &Column, value: &Value) -> Result<Cell<'static>, StoreError> {
         let name = column.name;
         let wrong = |wanted: &str| self.wrong(format!("column `{name}` should be {wanted}, and is {value}"));
         if value.is_null() && !column.optional {
@@ -444,10 +381,8 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             Kind::Text => Cell::Text(
                 present
                     .then(|| {
-                        value
-                            .as_str()
-                            .map(|text| crate::storable(text).into_owned())
-                            .ok_or_else(|| wrong("text"))
+                        let text = value.as_str().map(|text| storable(text.to_owned().into()));
+                        text.ok_or_else(|| wrong("text"))
                     })
                     .transpose()?,
             ),

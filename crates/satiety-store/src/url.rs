@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+#[cfg(feature = "postgres")]
 use sqlx::postgres::PgConnectOptions;
 
 use crate::StoreError;
@@ -13,6 +14,7 @@ pub enum StoreUrl {
     /// A SQLite file: `sqlite:PATH`.
     Sqlite(PathBuf),
     /// A PostgreSQL database: `postgres://user:password@host:port/database?sslmode=…`.
+    #[cfg(feature = "postgres")]
     Postgres {
         /// What the driver connects with; holds the password.
         options: Box<PgConnectOptions>,
@@ -31,6 +33,7 @@ impl StoreUrl {
     pub fn engine(&self) -> &'static str {
         match self {
             Self::Sqlite(_) => "sqlite",
+            #[cfg(feature = "postgres")]
             Self::Postgres { .. } => "postgres",
         }
     }
@@ -57,9 +60,15 @@ impl FromStr for StoreUrl {
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            #[cfg(not(feature = "postgres"))]
+            return Err(StoreError::UnsupportedEngine {
+                url: mask_password(text),
+            });
+            #[cfg(feature = "postgres")]
             let options = PgConnectOptions::from_str(text)
                 // The driver's message may quote the URL, and with it the password.
                 .map_err(|_| invalid("it is not a PostgreSQL connection URL".into()))?;
+            #[cfg(feature = "postgres")]
             return Ok(Self::Postgres {
                 options: Box::new(options),
                 shown: mask_password(text),
@@ -78,6 +87,7 @@ impl std::fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            #[cfg(feature = "postgres")]
             Self::Postgres { shown, .. } => f.write_str(shown),
         }
     }
@@ -127,6 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "postgres")]
     fn engines_by_scheme() {
         for (text, engine, shown) in [
             ("sqlite:a.db", "sqlite", "sqlite:a.db"),
@@ -154,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(feature = "postgres"))]
+    fn a_build_without_postgres_says_so() {
+        let error = "postgres://u:secret@h/d".parse::<StoreUrl>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot open postgres://u:***@h/d: this build has no PostgreSQL support"
+        );
+        assert!(error.hint().unwrap().contains("--features postgres"));
+    }
+
+    #[test]
+    #[cfg(feature = "postgres")]
     fn what_cannot_be_a_store_is_refused_without_showing_a_password() {
         for (text, reason) in [
             ("", "it does not say which engine to use"),

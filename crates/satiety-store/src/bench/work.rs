@@ -11,15 +11,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, QueryBuilder};
 
 use super::Bench;
-use super::runs::{BenchResultRow, BenchRunRow, ResultKey, insert_results, insert_run};
-use crate::pool::{Pool, in_transaction, reading};
-use crate::{StoreError, now_micros, storable};
-
-/// Rows that go with one statement.
-const BATCH: usize = 500;
+use super::runs::{BenchResultRow, BenchRunRow, ResultKey, insert_results, insert_run, result_key};
+use crate::pool::{Pool, in_transaction};
+use crate::sql::{BATCH, Sql, columns, first_column, sql, values};
+use crate::{StoreError, now_micros};
 
 /// What workers must know of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,49 +102,36 @@ impl Bench<'_> {
         plan: &Value,
         cases: &[ResultKey],
     ) -> Result<bool, StoreError> {
-        let snapshot = run.config_snapshot.to_string();
         let plan = plan.to_string();
         let now = now_micros();
-        let run_id = storable(&run.run_id);
-        let places: Vec<(i64, &ResultKey)> = (0..).zip(cases).collect();
+        let run_id = &run.run_id;
+        let cases: Vec<_> = (0_i64..)
+            .zip(cases)
+            .map(|(position, key)| {
+                values! {
+                    run_id, position, &key.case_id, &key.variant, key.repeat, 0_i64
+                }
+            })
+            .collect();
         in_transaction!(&self.0.pool, |connection| {
-            insert_run!(connection, run, snapshot);
-            let reopened = sqlx::query(
+            connection.execute(insert_run(run)).await?;
+            let update = sql!(
                 "UPDATE bench_plans SET plan = $2, enqueued_at = $3, closed_at = NULL
                  WHERE run_id = $1 AND closed_at IS NOT NULL
-                 AND run_id IN (SELECT run_id FROM bench_runs WHERE run_id = $1 AND completed_at IS NULL)",
-            )
-            .bind(&run_id)
-            .bind(storable(&plan))
-            .bind(now)
-            .execute(&mut *connection)
-            .await?
-            .rows_affected();
-            let begun = sqlx::query(
+                 AND run_id IN (SELECT run_id FROM bench_runs WHERE run_id = $1 AND completed_at IS NULL)";
+                run_id, &plan, now
+            );
+            let reopened = connection.execute(update).await?;
+            let insert = sql!(
                 "INSERT INTO bench_plans (run_id, plan, enqueued_at) VALUES ($1, $2, $3)
-                 ON CONFLICT (run_id) DO NOTHING",
-            )
-            .bind(&run_id)
-            .bind(storable(&plan))
-            .bind(now)
-            .execute(&mut *connection)
-            .await?
-            .rows_affected();
+                 ON CONFLICT (run_id) DO NOTHING";
+                run_id, &plan, now
+            );
+            let begun = connection.execute(insert).await?;
             let ours = reopened + begun > 0;
-            for batch in places.chunks(BATCH).filter(|_| ours) {
-                let mut insert = QueryBuilder::new(
-                    "INSERT INTO bench_work (run_id, position, case_id, variant, repeat, takes) ",
-                );
-                insert.push_values(batch, |mut values, (position, key)| {
-                    values
-                        .push_bind(&run_id)
-                        .push_bind(*position)
-                        .push_bind(storable(&key.case_id))
-                        .push_bind(storable(&key.variant))
-                        .push_bind(key.repeat)
-                        .push_bind(0_i64);
-                });
-                insert.build().execute(&mut *connection).await?;
+            if ours {
+                let head = "INSERT INTO bench_work (run_id, position, case_id, variant, repeat, takes) ";
+                connection.insert(head, &cases, "").await?;
             }
             ours
         })
@@ -155,20 +139,12 @@ impl Bench<'_> {
 
     /// The plan of a run that is spread over workers.
     pub async fn plan(self, run_id: &str) -> Result<Option<PlanRow>, StoreError> {
-        let row: Option<(String, String, i64, Option<i64>)> =
-            reading!(&self.0.pool, |connection| sqlx::query_as(
-                "SELECT run_id, plan, enqueued_at, closed_at FROM bench_plans WHERE run_id = $1"
-            )
-            .bind(storable(run_id))
-            .fetch_optional(connection)
-            .await?)?;
-        row.map(|(run_id, plan, enqueued_at, closed_at)| {
-            Ok(PlanRow {
-                plan: self.0.parse_json(&plan, || format!("the plan of run {run_id}"))?,
-                run_id,
-                enqueued_at,
-                closed_at,
-            })
+        let select =
+            sql!("SELECT run_id, plan, enqueued_at, closed_at FROM bench_plans WHERE run_id = $1"; run_id);
+        let row = self.0.pool.row(select).await?;
+        row.map(|row| {
+            let plan = row.json("plan", format_args!("the plan of run {run_id}"))?;
+            Ok(columns!(row => PlanRow { run_id, enqueued_at, closed_at; plan }))
         })
         .transpose()
     }
@@ -184,17 +160,15 @@ impl Bench<'_> {
              FROM bench_plans p WHERE p.closed_at IS NULL ORDER BY p.run_id",
             free = free(&self.0.pool)
         );
-        let rows: Vec<(String, i64, i64)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            AssertSqlSafe(select.as_str())
-        )
-        .fetch_all(connection)
-        .await?)?;
-        let open = |(run_id, left, ready)| OpenRun {
-            run_id,
-            left: left > 0,
-            ready: ready > 0,
-        };
-        Ok(rows.into_iter().map(open).collect())
+        let rows = self.0.pool.rows(sql!(select)).await?;
+        let open = rows.iter().map(|row| {
+            Ok(OpenRun {
+                run_id: row.get(0)?,
+                left: row.get::<i64>(1)? > 0,
+                ready: row.get::<i64>(2)? > 0,
+            })
+        });
+        open.collect()
     }
 
     /// Whether a case of a run is left, and whether somebody has one.
@@ -213,12 +187,8 @@ impl Bench<'_> {
              FROM bench_work w {which}",
             free = free(&self.0.pool)
         );
-        let (waiting, all): (i64, i64) = reading!(&self.0.pool, |connection| sqlx::query_as(AssertSqlSafe(
-            select.as_str()
-        ))
-        .bind(storable(run_id))
-        .fetch_one(connection)
-        .await?)?;
+        let row = self.0.pool.one(sql!(select; run_id)).await?;
+        let (waiting, all): (i64, i64) = (row.get(0)?, row.get(1)?);
         Ok(WorkDepth {
             waiting,
             taken: all - waiting,
@@ -246,28 +216,14 @@ impl Bench<'_> {
             now = self.0.pool.clock(),
         );
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows: Vec<(i64, String, String, i64, i64)> = in_transaction!(&self.0.pool, |connection| {
-            sqlx::query_as(AssertSqlSafe(update.as_str()))
-                .bind(storable(run_id))
-                .bind(most)
-                .bind(holder.id)
-                .bind(storable(holder.name))
-                .bind(micros(holder.lease))
-                .fetch_all(&mut *connection)
-                .await?
+        let rows = in_transaction!(&self.0.pool, |connection| {
+            let statement = sql!(update.clone(); run_id, most, holder.id, holder.name, micros(holder.lease));
+            connection.rows(statement).await?
         })?;
-        let mut taken: Vec<Taken> = rows
-            .into_iter()
-            .map(|(position, case_id, variant, repeat, takes)| Taken {
-                position,
-                key: ResultKey {
-                    case_id,
-                    variant,
-                    repeat,
-                },
-                takes,
-            })
-            .collect();
+        let take = rows
+            .iter()
+            .map(|row| Ok(columns!(row => Taken { position, takes; key: result_key(row)? })));
+        let mut taken = take.collect::<Result<Vec<Taken>, StoreError>>()?;
         taken.sort_by_key(|taken| taken.position);
         Ok(taken)
     }
@@ -278,14 +234,17 @@ impl Bench<'_> {
         in_transaction!(&self.0.pool, |connection| {
             let mut extended = 0;
             for batch in held.chunks(BATCH) {
-                let mut update = QueryBuilder::new(format!("UPDATE bench_work SET lease_until = {clock} + "));
-                update.push_bind(micros(holder.lease)).push(" WHERE holder = ");
-                update.push_bind(holder.id).push(" AND (run_id, position) IN (");
-                update.push_values(batch, |mut values, (run_id, position)| {
-                    values.push_bind(storable(run_id)).push_bind(*position);
-                });
-                update.push(")");
-                extended += update.build().execute(&mut *connection).await?.rows_affected();
+                let places = batch
+                    .iter()
+                    .map(|(run_id, position)| values! { run_id, *position });
+                let update = Sql::build(&format!("UPDATE bench_work SET lease_until = {clock} + "))
+                    .push_bind(micros(holder.lease))
+                    .push(" WHERE holder = ")
+                    .push_bind(holder.id)
+                    .push(" AND (run_id, position) IN (")
+                    .push_values(places)
+                    .push(")");
+                extended += connection.execute(update).await?;
             }
             extended
         })
@@ -298,19 +257,20 @@ impl Bench<'_> {
         holder: &str,
         results: &[Settled],
     ) -> Result<Settling, StoreError> {
-        let run_id = storable(run_id);
         in_transaction!(&self.0.pool, |connection| {
             let mut kept: Vec<i64> = Vec::with_capacity(results.len());
             for batch in results.chunks(BATCH) {
-                let mut delete = QueryBuilder::new("DELETE FROM bench_work WHERE run_id = ");
-                delete.push_bind(&run_id).push(" AND holder = ").push_bind(holder);
-                delete.push(" AND (position, takes) IN (");
-                delete.push_values(batch, |mut values, settled| {
-                    values.push_bind(settled.position).push_bind(settled.takes);
-                });
-                delete.push(") RETURNING position");
-                let rows: Vec<(i64,)> = delete.build_query_as().fetch_all(&mut *connection).await?;
-                kept.extend(rows.into_iter().map(|(position,)| position));
+                let attempts = batch
+                    .iter()
+                    .map(|settled| values! { settled.position, settled.takes });
+                let delete = Sql::build("DELETE FROM bench_work WHERE run_id = ")
+                    .push_bind(run_id)
+                    .push(" AND holder = ")
+                    .push_bind(holder)
+                    .push(" AND (position, takes) IN (")
+                    .push_values(attempts)
+                    .push(") RETURNING position");
+                kept.extend(first_column::<i64>(&connection.rows(delete).await?)?);
             }
             kept.sort_unstable();
             let rows: Vec<&BenchResultRow> = results
@@ -318,12 +278,9 @@ impl Bench<'_> {
                 .filter(|settled| kept.binary_search(&settled.position).is_ok())
                 .map(|settled| &settled.row)
                 .collect();
-            insert_results!(connection, run_id, rows);
-            let left: Option<(i64,)> =
-                sqlx::query_as("SELECT position FROM bench_work WHERE run_id = $1 LIMIT 1")
-                    .bind(&run_id)
-                    .fetch_optional(&mut *connection)
-                    .await?;
+            insert_results(connection, run_id, &rows).await?;
+            let select = sql!("SELECT position FROM bench_work WHERE run_id = $1 LIMIT 1"; run_id);
+            let left = connection.row(select).await?;
             Settling {
                 kept,
                 left: left.is_some(),
@@ -333,14 +290,12 @@ impl Bench<'_> {
 
     /// Gives back everything that this one holds, as if it had not been taken; says how many.
     pub async fn release_work(self, holder: &str) -> Result<u64, StoreError> {
-        in_transaction!(&self.0.pool, |connection| sqlx::query(
+        let update = sql!(
             "UPDATE bench_work SET holder = NULL, worker = NULL, lease_until = NULL, takes = takes - 1
-             WHERE holder = $1"
-        )
-        .bind(holder)
-        .execute(&mut *connection)
-        .await?
-        .rows_affected())
+             WHERE holder = $1";
+            holder
+        );
+        self.0.pool.execute(update).await
     }
 
     /// Ends a run that was spread with its figures, unless somebody has.
@@ -350,44 +305,30 @@ impl Bench<'_> {
         summary: &(impl Serialize + Sync),
         pass_rate: Option<f64>,
     ) -> Result<(), StoreError> {
-        let summary = serde_json::to_string(summary).map_err(|cause| StoreError::Unreadable {
-            place: self.0.place().into(),
-            what: format!("the summary of run {run_id}"),
-            detail: cause.to_string(),
-        })?;
+        let summary = self.summary_text(run_id, summary)?;
         let now = now_micros();
-        in_transaction!(&self.0.pool, |connection| {
-            sqlx::query(
-                "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3
-                 WHERE run_id = $4 AND completed_at IS NULL",
-            )
-            .bind(now)
-            .bind(storable(&summary))
-            .bind(pass_rate)
-            .bind(storable(run_id))
-            .execute(&mut *connection)
-            .await?;
-        })
+        let update = sql!(
+            "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3
+             WHERE run_id = $4 AND completed_at IS NULL";
+            now, &summary, pass_rate, run_id
+        );
+        self.0.pool.execute(update).await?;
+        Ok(())
     }
 
     /// Nothing is left to do for this run; what was not taken is dropped. Says how many cases that were, or nothing where
     /// the run was closed already.
     pub async fn close_plan(self, run_id: &str) -> Result<Option<u64>, StoreError> {
         let now = now_micros();
-        let run_id = storable(run_id);
         in_transaction!(&self.0.pool, |connection| {
-            let closed =
-                sqlx::query("UPDATE bench_plans SET closed_at = $2 WHERE run_id = $1 AND closed_at IS NULL")
-                    .bind(&run_id)
-                    .bind(now)
-                    .execute(&mut *connection)
-                    .await?
-                    .rows_affected();
-            let dropped = sqlx::query("DELETE FROM bench_work WHERE run_id = $1")
-                .bind(&run_id)
-                .execute(&mut *connection)
-                .await?
-                .rows_affected();
+            let update = sql!(
+                "UPDATE bench_plans SET closed_at = $2 WHERE run_id = $1 AND closed_at IS NULL";
+                run_id, now
+            );
+            let closed = connection.execute(update).await?;
+            let dropped = connection
+                .execute(sql!("DELETE FROM bench_work WHERE run_id = $1"; run_id))
+                .await?;
             (closed > 0).then_some(dropped)
         })
     }

@@ -1,14 +1,10 @@
 //! Scopes, their items and proposals. A scope changes as a whole: whoever changes it says which revision they have seen,
 //! and a change on top of another one is refused, so that two callers can never drop the same item.
 
-use sqlx::QueryBuilder;
-
 use super::Eviction;
-use crate::pool::{in_transaction, reading};
-use crate::{StoreError, now_micros, storable};
-
-/// Rows in one statement: the engines' limits on bound values are 32,766 and 65,535.
-const ROWS_PER_STATEMENT: usize = 500;
+use crate::pool::in_transaction;
+use crate::sql::{Row, Sql, columns, sql, values};
+use crate::{StoreError, now_micros};
 
 /// A scope as it is now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -101,19 +97,6 @@ pub struct ScopeChange {
     pub resolve: Vec<ProposalRow>,
 }
 
-type ProposalColumns = (
-    String,
-    String,
-    i64,
-    i64,
-    i64,
-    String,
-    Option<i64>,
-    Option<String>,
-    String,
-    Option<String>,
-);
-
 const PROPOSAL: &str =
     "SELECT proposal_id, scope_id, turn_number, proposed_at, deadline_at, scorer_model, resolved_at,
     resolved_by, body, feedback FROM eviction_proposals";
@@ -121,98 +104,66 @@ const PROPOSAL: &str =
 impl Eviction<'_> {
     /// Changes a scope, unless somebody else has changed it since; says whether it was changed.
     pub async fn change_scope(self, change: &ScopeChange) -> Result<bool, StoreError> {
-        let scope_id = storable(&change.scope_id);
+        let scope_id = &change.scope_id;
+        let items: Vec<_> = change
+            .items
+            .iter()
+            .map(|row| values! { scope_id, &row.ctx_id, &row.held_by, row.evicted_at, &row.body })
+            .collect();
         in_transaction!(&self.0.pool, |connection| {
-            let goal = change.goal.as_deref().map(storable);
+            let goal = change.goal.as_deref();
             let mine = if change.seen == 0 {
-                sqlx::query(
+                let insert = sql!(
                     "INSERT INTO eviction_scopes (scope_id, revision, last_change, turn, goal, updated_at)
-                     VALUES ($1, 1, $2, $3, $4, $5) ON CONFLICT (scope_id) DO NOTHING",
-                )
-                .bind(&scope_id)
-                .bind(&change.change_id)
-                .bind(change.turn)
-                .bind(&goal)
-                .bind(now_micros())
-                .execute(&mut *connection)
-                .await?
-                .rows_affected()
+                     VALUES ($1, 1, $2, $3, $4, $5) ON CONFLICT (scope_id) DO NOTHING";
+                    scope_id, &change.change_id, change.turn, goal, now_micros()
+                );
+                connection.execute(insert).await?
             } else {
-                sqlx::query(
+                let update = sql!(
                     "UPDATE eviction_scopes SET revision = revision + 1, last_change = $2, turn = $3, goal = $4,
-                         updated_at = $5 WHERE scope_id = $1 AND revision = $6",
-                )
-                .bind(&scope_id)
-                .bind(&change.change_id)
-                .bind(change.turn)
-                .bind(&goal)
-                .bind(now_micros())
-                .bind(change.seen)
-                .execute(&mut *connection)
-                .await?
-                .rows_affected()
+                     updated_at = $5 WHERE scope_id = $1 AND revision = $6";
+                    scope_id, &change.change_id, change.turn, goal, now_micros(), change.seen
+                );
+                connection.execute(update).await?
             };
             if mine == 1 {
-                for rows in change.items.chunks(ROWS_PER_STATEMENT) {
-                    let mut insert = QueryBuilder::new(
-                        "INSERT INTO eviction_items (scope_id, ctx_id, held_by, evicted_at, body) ",
-                    );
-                    insert.push_values(rows, |mut values, row| {
-                        values
-                            .push_bind(&scope_id)
-                            .push_bind(storable(&row.ctx_id))
-                            .push_bind(&row.held_by)
-                            .push_bind(row.evicted_at)
-                            .push_bind(storable(&row.body));
-                    });
-                    insert.push(
-                        " ON CONFLICT (scope_id, ctx_id) DO UPDATE SET held_by = excluded.held_by,
-                             evicted_at = excluded.evicted_at, body = excluded.body",
-                    );
-                    insert.build().execute(&mut *connection).await?;
-                }
+                let head = "INSERT INTO eviction_items (scope_id, ctx_id, held_by, evicted_at, body) ";
+                let tail = " ON CONFLICT (scope_id, ctx_id) DO UPDATE SET held_by = excluded.held_by,
+                     evicted_at = excluded.evicted_at, body = excluded.body";
+                connection.insert(head, &items, tail).await?;
                 for ctx_id in &change.forget {
-                    sqlx::query("DELETE FROM eviction_items WHERE scope_id = $1 AND ctx_id = $2")
-                        .bind(&scope_id)
-                        .bind(storable(ctx_id))
-                        .execute(&mut *connection)
-                        .await?;
+                    let delete = sql!(
+                        "DELETE FROM eviction_items WHERE scope_id = $1 AND ctx_id = $2";
+                        scope_id, ctx_id
+                    );
+                    connection.execute(delete).await?;
                 }
                 for row in &change.propose {
-                    sqlx::query(
+                    let insert = sql!(
                         "INSERT INTO eviction_proposals (proposal_id, scope_id, turn_number, proposed_at, deadline_at,
-                             scorer_model, body) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-                    )
-                    .bind(storable(&row.proposal_id))
-                    .bind(&scope_id)
-                    .bind(row.turn_number)
-                    .bind(row.proposed_at)
-                    .bind(row.deadline_at)
-                    .bind(storable(&row.scorer_model))
-                    .bind(storable(&row.body))
-                    .execute(&mut *connection)
-                    .await?;
+                         scorer_model, body) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+                        &row.proposal_id, scope_id, row.turn_number, row.proposed_at, row.deadline_at,
+                        &row.scorer_model, &row.body
+                    );
+                    connection.execute(insert).await?;
                 }
                 for row in &change.resolve {
-                    sqlx::query(
+                    let update = sql!(
                         "UPDATE eviction_proposals SET resolved_at = $2, resolved_by = $3, feedback = $4
-                         WHERE proposal_id = $1 AND resolved_at IS NULL",
-                    )
-                    .bind(storable(&row.proposal_id))
-                    .bind(row.resolved_at)
-                    .bind(&row.resolved_by)
-                    .bind(row.feedback.as_deref().map(storable))
-                    .execute(&mut *connection)
-                    .await?;
+                         WHERE proposal_id = $1 AND resolved_at IS NULL";
+                        &row.proposal_id, row.resolved_at, &row.resolved_by, row.feedback.as_deref()
+                    );
+                    connection.execute(update).await?;
                 }
                 true
             } else {
-                let last: Option<(String,)> =
-                    sqlx::query_as("SELECT last_change FROM eviction_scopes WHERE scope_id = $1")
-                        .bind(&scope_id)
-                        .fetch_optional(&mut *connection)
-                        .await?;
-                last.is_some_and(|(last,)| last == change.change_id)
+                let select = sql!("SELECT last_change FROM eviction_scopes WHERE scope_id = $1"; scope_id);
+                let last = connection.row(select).await?;
+                match last {
+                    Some(row) => row.get::<String>(0)? == change.change_id,
+                    None => false,
+                }
             }
         })
     }
@@ -220,107 +171,69 @@ impl Eviction<'_> {
     /// A scope with what is in its context and its open proposals. The revision is read first, so a change that builds
     /// on something that was changed while reading is refused.
     pub async fn scope(self, scope_id: &str) -> Result<ScopeRow, StoreError> {
-        let scope_id = storable(scope_id);
-        let head: Option<(i64, i64, Option<String>)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT revision, turn, goal FROM eviction_scopes WHERE scope_id = $1"
-        )
-        .bind(&scope_id)
-        .fetch_optional(connection)
-        .await?)?;
-        let Some((revision, turn, goal)) = head else {
+        let select = sql!("SELECT revision, turn, goal FROM eviction_scopes WHERE scope_id = $1"; scope_id);
+        let head = self.0.pool.row(select).await?;
+        let Some(head) = head else {
             return Ok(ScopeRow::default());
         };
-        let items: Vec<(String, Option<String>, String)> = reading!(&self.0.pool, |connection| {
-            sqlx::query_as(
-            "SELECT ctx_id, held_by, body FROM eviction_items WHERE scope_id = $1 AND evicted_at IS NULL ORDER BY ctx_id"
-        )
-        .bind(&scope_id)
-        .fetch_all(connection)
-        .await?
-        })?;
-        let open: Vec<ProposalColumns> = reading!(&self.0.pool, |connection| {
-            let mut query = QueryBuilder::new(PROPOSAL);
-            query.push(" WHERE scope_id = ").push_bind(&scope_id);
-            query.push(" AND resolved_at IS NULL ORDER BY proposed_at, proposal_id");
-            query.build_query_as().fetch_all(connection).await?
-        })?;
-        let item = |(ctx_id, held_by, body)| ScopeItemRow {
-            ctx_id,
-            held_by,
-            evicted_at: None,
-            body,
-        };
-        Ok(ScopeRow {
-            revision,
-            turn,
-            goal,
-            items: items.into_iter().map(item).collect(),
-            open: open.into_iter().map(proposal).collect(),
-        })
+        let select = sql!(
+            "SELECT ctx_id, held_by, evicted_at, body FROM eviction_items
+             WHERE scope_id = $1 AND evicted_at IS NULL ORDER BY ctx_id";
+            scope_id
+        );
+        let items = self.0.pool.rows(select).await?;
+        let open = format!(
+            "{PROPOSAL} WHERE scope_id = $1 AND resolved_at IS NULL ORDER BY proposed_at, proposal_id"
+        );
+        let open = self.0.pool.rows(sql!(open; scope_id)).await?;
+        Ok(columns!(head => ScopeRow {
+            revision, turn, goal;
+            items: items.iter().map(item).collect::<Result<_, _>>()?,
+            open: open.iter().map(proposal).collect::<Result<_, _>>()?
+        }))
     }
 
     /// The revision of a scope; 0 when it is not there.
     pub async fn revision(self, scope_id: &str) -> Result<i64, StoreError> {
-        let found: Option<(i64,)> = reading!(&self.0.pool, |connection| sqlx::query_as(
-            "SELECT revision FROM eviction_scopes WHERE scope_id = $1"
-        )
-        .bind(storable(scope_id))
-        .fetch_optional(connection)
-        .await?)?;
-        Ok(found.map_or(0, |(revision,)| revision))
+        let select = sql!("SELECT revision FROM eviction_scopes WHERE scope_id = $1"; scope_id);
+        let found = self.0.pool.row(select).await?;
+        found.map_or(Ok(0), |row| row.get(0))
     }
 
     /// An item, also one that went.
     pub async fn item(self, scope_id: &str, ctx_id: &str) -> Result<Option<ScopeItemRow>, StoreError> {
-        let found: Option<(Option<String>, Option<i64>, String)> =
-            reading!(&self.0.pool, |connection| sqlx::query_as(
-                "SELECT held_by, evicted_at, body FROM eviction_items WHERE scope_id = $1 AND ctx_id = $2"
-            )
-            .bind(storable(scope_id))
-            .bind(storable(ctx_id))
-            .fetch_optional(connection)
-            .await?)?;
-        Ok(found.map(|(held_by, evicted_at, body)| ScopeItemRow {
-            ctx_id: ctx_id.to_owned(),
-            held_by,
-            evicted_at,
-            body,
-        }))
+        let select = sql!(
+            "SELECT ctx_id, held_by, evicted_at, body FROM eviction_items WHERE scope_id = $1 AND ctx_id = $2";
+            scope_id, ctx_id
+        );
+        let found = self.0.pool.row(select).await?;
+        found.as_ref().map(item).transpose()
     }
 
     /// All scopes, by id.
     pub async fn scopes(self) -> Result<Vec<ScopeSummaryRow>, StoreError> {
-        let rows: Vec<(String, i64, i64, i64, i64)> = reading!(&self.0.pool, |connection| {
-            sqlx::query_as(
+        let select = sql!(
             "SELECT s.scope_id, s.turn,
-                 (SELECT COUNT(*) FROM eviction_items i WHERE i.scope_id = s.scope_id AND i.evicted_at IS NULL),
-                 (SELECT COUNT(*) FROM eviction_proposals p WHERE p.scope_id = s.scope_id AND p.resolved_at IS NULL),
+                 (SELECT COUNT(*) FROM eviction_items i WHERE i.scope_id = s.scope_id AND i.evicted_at IS NULL) AS items,
+                 (SELECT COUNT(*) FROM eviction_proposals p WHERE p.scope_id = s.scope_id AND p.resolved_at IS NULL) AS open_proposals,
                  s.updated_at
              FROM eviction_scopes s ORDER BY s.scope_id"
-        )
-        .fetch_all(connection)
-        .await?
-        })?;
-        let row = |(scope_id, turn, items, open_proposals, updated_at)| ScopeSummaryRow {
-            scope_id,
-            turn,
-            items,
-            open_proposals,
-            updated_at,
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let row = |row: &Row| {
+            Ok(columns!(row => ScopeSummaryRow { scope_id, turn, items, open_proposals, updated_at }))
         };
-        Ok(rows.into_iter().map(row).collect())
+        rows.iter().map(row).collect()
     }
 
     /// A proposal.
     pub async fn proposal(self, proposal_id: &str) -> Result<Option<ProposalRow>, StoreError> {
-        let found: Option<ProposalColumns> = reading!(&self.0.pool, |connection| {
-            let mut query = QueryBuilder::new(PROPOSAL);
-            query
-                .push(" WHERE proposal_id = ")
-                .push_bind(storable(proposal_id));
-            query.build_query_as().fetch_optional(connection).await?
-        })?;
-        Ok(found.map(proposal))
+        let found = self
+            .0
+            .pool
+            .row(sql!(format!("{PROPOSAL} WHERE proposal_id = $1"); proposal_id))
+            .await?;
+        found.as_ref().map(proposal).transpose()
     }
 
     /// Proposals of a scope, or of all where none is named, the oldest first, a page after the id given.
@@ -331,49 +244,31 @@ impl Eviction<'_> {
         limit: u32,
     ) -> Result<Vec<ProposalRow>, StoreError> {
         let (time, id) = after.unwrap_or((i64::MIN, ""));
-        let rows: Vec<ProposalColumns> = reading!(&self.0.pool, |connection| {
-            let mut query = QueryBuilder::new(PROPOSAL);
-            query.push(" WHERE (proposed_at > ").push_bind(time);
-            query.push(" OR (proposed_at = ").push_bind(time);
-            query
-                .push(" AND proposal_id > ")
-                .push_bind(storable(id))
-                .push("))");
-            if let Some(scope_id) = scope_id {
-                query.push(" AND scope_id = ").push_bind(storable(scope_id));
-            }
-            query
-                .push(" ORDER BY proposed_at, proposal_id LIMIT ")
-                .push_bind(i64::from(limit));
-            query.build_query_as().fetch_all(connection).await?
-        })?;
-        Ok(rows.into_iter().map(proposal).collect())
+        let mut select = Sql::build(PROPOSAL)
+            .push(" WHERE (proposed_at > ")
+            .push_bind(time)
+            .push(" OR (proposed_at = ")
+            .push_bind(time)
+            .push(" AND proposal_id > ")
+            .push_bind(id)
+            .push("))");
+        if let Some(scope_id) = scope_id {
+            select = select.push(" AND scope_id = ").push_bind(scope_id);
+        }
+        let select = select
+            .push(" ORDER BY proposed_at, proposal_id LIMIT ")
+            .push_bind(limit);
+        self.0.pool.rows(select).await?.iter().map(proposal).collect()
     }
 }
 
-fn proposal(columns: ProposalColumns) -> ProposalRow {
-    let (
-        proposal_id,
-        scope_id,
-        turn_number,
-        proposed_at,
-        deadline_at,
-        scorer_model,
-        resolved_at,
-        resolved_by,
-        body,
-        feedback,
-    ) = columns;
-    ProposalRow {
-        proposal_id,
-        scope_id,
-        turn_number,
-        proposed_at,
-        deadline_at,
-        scorer_model,
-        resolved_at,
-        resolved_by,
-        body,
-        feedback,
-    }
+fn item(row: &Row) -> Result<ScopeItemRow, StoreError> {
+    Ok(columns!(row => ScopeItemRow { ctx_id, held_by, evicted_at, body }))
+}
+
+fn proposal(row: &Row) -> Result<ProposalRow, StoreError> {
+    Ok(columns!(row => ProposalRow {
+        proposal_id, scope_id, turn_number, proposed_at, deadline_at, scorer_model, resolved_at, resolved_by,
+        body, feedback
+    }))
 }

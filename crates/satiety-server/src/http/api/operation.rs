@@ -120,10 +120,7 @@ async fn health(call: Call<Nothing, Nothing, NoBody>) -> Result<Health, Problem>
     Ok(Health {
         status: "ok",
         version: env!("CARGO_PKG_VERSION"),
-        store: match settings.store {
-            satiety_engine::StoreUrl::Sqlite(_) => "sqlite",
-            satiety_engine::StoreUrl::Postgres { .. } => "postgres",
-        },
+        store: settings.store.engine(),
         embedder: match settings.embedder.split_once(':') {
             Some(("dir", _)) => "dir".into(),
             _ => model(&settings.embedder),
