@@ -38,6 +38,9 @@ pub enum EngineError {
     /// Golden data, or a replay of it.
     #[error(transparent)]
     Golden(#[from] crate::retrieval::GoldenError),
+    /// A call of an operation that cannot be carried out as it was made.
+    #[error(transparent)]
+    Call(#[from] crate::operations::CallError),
     /// Features of the memory's search.
     #[error(transparent)]
     Ab(#[from] crate::ab::AbError),
@@ -382,6 +385,7 @@ impl EngineError {
             Self::Memory(error) => error.hint(),
             Self::Golden(error) => error.hint(),
             Self::Ab(error) => error.hint(),
+            Self::Call(error) => error.hint(),
             Self::Model(error) => Some(match error {
                 EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
                 EmbedError::NotThere { .. } => return None,
@@ -500,6 +504,7 @@ impl EngineError {
             Self::Memory(error) => error.fault(),
             Self::Golden(error) => error.fault(),
             Self::Ab(error) => error.fault(),
+            Self::Call(error) => error.fault(),
             Self::File {
                 action: "read",
                 cause,

@@ -18,6 +18,7 @@ mod hooks;
 mod meaning;
 pub mod memory;
 pub mod models;
+pub mod operations;
 pub mod research;
 pub mod retrieval;
 pub mod rooted;

@@ -2,6 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
+/// What [`below`] takes, as a pattern of JSON Schema: relative, without `..`.
+pub const BELOW_ROOT: &str = "^(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+)(?:/+(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+))*/*$";
+
 /// Why a name is no place below the folder.
 #[derive(Debug, thiserror::Error)]
 pub enum NotBelow {

@@ -6,7 +6,9 @@ use satiety_store::StoreError;
 use crate::ab::AbError;
 use crate::harness::HarnessError;
 use crate::memory::MemoryError;
+use crate::operations::CallError;
 use crate::retrieval::GoldenError;
+use crate::rooted::NotBelow;
 use crate::{EngineError, Fault};
 
 /// A kind of trouble.
@@ -39,6 +41,7 @@ impl EngineError {
             | Self::Store(StoreError::NotThere { .. })
             | Self::Ab(AbError::NotThere(_))
             | Self::Golden(GoldenError::NoRun(_))
+            | Self::Call(CallError::NotBelow(NotBelow::Missing(_)))
             | Self::Memory(MemoryError::NotThere(_) | MemoryError::OtherProject { .. })
             | Self::Eviction(
                 satiety::eviction::EvictionError::NoItem { .. }

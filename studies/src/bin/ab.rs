@@ -296,12 +296,8 @@ async fn latency() -> Result<()> {
         };
         engine
             .memory_save(SaveRequest {
-                draft,
-                expires_in_days: None,
-                origin: None,
-                scope: None,
                 author: satiety::memory::Author::Person,
-                session: None,
+                ..draft.into()
             })
             .await?;
     }

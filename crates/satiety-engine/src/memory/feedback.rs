@@ -8,22 +8,28 @@ use satiety::memory::{
 use satiety_store::memory::LinkRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MemoryError;
 use crate::{Engine, EngineError};
 
 /// Whether a memory was useful.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ValidateBody")]
 pub struct ValidateRequest {
-    /// Which memory.
+    /// The memory's id.
+    #[schemars(length(min = 1, max = 256))]
     pub id: String,
-    /// Whether it was.
+    /// Whether it helped.
     pub useful: bool,
-    /// In which session: its latest query that found the memory is what is judged.
+    /// The session: its latest query that found the memory is judged.
+    #[serde(default)]
     pub session: Option<String>,
-    /// Where it is looked for; the engine's project where absent.
+    /// The project to look in, by name or id, or `all`.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
@@ -47,17 +53,24 @@ pub struct Validated {
 }
 
 /// A causal link.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LinkBody")]
 pub struct LinkRequest {
-    /// From which memory.
+    /// The id of the memory that the link starts from.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub from: String,
-    /// How it bears on the other.
+    /// How it relates to the other.
     pub kind: LinkKind,
-    /// To which.
+    /// The id of the other memory.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub to: String,
-    /// Take it away instead.
+    /// Remove the link instead.
+    #[serde(default)]
     pub remove: bool,
-    /// Where both are looked for; the engine's project where absent.
+    /// The project to look in, by name or id, or `all`.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 

@@ -8,10 +8,11 @@ use satiety::retrieval::Tier;
 use satiety_store::memory::MemoryRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::MemoryError;
 use super::keeping::{SaveRequest, new_row};
+use crate::rooted::BELOW_ROOT;
 use crate::{Engine, EngineError};
 
 /// Memories that are written at once.
@@ -20,15 +21,22 @@ const TOGETHER: usize = 100;
 const LARGEST: u64 = 4 << 20;
 
 /// A folder to be indexed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "IndexBody")]
 pub struct IndexRequest {
-    /// The folder.
+    /// The directory; over HTTP one below the server's root.
+    #[schemars(length(min = 1), regex(pattern = BELOW_ROOT))]
     pub folder: PathBuf,
     /// Keep memories whose files are gone.
+    #[serde(default)]
     pub keep_missing: bool,
-    /// The project that they are kept in, or `global`; the engine's where absent.
+    /// The project to keep them in, by name or id, or `global` for all.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
     /// Who asks for it.
+    #[serde(skip)]
     pub author: Author,
 }
 
@@ -210,12 +218,8 @@ fn read(
     let asked = draft.tier;
     draft.tier = indexed_tier(asked);
     let request = SaveRequest {
-        draft,
-        expires_in_days: None,
         origin: Some(origin.to_owned()),
-        scope: None,
-        author: Author::Agent,
-        session: None,
+        ..draft.into()
     };
     let row = new_row(request, project, now_micros()).map_err(|problem| problem.to_string())?;
     debug_assert_eq!(row.content_hash, content_hash(&row.title, &row.content));

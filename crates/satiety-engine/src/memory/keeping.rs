@@ -2,13 +2,13 @@
 
 use satiety::memory::{
     Author, ChunkSettings, Draft, NeedsPerson, Project, Scope, chunk, content_hash, encode_vector, in_folder,
-    may_write, tier_named,
+    may_write,
 };
 use satiety::retrieval::Tier;
 use satiety_store::memory::{ChunkRow, MemoryRow};
 use satiety_store::{LogState, now_micros};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::MemoryError;
@@ -19,67 +19,172 @@ use crate::{Engine, EngineError};
 const TEMPORARY_DAYS: i64 = 7;
 /// Pieces that are embedded at once.
 const EMBEDDED_TOGETHER: usize = 256;
+/// Memories on a page unless the request says otherwise.
+const DEFAULT_PAGE: usize = 50;
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// A memory to be kept.
-#[derive(Debug, Clone)]
+/// A memory to save.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SaveBody")]
 pub struct SaveRequest {
-    /// What to keep.
-    pub draft: Draft,
-    /// For how many days; a temporary memory without this stays for a week, others for ever.
+    /// The point of it in a line.
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
+    pub title: String,
+    /// What it says, and why; Markdown.
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
+    pub content: String,
+    /// Default `normal`; `constitutional` is for a person to set.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// Phrases that bring it back when a text contains them.
+    #[serde(default)]
+    pub triggers: Vec<String>,
+    /// Where it belongs, such as store/sqlite.
+    #[serde(default)]
+    pub folder: String,
+    /// decision, bug, convention, preference, note.
+    #[serde(default)]
+    pub kind: Option<String>,
+    /// Delete it after so many days; a temporary one after 7 by default.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>", range(min = 1, max = 36500))]
     pub expires_in_days: Option<i64>,
     /// The file that it comes from.
+    #[serde(skip)]
     pub origin: Option<String>,
-    /// The project that it is kept in, or `global`; the engine's where absent.
+    /// The project to keep it in, by name or id, or `global` for all (scope `admin`).
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
-    /// Who keeps it.
-    pub author: Author,
-    /// In which session: memories of its searches that the text quotes are remembered as used.
+    /// The session: its results that the text quotes count as used.
+    #[serde(default)]
     pub session: Option<String>,
+    /// Who saves it.
+    #[serde(skip)]
+    pub author: Author,
+}
+
+impl From<Draft> for SaveRequest {
+    fn from(draft: Draft) -> Self {
+        Self {
+            title: draft.title,
+            content: draft.content,
+            tier: Some(draft.tier),
+            triggers: draft.triggers,
+            folder: draft.folder,
+            kind: Some(draft.kind),
+            ..Self::default()
+        }
+    }
+}
+
+/// A memory to show.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetRequest {
+    /// The memory's id.
+    #[schemars(length(min = 1, max = 256))]
+    pub id: String,
+    /// The project to look in, by name or id, or `all`.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
+    pub scope: Option<Scope>,
 }
 
 /// What changes about a memory; what is absent stays.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "UpdateBody")]
 pub struct UpdateRequest {
-    /// Which one.
+    /// The memory's id.
+    #[schemars(length(min = 1, max = 256))]
     pub id: String,
     /// Its new title.
+    #[serde(default)]
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub title: Option<String>,
     /// Its new text.
+    #[serde(default)]
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub content: Option<String>,
     /// Its new tier.
-    pub tier: Option<String>,
+    #[serde(default)]
+    pub tier: Option<Tier>,
     /// Its new trigger phrases.
+    #[serde(default)]
     pub triggers: Option<Vec<String>>,
     /// Its new folder.
+    #[serde(default)]
     pub folder: Option<String>,
     /// Its new kind.
+    #[serde(default)]
     pub kind: Option<String>,
-    /// Where it is looked for; the engine's project where absent.
-    pub scope: Option<Scope>,
-    /// Its new project, or `global`.
-    pub move_to: Option<Scope>,
-    /// Who changes it.
-    pub author: Author,
-    /// A learnt phrase to take back.
+    /// Remove a phrase that the search learnt for it.
+    #[serde(default)]
     pub unlearn: Option<String>,
-    /// In which session: memories of its searches that the new text quotes are remembered as used.
+    /// The project to look in, by name or id, or `all`.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
+    pub scope: Option<Scope>,
+    /// Its new project, by name or id, or `global` for all (scope `admin`).
+    #[serde(default)]
+    #[schemars(with = "Option<String>", length(max = 300))]
+    pub move_to: Option<Scope>,
+    /// The session: its results that the text quotes count as used.
+    #[serde(default)]
     pub session: Option<String>,
+    /// Who changes it.
+    #[serde(skip)]
+    pub author: Author,
+}
+
+/// Memories to delete.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteRequest {
+    /// Their ids.
+    #[schemars(length(min = 1), inner(length(min = 1, max = 256)))]
+    pub ids: Vec<String>,
+    /// The project to look in, by name or id, or `all`.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
+    pub scope: Option<Scope>,
 }
 
 /// Which memories to list.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ListRequest {
-    /// Only in this folder and below.
+    /// Only this folder and below.
+    #[serde(default)]
     pub folder: Option<String>,
-    /// Only of this tier.
-    pub tier: Option<String>,
-    /// Only after this change: the last one of the page before.
-    pub after: i64,
-    /// At most so many.
-    pub limit: usize,
-    /// Which project's; the engine's where absent.
+    /// Only this tier.
+    #[serde(default)]
+    pub tier: Option<Tier>,
+    /// `next_cursor` of the page before.
+    #[serde(default)]
+    #[schemars(regex(pattern = "^[0-9]{1,18}$"))]
+    pub cursor: Option<String>,
+    /// Memories on a page; 50 by default.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>", range(min = 1, max = 500))]
+    pub limit: Option<usize>,
+    /// The project, by name or id, or `all`. Global memories are included.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
+}
+
+impl ListRequest {
+    /// The page after a change: [`Memories::next`] of the page before.
+    #[must_use]
+    pub fn after(change: i64) -> Self {
+        Self {
+            cursor: Some(change.to_string()),
+            ..Self::default()
+        }
+    }
 }
 
 /// A memory as it is shown.
@@ -130,8 +235,27 @@ pub struct Saved {
     pub embedder: Option<String>,
 }
 
-/// Memories.
+/// Memories on a page, as clients read it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MemoryPage {
+    /// In the order of their last change.
+    pub memories: Vec<Listed>,
+    /// Where the next page begins; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+impl From<Memories> for MemoryPage {
+    fn from(list: Memories) -> Self {
+        Self {
+            memories: list.memories,
+            next_cursor: list.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// Memories.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Memories {
     /// Which, in the order of their last change.
     pub memories: Vec<Listed>,
@@ -200,7 +324,7 @@ impl Engine {
     /// Keeps a memory; those that its text quotes were used by the session.
     #[tracing::instrument(name = "save memory", skip_all)]
     pub async fn memory_save(&self, request: SaveRequest) -> Result<Saved, EngineError> {
-        may_write(request.author, None, Some(request.draft.tier)).map_err(MemoryError::from)?;
+        may_write(request.author, None, request.tier).map_err(MemoryError::from)?;
         let project = self.memory_project(request.scope.as_ref(), request.author)?;
         let session = request.session.clone();
         check_names(session.as_deref(), None, None)?;
@@ -244,10 +368,7 @@ impl Engine {
         let draft = Draft {
             title: request.title.unwrap_or_else(|| old.title.clone()),
             content: request.content.unwrap_or_else(|| old.content.clone()),
-            tier: request
-                .tier
-                .map_or(Ok(super::index::tier(&old.tier)), |name| tier_named(&name))
-                .map_err(MemoryError::from)?,
+            tier: request.tier.unwrap_or_else(|| super::index::tier(&old.tier)),
             triggers: request.triggers.unwrap_or_else(|| old.triggers.clone()),
             folder: request.folder.unwrap_or_else(|| old.folder.clone()),
             kind: request.kind.unwrap_or_else(|| old.kind.clone()),
@@ -317,16 +438,16 @@ impl Engine {
 
     /// Memories, a page at a time.
     pub async fn memory_list(&self, request: &ListRequest) -> Result<Memories, EngineError> {
-        let wanted_tier = request
-            .tier
-            .as_deref()
-            .map(tier_named)
-            .transpose()
-            .map_err(MemoryError::from)?;
         let folder = request.folder.as_deref().unwrap_or_default();
         let scope = self.memory_scope(request.scope.as_ref());
         let now = now_micros();
-        let mut after = request.after;
+        let cursor = request.cursor.as_deref().unwrap_or("0");
+        let mut after: i64 = cursor.parse().map_err(|_| MemoryError::OutOfRange {
+            what: "the cursor",
+            range: "one that a page gave out",
+            value: cursor.to_owned(),
+        })?;
+        let limit = request.limit.unwrap_or(DEFAULT_PAGE);
         let mut memories = Vec::new();
         loop {
             let rows = self.store().await?.memories().after(after, 500).await?;
@@ -336,11 +457,11 @@ impl Engine {
             for row in rows {
                 let tier = super::index::tier(&row.tier);
                 let expired = row.expires_at.is_some_and(|at| at <= now);
-                let wanted = wanted_tier.is_none_or(|wanted| wanted == tier)
+                let wanted = request.tier.is_none_or(|wanted| wanted == tier)
                     && in_folder(&row.folder, folder)
                     && scope.sees(row.project.as_deref());
                 if wanted && !expired {
-                    if memories.len() >= request.limit {
+                    if memories.len() >= limit {
                         return Ok(Memories {
                             memories,
                             next: Some(after),
@@ -463,7 +584,15 @@ pub(super) fn new_row(
     project: Option<Project>,
     now: i64,
 ) -> Result<MemoryRow, MemoryError> {
-    let draft = request.draft.checked()?;
+    let draft = Draft {
+        title: request.title,
+        content: request.content,
+        tier: request.tier.unwrap_or(Tier::Normal),
+        triggers: request.triggers,
+        folder: request.folder,
+        kind: request.kind.unwrap_or_default(),
+    };
+    let draft = draft.checked()?;
     let days = request
         .expires_in_days
         .or((draft.tier == Tier::Temporary).then_some(TEMPORARY_DAYS));

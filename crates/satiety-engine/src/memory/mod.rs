@@ -19,7 +19,8 @@ pub use feedback::{LinkRequest, Linked, ValidateRequest, Validated};
 pub(crate) use index::Cache;
 pub use indexing::{IndexRequest, Indexed, RefusedFile};
 pub use keeping::{
-    Deleted, ListRequest, Listed, Memories, Memory, MemoryHealth, SaveRequest, Saved, UpdateRequest,
+    DeleteRequest, Deleted, GetRequest, ListRequest, Listed, Memories, Memory, MemoryHealth, MemoryPage,
+    SaveRequest, Saved, UpdateRequest,
 };
 pub use reading::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
 pub use scope::MemorySettings;

@@ -6,7 +6,7 @@ use satiety::memory::{FeedbackKind, LinkKind, Scope, found_by, learn_from_select
 use satiety_store::memory::FeedbackRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -21,15 +21,22 @@ const LOOK_BACK: u32 = 50;
 const COMPARED: usize = 60;
 /// A text that is longer than this is compared by its beginning.
 const LONGEST_TEXT: usize = 256 << 10;
+/// Matches unless the request says otherwise.
+const DEFAULT_MATCHES: usize = 5;
 
 /// A memory to be read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReadRequest {
-    /// Which one.
+    /// The memory's id.
+    #[schemars(length(min = 1, max = 256))]
     pub id: String,
-    /// In which session: when a search of it found the memory, the read is remembered.
+    /// The session: when one of its searches found the memory, the read is recorded.
+    #[serde(default)]
     pub session: Option<String>,
-    /// Where it is looked for; the engine's project where absent.
+    /// The project to look in, by name or id, or `all`.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
@@ -61,15 +68,22 @@ pub struct MemoryLink {
 }
 
 /// A text in which trigger phrases may be said.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "MatchBody")]
 pub struct MatchRequest {
     /// The text.
     pub text: String,
-    /// Matches at most.
-    pub limit: usize,
-    /// In which session: memories that the text quotes are remembered as used.
+    /// Maximum number of matches; 5 by default.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>", range(min = 1, max = 200))]
+    pub limit: Option<usize>,
+    /// The session: its results that the text quotes count as used.
+    #[serde(default)]
     pub session: Option<String>,
-    /// Which project's memories; the engine's where absent.
+    /// The project, by name or id, or `all`. Global memories are included.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
@@ -120,7 +134,7 @@ impl Engine {
             self.memory_notice(session, &request.text, None).await?;
         }
         let scope = self.memory_scope(request.scope.as_ref());
-        self.memory_match_triggers(&request.text, request.limit, &scope)
+        self.memory_match_triggers(&request.text, request.limit.unwrap_or(DEFAULT_MATCHES), &scope)
             .await
     }
 

@@ -13,7 +13,7 @@ use satiety::text::{Tokenization, jaccard};
 use satiety_models::Embedder;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::MemoryError;
@@ -23,30 +23,54 @@ use super::scope::check_names;
 use crate::{Engine, EngineError};
 
 /// What to search for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SearchBody")]
 pub struct SearchRequest {
-    /// The question.
+    /// What to look for, in words.
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub query: String,
-    /// How deep; absent for a choice by question and room.
+    /// How deep; chosen by the query and the free context by default.
+    #[serde(default)]
     pub mode: Option<Mode>,
-    /// Results at most, instead of the mode's.
+    /// Maximum number of results.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>", range(min = 1, max = 200))]
     pub limit: Option<usize>,
-    /// Tokens of all results, instead of the mode's.
+    /// Maximum tokens of all results.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1_000_000))]
     pub token_budget: Option<usize>,
-    /// How full the asker's context is, from 0 to 1.
+    /// How full your context is, from 0 to 1.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub token_usage: Option<f64>,
-    /// Only this folder and below; constitutional memories from the folders above come along.
+    /// Only this folder and below, and rules from above.
+    #[serde(default)]
     pub folder: Option<String>,
-    /// The session: its uses raise scores, and with `skip_shown` it gets nothing twice.
+    /// The session: what it used before scores higher.
+    #[serde(default)]
     pub session: Option<String>,
-    /// Hold back what the session has already.
+    /// Leave out what the session was given before.
+    #[serde(default)]
     pub skip_shown: bool,
+    /// Also return the telemetry of each stage.
+    #[serde(default)]
+    pub explain: bool,
     /// How the search goes.
+    #[serde(skip)]
     pub pipeline: Arc<Pipeline>,
     /// The tool that was asked, for the log.
+    #[serde(skip, default = "default_tool")]
     pub tool: &'static str,
-    /// Which project's memories; the engine's where absent.
+    /// The project, by name or id, or `all`. Global memories are included.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
+}
+
+fn default_tool() -> &'static str {
+    "memory_search"
 }
 
 impl Default for SearchRequest {
@@ -61,8 +85,9 @@ impl Default for SearchRequest {
             folder: None,
             session: None,
             skip_shown: false,
+            explain: false,
             pipeline: Arc::default(),
-            tool: "memory_search",
+            tool: default_tool(),
             scope: None,
         }
     }

@@ -28,25 +28,42 @@ use crate::{Engine, EngineError};
 const LOOK_BACK: u32 = 500;
 
 /// A task that begins.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct PreflightRequest {
-    /// What is to be done, in words.
+    /// What you are about to do, in words.
     pub task: String,
-    /// A name for it; made where none is given.
+    /// A name of your own for it.
+    #[serde(default)]
     pub task_id: Option<String>,
-    /// Where it belongs.
+    /// Where it belongs; only memories from there and rules from above.
+    #[serde(default)]
     pub folder: Option<String>,
-    /// The session; made where none is given.
+    /// The session; a new one by default.
+    #[serde(default)]
     pub session: Option<String>,
-    /// How much is known, each from 0 to 100.
-    pub scores: TaskScores,
-    /// What is not known yet.
+    /// How much you know about it, 0 to 100.
+    #[serde(default)]
+    pub knowledge_score: Option<f64>,
+    /// How unsure you are, 0 to 100.
+    #[serde(default)]
+    pub uncertainty_score: Option<f64>,
+    /// How much of the needed context you have, 0 to 100.
+    #[serde(default)]
+    pub context_score: Option<f64>,
+    /// What you do not know yet.
+    #[serde(default)]
     pub knowledge_gaps: Vec<String>,
-    /// Tokens that the context may have.
+    /// Maximum tokens of the context.
+    #[serde(default)]
     pub token_budget: Option<usize>,
-    /// How full the asker's context is, from 0 to 1.
+    /// How full your context is, from 0 to 1.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub token_usage: Option<f64>,
-    /// Which project's memories; the engine's where absent.
+    /// The project, by name or id, or `all`.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
@@ -62,30 +79,68 @@ pub struct Preflight {
 }
 
 /// A task that ends.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct PostflightRequest {
-    /// The task; the session's open one where absent.
-    pub task_id: Option<String>,
-    /// The session.
-    pub session: Option<String>,
     /// How it went.
     pub outcome: Outcome,
-    /// How much is known now, each from 0 to 100.
-    pub scores: TaskScores,
-    /// What is known now and was not before.
+    /// The task; this session's open one by default.
+    #[serde(default)]
+    pub task_id: Option<String>,
+    /// The session.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// How much you know now, 0 to 100.
+    #[serde(default)]
+    pub knowledge_score: Option<f64>,
+    /// How unsure you are now, 0 to 100.
+    #[serde(default)]
+    pub uncertainty_score: Option<f64>,
+    /// How much of the needed context you have now, 0 to 100.
+    #[serde(default)]
+    pub context_score: Option<f64>,
+    /// What you know now and did not before.
+    #[serde(default)]
     pub gaps_closed: Vec<String>,
     /// What turned out to be unknown.
+    #[serde(default)]
     pub new_gaps: Vec<String>,
-    /// What was produced: memories that it quotes were used.
+    /// What you produced; memories that it quotes count as used.
+    #[serde(default)]
     pub text: Option<String>,
-    /// Memories that helped.
+    /// Ids of memories that helped.
+    #[serde(default)]
     pub useful: Vec<String>,
-    /// Memories that did not.
+    /// Ids of memories that did not.
+    #[serde(default)]
     pub not_useful: Vec<String>,
-    /// What is kept of it.
+    /// What to remember of it.
+    #[serde(default)]
     pub learnt: Vec<Lesson>,
-    /// Which project's memories, and where lessons are kept; the engine's where absent.
+    /// The project, by name or id; lessons are kept there.
+    #[serde(default, rename = "project")]
+    #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
+}
+
+impl PreflightRequest {
+    fn scores(&self) -> TaskScores {
+        TaskScores {
+            knowledge: self.knowledge_score,
+            uncertainty: self.uncertainty_score,
+            context: self.context_score,
+        }
+    }
+}
+
+impl PostflightRequest {
+    fn scores(&self) -> TaskScores {
+        TaskScores {
+            knowledge: self.knowledge_score,
+            uncertainty: self.uncertainty_score,
+            context: self.context_score,
+        }
+    }
 }
 
 /// Something that was learnt, to be kept as a memory.
@@ -127,7 +182,8 @@ pub struct Postflight {
 impl Engine {
     /// Begins a task and says what the memory knows about it. Beginning an open one again brings its scores up to date.
     pub async fn task_preflight(&self, request: PreflightRequest) -> Result<Preflight, EngineError> {
-        check(&request.scores)?;
+        let scores = request.scores();
+        check(&scores)?;
         check_names(
             request.session.as_deref(),
             request.task_id.as_deref(),
@@ -168,7 +224,7 @@ impl Engine {
             folder: request.folder.unwrap_or_default(),
             task: excerpt_of_query(&request.task).into_owned(),
             query_id: Some(context.query_id.clone()),
-            preflight: json!({"scores": request.scores, "knowledge_gaps": request.knowledge_gaps}),
+            preflight: json!({"scores": scores, "knowledge_gaps": request.knowledge_gaps}),
             outcome: None,
             postflight: None,
             learning_index: None,
@@ -189,7 +245,8 @@ impl Engine {
     /// Closes a task: remembers what its text quotes and what was passed over, takes judgments, keeps lessons, and sums the
     /// session up. After a success, what was used learns the words of the query that found it.
     pub async fn task_postflight(&self, request: PostflightRequest) -> Result<Postflight, EngineError> {
-        check(&request.scores)?;
+        let scores = request.scores();
+        check(&scores)?;
         check_names(request.session.as_deref(), request.task_id.as_deref(), None)?;
         self.check_notes("the list of closed gaps", &request.gaps_closed)?;
         self.check_notes("the list of new gaps", &request.new_gaps)?;
@@ -246,12 +303,12 @@ impl Engine {
             saved.push(self.memory_save(lesson).await?.memory.id);
         }
         let before = serde_json::from_value(task.preflight["scores"].clone()).unwrap_or_default();
-        let deltas = task_deltas(before, request.scores);
+        let deltas = task_deltas(before, scores);
         task.outcome = Some(request.outcome.name().into());
         task.learning_index = deltas.learning_index;
         task.closed_at = Some(now_micros());
         task.postflight = Some(json!({
-            "scores": request.scores, "gaps_closed": request.gaps_closed, "new_gaps": request.new_gaps,
+            "scores": scores, "gaps_closed": request.gaps_closed, "new_gaps": request.new_gaps,
             "deltas": deltas, "referenced": referenced, "saved": saved,
         }));
         let summary = self.session_summary_with(&session, Some(&task)).await?;
@@ -318,12 +375,8 @@ fn kept(lesson: &Lesson, folder: &str, scope: Option<Scope>) -> Result<SaveReque
         kind: "lesson".into(),
     };
     Ok(SaveRequest {
-        draft: draft.checked()?,
-        expires_in_days: None,
-        origin: None,
         scope,
-        author: Author::Agent,
-        session: None,
+        ..draft.checked()?.into()
     })
 }
 

@@ -111,12 +111,8 @@ async fn save(engine: &Engine, title: String, content: String, tier: Tier) -> St
         kind: "note".into(),
     };
     let request = SaveRequest {
-        draft,
-        expires_in_days: None,
-        origin: None,
-        scope: None,
         author: satiety::memory::Author::Person,
-        session: None,
+        ..draft.into()
     };
     engine.memory_save(request).await.unwrap().memory.id
 }

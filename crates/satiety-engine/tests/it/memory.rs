@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use satiety::memory::{Draft, Fusion, Mode, Pipeline, in_folder};
+use satiety::memory::{Fusion, Mode, Pipeline, in_folder};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
     LinkRequest, MemorySearch, SaveRequest, SearchRequest, UpdateRequest, ValidateRequest,
@@ -39,19 +39,13 @@ async fn save(
     trigger: Option<&str>,
 ) -> String {
     let request = SaveRequest {
-        draft: Draft {
-            title: title.into(),
-            content: content.into(),
-            tier,
-            triggers: trigger.into_iter().map(str::to_owned).collect(),
-            folder: folder.into(),
-            kind: String::new(),
-        },
-        expires_in_days: None,
-        origin: None,
-        scope: None,
+        title: title.into(),
+        content: content.into(),
+        tier: Some(tier),
+        triggers: trigger.into_iter().map(str::to_owned).collect(),
+        folder: folder.into(),
         author: satiety::memory::Author::Person,
-        session: None,
+        ..SaveRequest::default()
     };
     engine.memory_save(request).await.unwrap().memory.id
 }
@@ -219,7 +213,7 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
                 let update = UpdateRequest {
                     id: ids[4].clone(),
                     content: Some("short now".into()),
-                    tier: Some("normal".into()),
+                    tier: Some(Tier::Normal),
                     author: satiety::memory::Author::Person,
                     ..UpdateRequest::default()
                 };

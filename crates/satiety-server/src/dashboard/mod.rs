@@ -149,11 +149,10 @@ struct After {
 
 async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<After>) -> Page {
     let request = ListRequest {
-        after: from.after,
-        limit: ROWS as usize,
+        limit: Some(ROWS as usize),
         // The dashboard is for whoever runs the server: it shows every project, each memory with its own.
         scope: Some(satiety::memory::Scope::All),
-        ..ListRequest::default()
+        ..ListRequest::after(from.after)
     };
     let (health, found) = tokio::join!(at.engine.memory_health(), at.engine.memory_list(&request));
     Ok(Html(memory::all(&health?, &found?)))

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use satiety::harness::Driver;
+use satiety::memory::Author;
 use satiety_engine::Engine;
 use satiety_engine::admission::{AdmissionSettings, Admissions};
+use satiety_engine::memory::MemorySearch;
+use satiety_engine::operations::{Call, Observer, Reach};
 use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
 use satiety_engine::rooted::{self, NotBelow};
 use tokio::sync::{Semaphore, watch};
@@ -17,7 +20,7 @@ use super::jobs::Jobs;
 use super::live::Live;
 use super::problem::Problem;
 use super::schemas::Schemas;
-use crate::auth::Auth;
+use crate::auth::{Auth, Caller};
 use crate::metrics::Metrics;
 
 /// Limits of what one request may take.
@@ -198,6 +201,16 @@ impl App {
         Writing(self.clone())
     }
 
+    /// A call of an operation by whoever sent a request.
+    pub(crate) fn call(self: &Arc<Self>, caller: Option<&Caller>) -> Call {
+        Call {
+            engine: self.engine.clone(),
+            author: caller.map_or(Author::Agent, Caller::author),
+            reach: Reach::Below(self.folders.root.clone()),
+            observer: Some(self.clone()),
+        }
+    }
+
     /// Whether a write is under way.
     pub(crate) fn is_writing(&self) -> bool {
         self.writes.load(Ordering::SeqCst) > 0
@@ -219,6 +232,12 @@ impl App {
             problem.detail = rooted::without_place(root, &problem.detail).into();
         }
         problem
+    }
+}
+
+impl Observer for App {
+    fn searched(&self, search: &MemorySearch) {
+        self.metrics.search(search);
     }
 }
 

@@ -1,8 +1,10 @@
 //! Reading what is sent: JSON alone, not too large, not too deep, with the place of what is wrong.
 
 use axum::http::{HeaderMap, StatusCode, header};
+use satiety_engine::operations::whole_numbers;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::problem::Problem;
 
@@ -39,26 +41,14 @@ impl<T: DeserializeOwned + JsonSchema + Send> FromBody for Json<T> {
     }
 
     fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Self, Problem> {
-        // Also a guard: a page elsewhere cannot send this type without asking the browser, which asks us.
-        if !is_json(headers) {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "the body is not marked as application/json",
-            )
-            .hint("send it with the header `Content-Type: application/json`"));
-        }
-        if is_too_deep(bytes) {
-            return Err(Problem::bad_request(format!(
-                "the JSON is nested deeper than {DEEPEST} levels"
-            )));
-        }
+        check_format(headers, bytes)?;
         let mut deserializer = serde_json::Deserializer::from_slice(bytes);
         let value = serde_path_to_error::deserialize(&mut deserializer);
         // JSON has one kind of number, and `3.0` is the whole number 3 to everybody but the types.
         if let Err(error) = &value
             && error.inner().is_data()
             && error.inner().to_string().contains("floating point")
-            && let Ok(mut whole) = serde_json::from_slice::<serde_json::Value>(bytes)
+            && let Ok(mut whole) = serde_json::from_slice::<Value>(bytes)
         {
             whole_numbers(&mut whole);
             if let Ok(value) = serde_json::from_value(whole) {
@@ -82,27 +72,32 @@ impl<T: DeserializeOwned + JsonSchema + Send> FromBody for Json<T> {
     }
 }
 
-/// Writes numbers without a fraction as whole numbers.
-fn whole_numbers(value: &mut serde_json::Value) {
-    use serde_json::Value;
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(float) = number.as_f64()
-                && float.fract() == 0.0
-                && float.abs() < 9e15
-            {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "it has no fraction and is small enough"
-                )]
-                let whole = float as i64;
-                *value = Value::from(whole);
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(whole_numbers),
-        Value::Object(object) => object.values_mut().for_each(whole_numbers),
-        _ => {}
+/// Reads a body that is a JSON object.
+pub(crate) fn read_object(headers: &HeaderMap, bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+    check_format(headers, bytes)?;
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Problem::unprocessable("the body must be a JSON object").at(".")),
+        Err(error) => Err(Problem::bad_request(format!("the body is not JSON: {error}"))),
     }
+}
+
+/// Refuses what is not marked as JSON or is nested too deep.
+fn check_format(headers: &HeaderMap, bytes: &[u8]) -> Result<(), Problem> {
+    // Also a guard: a page elsewhere cannot send this type without asking the browser, which asks us.
+    if !is_json(headers) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the body is not marked as application/json",
+        )
+        .hint("send it with the header `Content-Type: application/json`"));
+    }
+    if is_too_deep(bytes) {
+        return Err(Problem::bad_request(format!(
+            "the JSON is nested deeper than {DEEPEST} levels"
+        )));
+    }
+    Ok(())
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -16,6 +16,7 @@ mod guard;
 mod jobs;
 mod listen;
 mod live;
+pub(crate) mod operations;
 mod problem;
 pub(crate) mod route;
 mod schemas;

@@ -3,6 +3,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use satiety_engine::operations::CallError;
 use satiety_engine::{EngineError, Trouble};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -193,6 +194,9 @@ impl From<EngineError> for Problem {
         problem.cost = cost.map(|(estimated, limit)| Box::new(Cost { estimated, limit }));
         if let Some(seconds) = retry_after {
             problem = problem.retry_after(seconds);
+        }
+        if let EngineError::Call(CallError::Invalid { place, .. }) = &error {
+            problem = problem.at(place.as_str());
         }
         match error.hint() {
             Some(hint) => problem.hint(hint),

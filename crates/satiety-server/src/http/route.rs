@@ -5,6 +5,7 @@
 //! entity tags, the audit log.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -14,7 +15,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use satiety::memory::Author;
 use satiety_engine::serving::{Repeatable, Repeated};
 use satiety_engine::tokens::AuditEntry;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -25,6 +25,7 @@ use tracing::Instrument as _;
 use super::app::App;
 use super::body::FromBody;
 use super::capacity;
+use super::operations::{Binding, Bound};
 use super::problem::Problem;
 use crate::auth::{Caller, Scope, audit, permit};
 
@@ -37,8 +38,13 @@ pub(crate) struct Route {
     pub(crate) about: About,
     /// What it takes and gives.
     pub(crate) shape: Shape,
+    /// The operation that it is bound to; its request is what the route takes.
+    pub(crate) bound: Option<Arc<Bound>>,
     router: MethodRouter<Arc<App>>,
 }
+
+/// What answers a request: the response as JSON.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, Problem>> + Send>>;
 
 /// What a route is.
 #[derive(Debug, Clone)]
@@ -85,15 +91,6 @@ pub(crate) struct Call<P, Q, B> {
     pub(crate) path: P,
     pub(crate) query: Q,
     pub(crate) body: B,
-    /// Who asks; absent on public routes.
-    pub(crate) caller: Option<Caller>,
-}
-
-impl<P, Q, B> Call<P, Q, B> {
-    /// Who the caller is for what only a person may decide.
-    pub(crate) fn author(&self) -> Author {
-        self.caller.as_ref().map_or(Author::Agent, Caller::author)
-    }
 }
 
 /// No parameters.
@@ -214,6 +211,7 @@ where
             body: |_| None,
             answer: Answer::Other(content_type),
         },
+        bound: None,
         router: raw_router(&about, handler),
         about,
     }
@@ -236,9 +234,36 @@ impl Route {
                 body: B::schema,
                 answer: Answer::Json(SchemaGenerator::subschema_for::<T>),
             },
+            bound: None,
             router: router(about.clone(), handler),
             about,
         }
+    }
+
+    /// The route of an operation; none where the table has no such operation.
+    pub(crate) fn of_operation(binding: Binding) -> Option<Self> {
+        let bound = Arc::new(Bound::new(binding)?);
+        let about = bound.about();
+        let answering = bound.clone();
+        let handler = move |State(app): State<Arc<App>>, request: Request| {
+            let bound = answering.clone();
+            let answer = async move {
+                let answer = bound.answer(app, request).await;
+                answer.unwrap_or_else(IntoResponse::into_response)
+            };
+            Box::pin(answer) as Pin<Box<dyn Future<Output = Response> + Send>>
+        };
+        Some(Self {
+            shape: Shape {
+                path: None,
+                query: None,
+                body: |_| None,
+                answer: Answer::Json(bound.operation.response.reference),
+            },
+            router: on(filter(&about.method), handler),
+            bound: Some(bound),
+            about,
+        })
     }
 
     /// Only for this scope.
@@ -333,7 +358,7 @@ where
             let work = async {
                 let caller = allow(&parts, scope)?;
                 let path = path(&mut parts).await?;
-                app.schemas.of(id).check_parameters(&mut parts).await?;
+                app.schemas.check_parameters(id, &mut parts).await?;
                 if !is_stream {
                     return handler(app, path, parts.headers).await;
                 }
@@ -347,7 +372,7 @@ where
 }
 
 /// Lets in who may come in.
-fn allow(parts: &Parts, usual: Option<Scope>) -> Result<Option<Caller>, Problem> {
+pub(crate) fn allow(parts: &Parts, usual: Option<Scope>) -> Result<Option<Caller>, Problem> {
     let needed = parts.extensions.get::<Needs>().map_or(usual, |needs| needs.0);
     let caller = parts.extensions.get::<Caller>();
     match needed {
@@ -390,24 +415,34 @@ where
     let Query(query) = Query::<Q>::try_from_uri(&parts.uri).map_err(|rejection| {
         Problem::bad_request(format!("the query cannot be read: {}", rejection.body_text()))
     })?;
-    let schemas = app.schemas.of(about.id);
-    schemas.check_parameters(&mut parts).await?;
+    app.schemas.check_parameters(about.id, &mut parts).await?;
     let bytes = read_body(&app, body).await?;
     let body = B::read(&parts.headers, &bytes)?;
-    schemas.check_body(&bytes)?;
+    app.schemas.check_body(about.id, &bytes)?;
     let call = Call {
         app: app.clone(),
         path,
         query,
         body,
-        caller: caller.clone(),
     };
     let work = handler(call);
-    if !about.writes {
-        let text = written(work.await?)?;
-        return Ok(tagged(&parts, status, text));
+    let work = Box::pin(async move { written(work.await?) });
+    finish(app, parts, caller, (status, about.writes), &bytes, work).await
+}
+
+/// Carries out what a request asks for and makes a response of it, with the status of success.
+pub(crate) async fn finish(
+    app: Arc<App>,
+    parts: Parts,
+    caller: Option<Caller>,
+    (status, writes): (StatusCode, bool),
+    bytes: &[u8],
+    work: Work,
+) -> Result<Response, Problem> {
+    if !writes {
+        return Ok(tagged(&parts, status, work.await?));
     }
-    let repeatable = repeatable(&parts, caller.as_ref(), &bytes)?;
+    let repeatable = repeatable(&parts, caller.as_ref(), bytes)?;
     // A write is carried out to its end, whether or not somebody still waits for the answer.
     let entry = audit::entry(parts.method.as_str(), parts.uri.path(), &parts.extensions);
     // What has to be computed before something is kept still has the request's limits and its deadline.
@@ -463,17 +498,13 @@ fn repeatable(parts: &Parts, caller: Option<&Caller>, body: &[u8]) -> Result<Opt
 }
 
 /// Carries a write out, keeps its answer for who sends it again, and notes who did it.
-async fn carry_out<T, Fut>(
+async fn carry_out(
     app: Arc<App>,
-    work: Fut,
+    work: Work,
     repeatable: Option<Repeatable>,
     status: StatusCode,
     entry: AuditEntry,
-) -> Result<Response, Problem>
-where
-    T: Serialize,
-    Fut: Future<Output = Result<T, Problem>>,
-{
+) -> Result<Response, Problem> {
     let _writing = app.writing();
     if let Some(write) = &repeatable {
         match app.engine.repeated(write).await? {
@@ -501,10 +532,7 @@ where
             }
         }
     }
-    let outcome = match work.await {
-        Ok(value) => written(value),
-        Err(problem) => Err(problem),
-    };
+    let outcome = work.await;
     if let Some(write) = &repeatable {
         let kept = match &outcome {
             Ok(text) => {

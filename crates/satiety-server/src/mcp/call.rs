@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use satiety::harness::Driver;
-use satiety::memory::{Author, Scope as MemoryScope};
+use satiety::memory::Author;
 use satiety_engine::admission::Admissions;
 use satiety_engine::bench::Stop;
+use satiety_engine::operations::{self, CallError};
 use satiety_engine::{Engine, EngineError, Fault, rooted};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -144,6 +145,29 @@ impl Call {
         Ok((suite, room.clone().acquire_owned().await.ok()))
     }
 
+    /// The call of an operation.
+    pub(super) fn operation(&self) -> operations::Call {
+        operations::Call {
+            engine: Arc::clone(&self.context.engine),
+            author: self.author,
+            reach: match &self.context.reach {
+                Reach::Machine => operations::Reach::Machine,
+                Reach::Below { root, .. } => operations::Reach::Below(root.clone()),
+            },
+            observer: None,
+        }
+    }
+
+    /// Why an operation failed, as the caller may see it.
+    pub(super) fn problem(&self, tool: &str, error: EngineError) -> Problem {
+        match error {
+            EngineError::Call(CallError::Invalid { place, message }) => {
+                Problem::argument(tool, &place, message)
+            }
+            error => self.discreet(error.into()),
+        }
+    }
+
     /// A problem as the caller may see it.
     pub(super) fn discreet(&self, mut problem: Problem) -> Problem {
         if let Reach::Below { root: Some(root), .. } = &self.context.reach {
@@ -151,23 +175,6 @@ impl Call {
             problem.hint = problem.hint.map(|hint| rooted::without_place(root, &hint));
         }
         problem
-    }
-
-    /// The project that was named, for requests that look at another one than the connection's.
-    pub(super) fn memory_scope(project: Option<&str>) -> Result<Option<MemoryScope>, Problem> {
-        project.map(MemoryScope::parse).transpose().map_err(|error| {
-            Problem::new(
-                error.to_string(),
-                "leave `project` out for this connection's project, or say `all`",
-            )
-        })
-    }
-
-    /// The session that was named, or the connection's.
-    pub(super) fn session(&self, named: Option<String>) -> Option<String> {
-        named
-            .filter(|name| !name.trim().is_empty())
-            .or_else(|| self.session.clone())
     }
 }
 
@@ -190,10 +197,13 @@ impl Problem {
 
     /// Arguments that are not understood.
     pub(super) fn arguments(tool: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
-        let path = error.path().to_string();
+        Self::argument(tool, &error.path().to_string(), error.inner().to_string())
+    }
+
+    fn argument(tool: &str, path: &str, what: String) -> Self {
         Self {
-            what: error.inner().to_string(),
-            place: Some(if path == "." {
+            what,
+            place: Some(if matches!(path, "" | ".") {
                 format!("arguments of {tool}")
             } else {
                 format!("arguments of {tool}, {path}")

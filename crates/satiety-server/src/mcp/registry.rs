@@ -5,7 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use satiety_engine::EngineError;
 use satiety_engine::eviction::count_tokens;
+use satiety_engine::operations::{self, CallError, View};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -101,6 +103,45 @@ pub(super) struct Spec {
     pub(super) data: &'static [&'static str],
 }
 
+/// How an operation is offered as a tool.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Offer {
+    /// Fields of the request that are no arguments.
+    pub(super) hidden: &'static [&'static str],
+    /// Values of fields that are not given, where they differ from the operation's.
+    pub(super) defaults: &'static [(&'static str, u32)],
+    /// What of the response is returned; all of it where absent.
+    pub(super) view: Option<&'static View>,
+}
+
+impl Offer {
+    /// The fields of a request: the arguments, with the connection's session and defaults for what is not given.
+    fn fields(&self, call: &Call, arguments: Value, has_session: bool) -> Result<Value, EngineError> {
+        let Value::Object(mut fields) = arguments else {
+            return Ok(arguments);
+        };
+        if let Some(name) = fields.keys().find(|name| self.hidden.contains(&name.as_str())) {
+            let invalid = CallError::Invalid {
+                message: format!("unknown field `{name}`"),
+                place: name.clone(),
+            };
+            return Err(invalid.into());
+        }
+        let is_blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+        if has_session
+            && fields
+                .get("session")
+                .is_none_or(|named| named.is_null() || is_blank(named))
+        {
+            fields.insert("session".into(), json!(call.session));
+        }
+        for (name, value) in self.defaults {
+            fields.entry(*name).or_insert(json!(value));
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
 /// A tool.
 #[derive(Clone)]
 pub struct Tool {
@@ -138,10 +179,44 @@ impl Tool {
         };
         Self {
             spec,
-            input: Arc::new(schema::input::<A>()),
-            output: Arc::new(schema::output::<T>(spec.data)),
+            input: Arc::new(schema::input(A::json_schema)),
+            output: Arc::new(schema::output(T::json_schema, None, spec.data)),
             run: Arc::new(run),
         }
+    }
+
+    /// A tool that calls an operation; none where the table has no such operation.
+    pub(super) fn of_operation(operation: &'static str, spec: Spec, offer: Offer) -> Option<Self> {
+        let operation = operations::find(operation)?;
+        let mut input = schema::input(operation.request.schema);
+        if let Some(Value::Object(properties)) = input.get_mut("properties") {
+            properties.retain(|name, _| !offer.hidden.contains(&name.as_str()));
+        }
+        let properties = input.get("properties");
+        let has_session = properties.is_some_and(|properties| properties.get("session").is_some());
+        let run = move |call: Call, arguments: Value| -> Work {
+            Box::pin(async move {
+                let fields = offer.fields(&call, arguments, has_session);
+                let work =
+                    fields.and_then(|fields| Ok((operation.start(call.operation(), &fields)?, fields)));
+                let (work, fields) = work.map_err(|error| call.problem(spec.name, error))?;
+                let response = work.await.map_err(|error| call.problem(spec.name, error))?;
+                let response = serde_json::from_slice(&response);
+                marked(
+                    spec.data,
+                    match offer.view {
+                        Some(view) => response.map(|response| view.apply(response, &fields)),
+                        None => response,
+                    },
+                )
+            })
+        };
+        Some(Self {
+            spec,
+            input: Arc::new(input),
+            output: Arc::new(schema::output(operation.response.schema, offer.view, spec.data)),
+            run: Arc::new(run),
+        })
     }
 
     /// Takes an argument away: it is neither offered nor understood.

@@ -15,7 +15,6 @@ use satiety_engine::{Engine, EngineError, Fault};
 use serde::Serialize;
 
 use super::call::{Call, Problem};
-use super::tools::{cursor, read_cursor};
 
 /// Resources on a page.
 const PAGE: usize = 100;
@@ -68,13 +67,12 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 
 /// The health of the memory and the latest research, then memories page by page.
 pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
-    let after = page
-        .map(read_cursor)
-        .transpose()
-        .map_err(|problem| ErrorData::invalid_params(problem.what, None))?;
+    if let Some(page) = page.filter(|page| page.parse::<u64>().is_err()) {
+        return Err(ErrorData::invalid_params(format!("`{page}` is no cursor"), None));
+    }
     let request = ListRequest {
-        after: after.unwrap_or(0),
-        limit: PAGE,
+        cursor: page.map(str::to_owned),
+        limit: Some(PAGE),
         ..ListRequest::default()
     };
     let found = engine
@@ -82,7 +80,7 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
         .await
         .map_err(|error| failed(&error))?;
     let mut resources = Vec::new();
-    if after.is_none() {
+    if page.is_none() {
         resources.push(
             Resource::new("satiety://health", "health of the memory")
                 .with_description("Counts, vectors, which channels cannot be searched, and how tasks went")
@@ -108,7 +106,7 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
             .with_mime_type(MARKDOWN)
     }));
     let mut listed = ListResourcesResult::with_all_items(resources);
-    listed.next_cursor = found.next.map(cursor);
+    listed.next_cursor = found.next.map(|next| next.to_string());
     Ok(listed)
 }
 

@@ -1,35 +1,56 @@
 //! JSON Schemas from types, without what a reader does not need: every word of them is paid for.
 
-use schemars::JsonSchema;
+use satiety_engine::operations::View;
 use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 /// The field that says which other fields of an answer are data.
 pub(super) const DATA_FIELDS: &str = "data_fields";
+const SESSION: &str = "Another session than this connection's.";
+const PROJECT: &str = "Another project than this connection's, or `all`.";
 
 /// The schema of arguments: nothing else is understood, nothing is looked up elsewhere.
-pub(super) fn input<A: JsonSchema>() -> Map<String, Value> {
+pub(super) fn input(schema: fn(&mut SchemaGenerator) -> Schema) -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    let schema = settings.into_generator().into_root_schema_for::<A>();
+    let schema = schema(&mut settings.into_generator());
     let mut schema = lean(schema.to_value());
     name_choices(&mut schema);
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         // A caller leaves out what it has nothing to say about; what else does the same is not worth the words.
         fields.values_mut().for_each(without_nothing);
+        // A connection has both, so an agent need not give them.
+        for (name, about) in [("session", SESSION), ("project", PROJECT)] {
+            if let Some(field) = fields.get_mut(name) {
+                field["description"] = json!(about);
+            }
+        }
     }
     object(schema)
 }
 
 /// The schema of an answer, with the field that marks data where there is any.
-pub(super) fn output<T: JsonSchema>(data: &[&str]) -> Map<String, Value> {
+pub(super) fn output(
+    schema: fn(&mut SchemaGenerator) -> Schema,
+    view: Option<&View>,
+    data: &[&str],
+) -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12()
         .for_serialize()
         .with(|settings| settings.meta_schema = None);
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    let mut schema = object(lean(schema.to_value()));
+    let mut generator = settings.into_generator();
+    let mut schema = schema(&mut generator).to_value();
+    schema["$defs"] = generator.take_definitions(true).into();
+    if let Some(view) = view {
+        let mut projected = view.schema(&schema, &schema);
+        projected["$defs"] = schema["$defs"].take();
+        schema = projected;
+    }
+    let mut schema = object(lean(schema));
+    drop_unused(&mut schema);
     if !data.is_empty() {
         let fields = schema.entry("properties").or_insert_with(|| json!({}));
         if let Some(fields) = fields.as_object_mut() {
@@ -40,6 +61,25 @@ pub(super) fn output<T: JsonSchema>(data: &[&str]) -> Map<String, Value> {
         }
     }
     schema
+}
+
+/// Removes definitions that nothing refers to.
+fn drop_unused(schema: &mut Map<String, Value>) {
+    loop {
+        let text = json!(schema).to_string();
+        let Some(Value::Object(definitions)) = schema.get_mut("$defs") else {
+            return;
+        };
+        let before = definitions.len();
+        definitions.retain(|name, _| text.contains(&format!("\"#/$defs/{name}\"")));
+        if definitions.is_empty() {
+            schema.remove("$defs");
+            return;
+        }
+        if definitions.len() == before {
+            return;
+        }
+    }
 }
 
 /// Takes away titles (they repeat names), number formats (they say what JSON cannot hold) and the root's description
@@ -144,6 +184,7 @@ fn object(schema: Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
 
     use super::*;
@@ -172,7 +213,7 @@ mod tests {
     #[test]
     fn arguments_are_described_without_idle_words() {
         assert_eq!(
-            Value::Object(input::<Arguments>()),
+            Value::Object(input(Arguments::json_schema)),
             json!({
                 "type": "object",
                 "additionalProperties": false,
@@ -188,9 +229,12 @@ mod tests {
 
     #[test]
     fn answers_may_be_null_and_say_what_is_data() {
-        let schema = Value::Object(output::<Arguments>(&["title"]));
+        let schema = Value::Object(output(Arguments::json_schema, None, &["title"]));
         assert_eq!(schema["properties"]["limit"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["properties"][DATA_FIELDS]["type"], "array");
-        assert_eq!(output::<Arguments>(&[])["properties"].get(DATA_FIELDS), None);
+        assert_eq!(
+            output(Arguments::json_schema, None, &[])["properties"].get(DATA_FIELDS),
+            None
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! Constraints that types of other crates have and do not say themselves. The document shows them, and requests are held
 //! against the document, so both are made from this table.
 
+use satiety_engine::operations::bound_numbers;
+use satiety_engine::rooted::BELOW_ROOT;
 use serde_json::{Map, Value, json};
 
 /// A text that is not blank.
 const NOT_BLANK: &str = "\\S";
-/// A place below the root: relative, without `..`.
-const BELOW_ROOT: &str = "^(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+)(?:/+(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+))*/*$";
 /// A measure of retrieval.
 const MEASURE: &str = "^(?:mrr|ndcg|ndcg_linear|recall|p|map|success|bpref|judged|importance_recall|constitutional|constitutional_share|chain|ils|tier_p\\((?:temporary|normal|important|critical|constitutional)\\)|rbp\\(0\\.[0-9]{0,3}[1-9]\\))(?:@[1-9][0-9]{0,8})?$";
 
@@ -21,15 +21,6 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
         ("GateSettings", "grey_zone", share()),
         ("GateSettings", "max_rounds", json!({"minimum": 1})),
         ("LookAhead", "yield_below", share()),
-        ("SearchBody", "query", text()),
-        ("SearchBody", "token_usage", share()),
-        ("SaveBody", "title", text()),
-        ("SaveBody", "content", text()),
-        (
-            "IndexBody",
-            "folder",
-            json!({"minLength": 1, "pattern": BELOW_ROOT}),
-        ),
         ("RunBody", "suite", json!({"minLength": 1, "pattern": BELOW_ROOT})),
         ("ScoreBody", "profile", json!({"enum": ["default", "spec", null]})),
         (
@@ -78,11 +69,7 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
         ("Feature", "effect", json!({"minimum": 0.001, "maximum": 1.0})),
         ("MessageShape", "content", text()),
         ("GateBody", "rounds", json!({"items": gate_round()})),
-        ("UpdateBody", "title", text()),
-        ("UpdateBody", "content", text()),
         ("ResearchBody", "task", text()),
-        ("LinkBody", "from", id()),
-        ("LinkBody", "to", id()),
         (
             "ProposeScopeRequest",
             "exploration",
@@ -219,31 +206,6 @@ fn either() -> Vec<(&'static str, Value)> {
                 {"required": ["baseline"], "properties": {"baseline": {"type": "string", "minLength": 1}}}]),
         ),
     ]
-}
-
-/// Whole numbers have the range of the type that they are read as; `format` alone says it to nobody.
-pub(super) fn bound_numbers(schema: &mut Value) {
-    match schema {
-        Value::Object(object) => {
-            let range: Option<(i64, u64)> = match object.get("format").and_then(Value::as_str) {
-                Some("uint8") => Some((0, u8::MAX.into())),
-                Some("uint16") => Some((0, u16::MAX.into())),
-                Some("uint32") => Some((0, u32::MAX.into())),
-                // What other languages read JSON numbers as keeps whole numbers up to here.
-                Some("uint64" | "uint") => Some((0, (1 << 53) - 1)),
-                Some("int32") => Some((i32::MIN.into(), i32::MAX.unsigned_abs().into())),
-                Some("int64") => Some((-((1 << 53) - 1), (1 << 53) - 1)),
-                _ => None,
-            };
-            if let Some((least, most)) = range {
-                object.entry("minimum").or_insert(json!(least));
-                object.entry("maximum").or_insert(json!(most));
-            }
-            object.values_mut().for_each(bound_numbers);
-        }
-        Value::Array(list) => list.iter_mut().for_each(bound_numbers),
-        _ => {}
-    }
 }
 
 /// The measure of a comparison, as a parameter.

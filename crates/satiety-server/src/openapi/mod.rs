@@ -6,6 +6,7 @@ mod page;
 
 use std::collections::BTreeMap;
 
+use satiety_engine::operations::bound_numbers;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -89,6 +90,18 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
             parameters.extend(parameters_of(place, &schema(&mut taken.0).to_value()));
         }
     }
+    let mut body = (shape.body)(&mut taken.0).map(schemars::Schema::to_value);
+    if let Some(bound) = &route.bound {
+        let request = bound.operation.request;
+        let divided = bound.binding.divide((request.schema)(&mut taken.0).to_value());
+        parameters.extend(parameters_of("path", &divided.path));
+        parameters.extend(parameters_of("query", &divided.query));
+        body = divided.body.map(|schema| {
+            let name = (request.name)();
+            taken.0.definitions_mut().insert(name.to_string(), schema);
+            json!({"$ref": format!("{PREFIX}{name}")})
+        });
+    }
     let content = match shape.answer {
         Answer::Json(schema) => json!({"application/json": {"schema": schema(&mut given.0).to_value()}}),
         Answer::Other(kind) => json!({kind: {"schema": {"type": "string"}}}),
@@ -104,7 +117,6 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
             json!({"description": "As before: the `ETag` is the one that was sent"}),
         );
     }
-    let mut body = (shape.body)(&mut taken.0).map(schemars::Schema::to_value);
     if about.id == "compare_retrieval"
         && let Some(body) = &mut body
     {
@@ -182,7 +194,7 @@ fn parameters_of(place: &str, schema: &Value) -> Vec<Value> {
         .iter()
         .map(|(name, property)| {
             let mut property = property.clone();
-            constraints::bound_numbers(&mut property);
+            bound_numbers(&mut property);
             let about = property
                 .as_object_mut()
                 .and_then(|property| property.remove("description"))

@@ -321,14 +321,22 @@ async fn wrong_calls_say_what_where_and_what_to_do() {
             json!({"query": 7}),
             "where: arguments of memory_search, query",
         ),
-        ("memory_search", json!({"query": " "}), "the question is empty"),
+        (
+            "memory_search",
+            json!({"query": " "}),
+            "`query` must not be blank",
+        ),
         (
             "memory_save",
             json!({"title": "x", "content": "y", "tier": "vital"}),
             "unknown variant `vital`",
         ),
-        ("memory_list", json!({"limit": 0}), "a page has 1 to 200 memories"),
-        ("memory_delete", json!({"ids": []}), "no memory is named"),
+        (
+            "memory_list",
+            json!({"limit": 0}),
+            "`limit` must be from 1 to 500",
+        ),
+        ("memory_delete", json!({"ids": []}), "`ids` must not be empty"),
         (
             "task_postflight",
             json!({"outcome": "success", "task_id": "t"}),

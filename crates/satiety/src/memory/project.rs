@@ -96,8 +96,9 @@ fn id_of(kind: &str, text: &str) -> String {
     format!("{PREFIX}{}", &hash[..DIGITS])
 }
 
-/// Which memories a request is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which memories a request is about; in JSON the text that [`Scope::parse`] reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Scope {
     /// Those of every project.
     All,
@@ -131,6 +132,24 @@ impl Scope {
             (Self::All, _) | (_, None) => true,
             (Self::Global, Some(_)) => false,
             (Self::Project(own), Some(id)) => own.id == id,
+        }
+    }
+}
+
+impl TryFrom<String> for Scope {
+    type Error = ProjectError;
+
+    fn try_from(text: String) -> Result<Self, ProjectError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::All => "all".into(),
+            Scope::Global => "global".into(),
+            Scope::Project(project) => project.id,
         }
     }
 }

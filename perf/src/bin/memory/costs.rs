@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use cpu_time::ProcessTime;
-use satiety::memory::{Draft, Mode};
-use satiety::retrieval::Tier;
+use satiety::memory::Mode;
 use satiety_engine::memory::{SaveRequest, SearchRequest};
 
 use crate::corpus::{Corpus, stored};
@@ -67,19 +66,10 @@ pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
     for number in 0..200 {
         let (title, content) = &corpus.texts[number % corpus.texts.len()];
         let request = SaveRequest {
-            draft: Draft {
-                title: format!("{title} {number}"),
-                content: content.clone(),
-                tier: Tier::Normal,
-                triggers: Vec::new(),
-                folder: String::new(),
-                kind: String::new(),
-            },
-            expires_in_days: None,
-            origin: None,
-            scope: None,
+            title: format!("{title} {number}"),
+            content: content.clone(),
             author: satiety::memory::Author::Person,
-            session: None,
+            ..SaveRequest::default()
         };
         let began = Instant::now();
         let saved = engine.memory_save(request).await?;

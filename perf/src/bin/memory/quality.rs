@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use satiety::memory::{ChannelSwitches, Draft, Fusion, Mode, Pipeline};
-use satiety::retrieval::Tier;
+use satiety::memory::{ChannelSwitches, Fusion, Mode, Pipeline};
 use satiety_engine::Engine;
 use satiety_engine::memory::{ListRequest, SaveRequest, SearchRequest};
 use serde::Deserialize;
@@ -130,7 +129,7 @@ fn pipelines() -> Vec<(&'static str, Pipeline)> {
 async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<String, String>> {
     let mut ids = HashMap::new();
     let mut request = ListRequest {
-        limit: 500,
+        limit: Some(500),
         ..ListRequest::default()
     };
     loop {
@@ -138,7 +137,7 @@ async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<Strin
         // The kind of a memory is the document that it is of.
         ids.extend(page.memories.into_iter().map(|one| (one.id, one.kind)));
         let Some(next) = page.next else { break };
-        request.after = next;
+        request.cursor = Some(next.to_string());
     }
     let there: std::collections::HashSet<String> = ids.values().cloned().collect();
     for document in documents.iter().filter(|document| !there.contains(&document.id)) {
@@ -153,23 +152,15 @@ async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<Strin
         }
         let saved = engine
             .memory_save(SaveRequest {
-                draft: Draft {
-                    title: if title.trim().is_empty() {
-                        document.id.clone()
-                    } else {
-                        title
-                    },
-                    content: text.clone(),
-                    tier: Tier::Normal,
-                    triggers: Vec::new(),
-                    folder: String::new(),
-                    kind: document.id.clone(),
+                title: if title.trim().is_empty() {
+                    document.id.clone()
+                } else {
+                    title
                 },
-                expires_in_days: None,
-                origin: None,
-                scope: None,
+                content: text.clone(),
+                kind: Some(document.id.clone()),
                 author: satiety::memory::Author::Person,
-                session: None,
+                ..SaveRequest::default()
             })
             .await?;
         ids.insert(saved.memory.id, document.id.clone());

@@ -7,7 +7,8 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use satiety::memory::{Author, Draft, Fusion, Mode, Pipeline, Scope, tier_named};
+use satiety::memory::{Author, Fusion, Mode, Pipeline, Scope, tier_named};
+use satiety::retrieval::Tier;
 use satiety_engine::memory::{
     IndexRequest, Indexed, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest, SaveRequest,
     SearchRequest, UpdateRequest, ValidateRequest,
@@ -40,7 +41,7 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
         Memory::Match(arguments) => {
             let request = MatchRequest {
                 text: text_or_input(arguments.text)?,
-                limit: arguments.limit,
+                limit: Some(arguments.limit),
                 session: arguments.session,
                 scope,
             };
@@ -111,16 +112,15 @@ async fn save(
     } else {
         scope
     };
-    let request = draft(arguments, scope)?;
+    let request = save_request(arguments, scope)?;
     let saved = match engine.memory_save(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
-            let draft = &request.draft;
             by_person(
                 refusal,
                 &[
-                    ("tier", draft.tier.name()),
-                    ("title", &draft.title),
-                    ("content", &draft.content),
+                    ("tier", request.tier.unwrap_or(Tier::Normal).name()),
+                    ("title", &request.title),
+                    ("content", &request.content),
                 ],
             )?;
             let author = Author::Person;
@@ -172,21 +172,18 @@ async fn delete(
     printer.answer(&deleted)
 }
 
-fn draft(arguments: MemorySaveArgs, scope: Option<Scope>) -> Result<SaveRequest, Failure> {
+fn save_request(arguments: MemorySaveArgs, scope: Option<Scope>) -> Result<SaveRequest, Failure> {
     Ok(SaveRequest {
-        draft: Draft {
-            tier: tier_named(&arguments.tier).map_err(bad)?,
-            title: arguments.title,
-            content: text_or_input(arguments.content)?,
-            triggers: arguments.triggers,
-            folder: arguments.folder,
-            kind: arguments.kind,
-        },
+        tier: Some(tier_named(&arguments.tier).map_err(bad)?),
+        title: arguments.title,
+        content: text_or_input(arguments.content)?,
+        triggers: arguments.triggers,
+        folder: arguments.folder,
+        kind: Some(arguments.kind),
         expires_in_days: arguments.expires,
-        origin: None,
         scope,
-        author: Author::Agent,
         session: arguments.session,
+        ..SaveRequest::default()
     })
 }
 
@@ -221,6 +218,7 @@ async fn search(
             }),
             tool,
             scope,
+            ..SearchRequest::default()
         })
         .await?;
     if let Some(reason) = &found.degraded {
@@ -243,10 +241,15 @@ async fn list(
     }
     let request = ListRequest {
         folder: arguments.folder,
-        tier: arguments.tier,
-        after: arguments.after,
-        limit: arguments.limit,
+        tier: arguments
+            .tier
+            .as_deref()
+            .map(tier_named)
+            .transpose()
+            .map_err(bad)?,
+        limit: Some(arguments.limit),
         scope,
+        ..ListRequest::after(arguments.after)
     };
     printer.answer(&engine.memory_list(&request).await?)
 }
@@ -261,15 +264,20 @@ async fn update(
         content: arguments.content.map(text_or_input).transpose()?,
         id: arguments.id,
         title: arguments.title,
-        tier: arguments.tier,
+        tier: arguments
+            .tier
+            .as_deref()
+            .map(tier_named)
+            .transpose()
+            .map_err(bad)?,
         triggers: arguments.triggers,
         folder: arguments.folder,
         kind: arguments.kind,
         scope,
         move_to: arguments.move_to.as_deref().map(scope_named).transpose()?,
-        author: Author::Agent,
         unlearn: arguments.unlearn,
         session: arguments.session,
+        author: Author::Agent,
     };
     let updated = match engine.memory_update(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
@@ -278,7 +286,7 @@ async fn update(
                 refusal,
                 &[
                     ("memory", &request.id),
-                    ("tier", &new(&request.tier)),
+                    ("tier", request.tier.map_or("as it is", Tier::name)),
                     ("title", &new(&request.title)),
                     ("content", &new(&request.content)),
                     ("project", &new(&arguments.move_to)),

@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 
 use owo_colors::OwoColorize;
-use satiety::memory::{Scope, SessionEvalSummary, TaskDeltas, TaskScores};
+use satiety::memory::{Scope, SessionEvalSummary, TaskDeltas};
 use satiety_engine::Engine;
 use satiety_engine::memory::{
     Lesson, Postflight, PostflightRequest, Preflight, PreflightRequest, ReadMemory, Sessions,
 };
 
 use super::text_or_input;
-use crate::args::{MemoryPostflightArgs, MemoryPreflightArgs, TaskScoreArgs};
+use crate::args::{MemoryPostflightArgs, MemoryPreflightArgs};
 use crate::failure::{Failure, warn};
 use crate::printer::{Printer, Render};
 use crate::table::table;
@@ -28,7 +28,9 @@ pub(super) async fn begin(
             task_id: arguments.task_id,
             folder: arguments.folder,
             session: arguments.session,
-            scores: scores(&arguments.scores),
+            knowledge_score: arguments.scores.knowledge,
+            uncertainty_score: arguments.scores.uncertainty,
+            context_score: arguments.scores.context,
             knowledge_gaps: arguments.gaps,
             token_budget: arguments.budget,
             token_usage: arguments.usage,
@@ -61,7 +63,9 @@ pub(super) async fn close(
             task_id: arguments.task_id,
             session: arguments.session,
             outcome,
-            scores: scores(&arguments.scores),
+            knowledge_score: arguments.scores.knowledge,
+            uncertainty_score: arguments.scores.uncertainty,
+            context_score: arguments.scores.context,
             gaps_closed: arguments.gaps_closed,
             new_gaps: arguments.new_gaps,
             text: arguments.text.map(text_or_input).transpose()?,
@@ -72,14 +76,6 @@ pub(super) async fn close(
         })
         .await?;
     printer.answer(&closed)
-}
-
-fn scores(arguments: &TaskScoreArgs) -> TaskScores {
-    TaskScores {
-        knowledge: arguments.knowledge,
-        uncertainty: arguments.uncertainty,
-        context: arguments.context,
-    }
 }
 
 /// `TITLE: TEXT`.

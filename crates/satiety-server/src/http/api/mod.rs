@@ -26,10 +26,14 @@ const PAGE: u32 = 50;
 
 /// All routes.
 pub(crate) fn routes() -> Vec<Route> {
-    let mut routes = Vec::new();
+    let bindings = [memory::bindings()];
+    let mut routes: Vec<Route> = bindings
+        .into_iter()
+        .flatten()
+        .filter_map(Route::of_operation)
+        .collect();
     routes.extend(conversations::routes());
     routes.extend(gate::routes());
-    routes.extend(memory::routes());
     routes.extend(research::routes());
     routes.extend(retrieval::routes());
     routes.extend(retrieval_runs::routes());

@@ -8,21 +8,18 @@ mod harness;
 mod memory;
 mod tasks;
 
-pub(super) use memory::{cursor, read_cursor};
-
 use super::registry::Tool;
 
 /// Every tool, in the order in which they are listed.
 pub(super) fn all() -> Vec<Tool> {
-    [
-        memory::tools(),
-        tasks::tools(),
+    let bound = [memory::tools(), tasks::tools()];
+    let mut tools: Vec<Tool> = bound.into_iter().flatten().flatten().collect();
+    let others = [
         dialogue::tools(),
         eviction::tools(),
         bench::tools(),
         harness::tools(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    tools.extend(others.into_iter().flatten());
+    tools
 }

@@ -1,0 +1,108 @@
+//! Who calls an operation, and what the call may reach.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use satiety::memory::Author;
+
+use crate::memory::MemorySearch;
+use crate::rooted::{self, NotBelow};
+use crate::{Engine, Fault};
+
+/// What calls may name on this machine.
+#[derive(Debug, Clone, Default)]
+pub enum Reach {
+    /// Any path: the caller is on this machine.
+    #[default]
+    Machine,
+    /// Only paths below this directory; none at all without it.
+    Below(Option<PathBuf>),
+}
+
+/// Learns what operations did, for metrics and live pages.
+pub trait Observer: Send + Sync {
+    /// A search of the memory was answered.
+    fn searched(&self, _search: &MemorySearch) {}
+}
+
+/// One call.
+#[derive(Clone)]
+pub struct Call {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// Who calls, for what only a person may decide.
+    pub author: Author,
+    /// What the call may name.
+    pub reach: Reach,
+    /// Who is told about results.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Call {
+    /// A path that a request names: as it is for a local caller, otherwise below the root.
+    pub(super) fn path(&self, named: &Path) -> Result<PathBuf, CallError> {
+        match &self.reach {
+            Reach::Machine => Ok(named.to_path_buf()),
+            Reach::Below(None) => Err(CallError::NoRoot),
+            Reach::Below(Some(root)) => {
+                rooted::below(root, &named.to_string_lossy()).map_err(CallError::NotBelow)
+            }
+        }
+    }
+
+    /// Whether the caller need not be on this machine.
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self.reach, Reach::Below(_))
+    }
+}
+
+/// A call that cannot be carried out as it was made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// A field that is missing, unknown, of the wrong type or out of bounds.
+    #[error("{message}")]
+    Invalid {
+        /// The field, such as `rounds[1].agent`; `.` for the request as a whole.
+        place: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A path was named, and the server has no root.
+    #[error("this server lets nobody name files")]
+    NoRoot,
+    /// A path that is not below the root.
+    #[error("{}", outside(.0))]
+    NotBelow(NotBelow),
+    /// A response that cannot be written as JSON.
+    #[error("cannot write the response: {0}")]
+    Response(serde_json::Error),
+}
+
+fn outside(error: &NotBelow) -> String {
+    match error {
+        NotBelow::Outside(named) => format!("`{named}` is not a place below the server's root"),
+        NotBelow::Missing(named) => format!("there is nothing at `{named}`"),
+        NotBelow::Root(_) => error.to_string(),
+    }
+}
+
+impl CallError {
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoRoot => {
+                Some("start it with `--root FOLDER` to let requests name what is below it".into())
+            }
+            Self::NotBelow(NotBelow::Outside(_)) => Some("name it relative to the root, without `..`".into()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn fault(&self) -> Fault {
+        match self {
+            Self::NoRoot => Fault::Refused,
+            Self::NotBelow(NotBelow::Root(_)) | Self::Response(_) => Fault::Environment,
+            _ => Fault::Request,
+        }
+    }
+}

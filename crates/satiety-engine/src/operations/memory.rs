@@ -1,0 +1,210 @@
+//! Operations on an agent's memory.
+
+use super::view::{View, keep};
+use super::{Call, Effect, NoFields, Operation};
+use crate::EngineError;
+use crate::memory::{
+    DeleteRequest, GetRequest, IndexRequest, LinkRequest, ListRequest, MatchRequest, MemoryPage,
+    MemorySearch, Postflight, PostflightRequest, Preflight, PreflightRequest, ReadRequest, SaveRequest,
+    SearchRequest, UpdateRequest, ValidateRequest,
+};
+use crate::tokens::Scope;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            "list_memories",
+            "List memories in the order of their last change",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: ListRequest| async move {
+                Ok(MemoryPage::from(call.engine.memory_list(&request).await?))
+            },
+        ),
+        Operation::new(
+            "save_memory",
+            "Save a memory",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, mut request: SaveRequest| async move {
+                request.author = call.author;
+                call.engine.memory_save(request).await
+            },
+        ),
+        Operation::new(
+            "get_memory",
+            "Get a whole memory",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: GetRequest| async move {
+                call.engine.memory_get(&request.id, request.scope.as_ref()).await
+            },
+        ),
+        Operation::new(
+            "read_memory",
+            "Get a whole memory with its links, and record that the session read it",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: ReadRequest| async move { call.engine.memory_read(&request).await },
+        ),
+        Operation::new(
+            "update_memory",
+            "Change a memory; what is absent stays",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, mut request: UpdateRequest| async move {
+                request.author = call.author;
+                call.engine.memory_update(request).await
+            },
+        ),
+        Operation::new(
+            "delete_memory",
+            "Delete memories for good",
+            Scope::Write,
+            Effect::Destructive,
+            |call: Call, request: DeleteRequest| async move {
+                let scope = request.scope.as_ref();
+                call.engine.memory_delete(&request.ids, scope, call.author).await
+            },
+        ),
+        Operation::new(
+            "validate_memory",
+            "Record whether a memory was useful, and learn from it",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: ValidateRequest| async move { call.engine.memory_validate(&request).await },
+        ),
+        Operation::new(
+            "link_memories",
+            "Add or remove a causal link",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: LinkRequest| async move { call.engine.memory_link(request).await },
+        ),
+        Operation::new(
+            "search_memory",
+            "Search by words, meaning and triggers; every result names the channels that found it",
+            Scope::Read,
+            Effect::Compute,
+            search,
+        ),
+        Operation::new(
+            "memory_context",
+            "Search for context that the session was not given before",
+            Scope::Read,
+            Effect::Compute,
+            |call: Call, mut request: SearchRequest| {
+                request.skip_shown = true;
+                request.tool = "memory_context";
+                search(call, request)
+            },
+        ),
+        Operation::new(
+            "match_triggers",
+            "Find memories whose trigger phrases a text contains",
+            Scope::Read,
+            Effect::Compute,
+            |call: Call, request: MatchRequest| async move { call.engine.memory_match(&request).await },
+        ),
+        Operation::new(
+            "memory_health",
+            "Report counts, vectors and channels that cannot be searched",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, _: NoFields| async move {
+                let mut health = call.engine.memory_health().await?;
+                if call.is_remote() {
+                    // The kind of store; its place concerns whoever runs the server.
+                    health.store = health.store.split(':').next().unwrap_or_default().to_owned();
+                }
+                Ok(health)
+            },
+        ),
+        Operation::new(
+            "task_preflight",
+            "Begin a task and return what the memory knows about it",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: PreflightRequest| async move { call.engine.task_preflight(request).await },
+        ),
+        Operation::new(
+            "task_postflight",
+            "Close a task, with what helped and what was learnt",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: PostflightRequest| async move { call.engine.task_postflight(request).await },
+        ),
+        Operation::new(
+            "index_memory",
+            "Bring memories up to date with a directory of Markdown files below the server's root",
+            Scope::Admin,
+            Effect::Write,
+            |call: Call, mut request: IndexRequest| async move {
+                request.folder = call.path(&request.folder)?;
+                request.author = call.author;
+                call.engine.memory_index(&request).await
+            },
+        ),
+    ]
+}
+
+async fn search(call: Call, request: SearchRequest) -> Result<MemorySearch, EngineError> {
+    let found = call.engine.memory_search(request).await?;
+    if let Some(observer) = &call.observer {
+        observer.searched(&found);
+    }
+    Ok(found)
+}
+
+impl MemorySearch {
+    /// What an agent gets of a search: results and reasons; telemetry only where the request asks to `explain`.
+    pub const AGENT_VIEW: View = View(&[
+        keep("query_id"),
+        keep("intent").optional(),
+        keep("mode").at("selected_mode"),
+        keep("results").each(&RESULT),
+        keep("already_shown").optional(),
+        keep("over_budget").optional(),
+        keep("tokens"),
+        keep("degraded").optional(),
+        keep("telemetry").when("explain"),
+    ]);
+}
+
+static RESULT: View = View(&[
+    keep("id"),
+    keep("title"),
+    keep("excerpt"),
+    keep("partial"),
+    keep("tier"),
+    keep("folder").optional(),
+    keep("kind"),
+    keep("project").at("project.label").otherwise("global"),
+    keep("score").decimals(3),
+    keep("channels").pick("rank"),
+]);
+
+impl Preflight {
+    /// What an agent gets of a task that began.
+    pub const AGENT_VIEW: View = View(&[
+        keep("task_id"),
+        keep("session_id"),
+        keep("context").inside(&MemorySearch::AGENT_VIEW),
+    ]);
+}
+
+impl Postflight {
+    /// What an agent gets of a task that was closed; it says with `memory_validate` whether `not_validated` helped.
+    pub const AGENT_VIEW: View = View(&[
+        keep("task_id"),
+        keep("outcome"),
+        keep("deltas"),
+        keep("referenced"),
+        keep("saved"),
+        keep("searches").at("summary.aggregate_metrics.total_searches"),
+        keep("memories_accessed").at("summary.aggregate_metrics.total_memories_accessed"),
+        keep("not_validated").each(&NAMED),
+    ]);
+}
+
+static NAMED: View = View(&[keep("id"), keep("title")]);

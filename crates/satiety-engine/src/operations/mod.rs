@@ -1,0 +1,195 @@
+//! The operations that clients may call: one table with name, request, response, scope, effect and summary. The HTTP routes,
+//! the MCP tools and the OpenAPI document are bindings of these entries, so a field of a request is written once, on its type.
+
+mod call;
+mod check;
+mod memory;
+mod view;
+
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::{LazyLock, OnceLock};
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use call::{Call, CallError, Observer, Reach};
+pub use check::{Checker, bound_numbers, whole_numbers};
+pub use view::View;
+
+use crate::EngineError;
+use crate::tokens::Scope;
+
+/// What an operation does to what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Returns what is stored.
+    Read,
+    /// Computes something that is not stored.
+    Compute,
+    /// Stores or changes something.
+    Write,
+    /// Removes something for good.
+    Destructive,
+}
+
+/// The schema of a request or a response, and the name of its type.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// The name under which OpenAPI lists it.
+    pub name: fn() -> Cow<'static, str>,
+    /// The schema itself, with references to the types it contains.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    /// A reference to the schema, which the generator then defines.
+    pub reference: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl Shape {
+    fn of<T: JsonSchema>() -> Self {
+        Self {
+            name: T::schema_name,
+            schema: T::json_schema,
+            reference: SchemaGenerator::subschema_for::<T>,
+        }
+    }
+}
+
+/// A request without fields.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoFields {}
+
+/// An operation under way; it resolves to the response as JSON.
+pub type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, EngineError>> + Send>>;
+
+type Start = Box<dyn Fn(Call, &Value) -> Result<Work, CallError> + Send + Sync>;
+
+/// An entry of the table.
+pub struct Operation {
+    /// What surfaces bind it by; the operation id of OpenAPI.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// The scope that a caller needs.
+    pub scope: Scope,
+    /// What it does to what is stored.
+    pub effect: Effect,
+    /// The request.
+    pub request: Shape,
+    /// The response.
+    pub response: Shape,
+    start: Start,
+    checker: OnceLock<Checker>,
+}
+
+impl std::fmt::Debug for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Operation")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Operation {
+    fn new<R, T, F>(
+        name: &'static str,
+        summary: &'static str,
+        scope: Scope,
+        effect: Effect,
+        run: impl Fn(Call, R) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: DeserializeOwned + JsonSchema,
+        T: Serialize + JsonSchema,
+        F: Future<Output = Result<T, EngineError>> + Send + 'static,
+    {
+        let start = move |call: Call, fields: &Value| -> Result<Work, CallError> {
+            let request = serde_path_to_error::deserialize(fields).map_err(|error| CallError::Invalid {
+                place: error.path().to_string(),
+                message: error.inner().to_string(),
+            })?;
+            let work = run(call, request);
+            Ok(Box::pin(async move {
+                serde_json::to_vec(&work.await?).map_err(|cause| CallError::Response(cause).into())
+            }))
+        };
+        Self {
+            name,
+            summary,
+            scope,
+            effect,
+            request: Shape::of::<R>(),
+            response: Shape::of::<T>(),
+            start: Box::new(start),
+            checker: OnceLock::new(),
+        }
+    }
+
+    /// Whether it changes what is stored.
+    pub fn writes(&self) -> bool {
+        matches!(self.effect, Effect::Write | Effect::Destructive)
+    }
+
+    /// Reads the fields of a request and checks them against its schema. Nothing happens before the result is awaited.
+    pub fn start(&self, call: Call, fields: &Value) -> Result<Work, EngineError> {
+        let work = match (self.start)(call.clone(), fields) {
+            // JSON has one kind of number: `3.0` is the whole number 3.
+            Err(CallError::Invalid { message, .. }) if message.contains("floating point") => {
+                let mut whole = fields.clone();
+                whole_numbers(&mut whole);
+                (self.start)(call, &whole)
+            }
+            started => started,
+        }?;
+        let checker = self.checker.get_or_init(|| Checker::new(self.request_schema()));
+        checker.check(fields)?;
+        Ok(work)
+    }
+
+    /// The schema of the request with all that it refers to.
+    pub fn request_schema(&self) -> Value {
+        let mut generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
+        let mut schema = (self.request.schema)(&mut generator).to_value();
+        if let Some(schema) = schema.as_object_mut() {
+            schema.insert("$defs".into(), generator.take_definitions(true).into());
+        }
+        bound_numbers(&mut schema);
+        schema
+    }
+}
+
+/// All operations.
+pub fn all() -> &'static [Operation] {
+    static TABLE: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+        let mut table = Vec::new();
+        table.extend(memory::operations());
+        table
+    });
+    &TABLE
+}
+
+/// The operation of that name.
+pub fn find(name: &str) -> Option<&'static Operation> {
+    all().iter().find(|operation| operation.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_requests_refuse_unknown_fields() {
+        let names: BTreeSet<&str> = all().iter().map(|operation| operation.name).collect();
+        assert_eq!(names.len(), all().len());
+        for operation in all() {
+            let schema = operation.request_schema();
+            assert_eq!(schema["type"], "object", "{}", operation.name);
+            assert_eq!(schema["additionalProperties"], false, "{}", operation.name);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Operations as routes: method, path and status of each, and how its request is divided into path, query and body. One
+//! handler serves them all.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts as _, Query, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
+use satiety_engine::operations::{self, Operation};
+use serde_json::{Map, Value, json};
+
+use super::app::App;
+use super::body;
+use super::problem::Problem;
+use super::route::{About, allow, finish, read_body};
+
+/// Where an operation is reached.
+#[derive(Debug, Clone)]
+pub(crate) struct Binding {
+    operation: &'static str,
+    method: Method,
+    path: &'static str,
+    status: u16,
+    query: &'static [&'static str],
+    hidden: &'static [&'static str],
+    renamed: &'static [(&'static str, &'static str)],
+}
+
+/// Binds an operation to a method and a path. What the path does not name comes from the query of GET and DELETE, and from
+/// the body otherwise.
+pub(crate) fn bind(operation: &'static str, method: Method, path: &'static str) -> Binding {
+    Binding {
+        operation,
+        method,
+        path,
+        status: 200,
+        query: &[],
+        hidden: &[],
+        renamed: &[],
+    }
+}
+
+impl Binding {
+    /// With this status on success.
+    pub(crate) fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// With these fields in the query although there is a body.
+    pub(crate) fn query(mut self, fields: &'static [&'static str]) -> Self {
+        self.query = fields;
+        self
+    }
+
+    /// Without these fields.
+    pub(crate) fn hide(mut self, fields: &'static [&'static str]) -> Self {
+        self.hidden = fields;
+        self
+    }
+
+    /// With other names in path or body than the request's: name, field. A field that is a list gets one entry.
+    pub(crate) fn rename(mut self, names: &'static [(&'static str, &'static str)]) -> Self {
+        self.renamed = names;
+        self
+    }
+
+    fn field(&self, name: &'static str) -> &'static str {
+        let mut renamed = self.renamed.iter();
+        renamed
+            .find(|(own, _)| *own == name)
+            .map_or(name, |(_, field)| field)
+    }
+
+    /// The schema of a request, divided: two objects of parameters, and the body if it has fields.
+    pub(crate) fn divide(&self, mut schema: Value) -> Divided {
+        let mut properties = match schema["properties"].take() {
+            Value::Object(properties) => properties,
+            _ => Map::new(),
+        };
+        let required = schema["required"].take();
+        let is_required = |field: &str| {
+            required
+                .as_array()
+                .is_some_and(|all| all.iter().any(|one| one == field))
+        };
+        let mut parts = [Map::new(), Map::new(), Map::new()];
+        let mut needed: [Vec<String>; 3] = Default::default();
+        let mut put = |part: usize, name: &str, field: &str, property: Value| {
+            if is_required(field) {
+                needed[part].push(name.to_owned());
+            }
+            parts[part].insert(name.to_owned(), property);
+        };
+        for name in path_names(self.path) {
+            let field = self.field(name);
+            if let Some(mut property) = properties.remove(field) {
+                if property["type"] == "array" {
+                    let about = property["description"].take();
+                    property = property["items"].take();
+                    property["description"] = about;
+                }
+                put(0, name, field, property);
+            }
+        }
+        let query_only = matches!(self.method, Method::GET | Method::DELETE);
+        for (field, property) in properties {
+            let field = field.as_str();
+            if self.hidden.contains(&field) {
+                continue;
+            }
+            if query_only || self.query.contains(&field) {
+                put(1, field, field, property);
+            } else {
+                let mut renamed = self.renamed.iter();
+                let name = renamed
+                    .find(|(_, own)| *own == field)
+                    .map_or(field, |(name, _)| name);
+                put(2, name, field, property);
+            }
+        }
+        let [path, query, body] = parts;
+        let [_, query_needed, body_needed] = needed;
+        let body = (!body.is_empty()).then(|| {
+            schema["properties"] = body.into();
+            match schema.as_object_mut() {
+                Some(object) if body_needed.is_empty() => drop(object.remove("required")),
+                _ => schema["required"] = json!(body_needed),
+            }
+            schema
+        });
+        Divided {
+            path: json!({"properties": path}),
+            query: json!({"properties": query, "required": query_needed}),
+            body,
+        }
+    }
+}
+
+/// A request's schema, divided.
+pub(crate) struct Divided {
+    pub(crate) path: Value,
+    pub(crate) query: Value,
+    pub(crate) body: Option<Value>,
+}
+
+fn path_names(path: &'static str) -> impl Iterator<Item = &'static str> {
+    path.split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+/// An operation with its binding.
+pub(crate) struct Bound {
+    pub(crate) operation: &'static Operation,
+    pub(crate) binding: Binding,
+    /// The request's schema, for the types of parameters.
+    schema: Value,
+    query: Vec<String>,
+    body: Option<Vec<String>>,
+}
+
+impl Bound {
+    /// Finds the operation; none where the table has no such entry.
+    pub(crate) fn new(binding: Binding) -> Option<Self> {
+        let operation = operations::find(binding.operation)?;
+        let schema = operation.request_schema();
+        let divided = binding.divide(schema.clone());
+        let names = |part: &Value| -> Vec<String> {
+            let properties = part["properties"].as_object();
+            properties.into_iter().flat_map(Map::keys).cloned().collect()
+        };
+        Some(Self {
+            query: names(&divided.query),
+            body: divided.body.as_ref().map(names),
+            operation,
+            binding,
+            schema,
+        })
+    }
+
+    /// What is said about it.
+    pub(crate) fn about(&self) -> About {
+        About {
+            method: self.binding.method.clone(),
+            path: self.binding.path,
+            id: self.operation.name,
+            summary: self.operation.summary,
+            scope: Some(self.operation.scope),
+            status: self.binding.status,
+            writes: self.operation.writes(),
+            is_stream: false,
+        }
+    }
+
+    /// The fields that path and query give.
+    async fn parameters(&self, parts: &mut Parts) -> Result<Map<String, Value>, Problem> {
+        let mut fields = Map::new();
+        let path = RawPathParams::from_request_parts(parts, &())
+            .await
+            .map_err(|rejection| {
+                Problem::bad_request(format!("the path cannot be read: {}", rejection.body_text()))
+            })?;
+        for name in path_names(self.binding.path) {
+            let value = path.iter().find(|(own, _)| *own == name);
+            let value = json!(value.map(|(_, value)| value).unwrap_or_default());
+            let field = self.binding.field(name);
+            let is_list = self.schema["properties"][field]["type"] == "array";
+            fields.insert(field.into(), if is_list { json!([value]) } else { value });
+        }
+        let Query(query) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri).map_err(|rejection| {
+            Problem::bad_request(format!("the query cannot be read: {}", rejection.body_text()))
+        })?;
+        for (name, text) in query.into_iter().filter(|(name, _)| self.query.contains(name)) {
+            let value = typed(&text, &self.schema["properties"][&name], &self.schema);
+            let value = value.ok_or_else(|| {
+                Problem::bad_request(format!("the query cannot be read: `{name}` has no such value"))
+                    .at(&*name)
+            })?;
+            if fields.insert(name.clone(), value).is_some() {
+                return Err(Problem::bad_request(format!("the query has `{name}` twice")).at(name));
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Adds the fields of the body.
+    fn merge(
+        &self,
+        fields: &mut Map<String, Value>,
+        headers: &HeaderMap,
+        bytes: &[u8],
+    ) -> Result<(), Problem> {
+        let Some(names) = &self.body else {
+            return Ok(());
+        };
+        for (name, value) in body::read_object(headers, bytes)? {
+            if !names.contains(&name) {
+                let known = names.join("`, `");
+                let said = format!("unknown field `{name}`, expected one of `{known}`");
+                return Err(Problem::unprocessable(said).at(name));
+            }
+            let mut renamed = self.binding.renamed.iter();
+            let field = renamed
+                .find(|(own, _)| *own == name)
+                .map(|(_, field)| (*field).to_owned());
+            fields.insert(field.unwrap_or(name), value);
+        }
+        Ok(())
+    }
+
+    /// Answers a request.
+    pub(crate) async fn answer(&self, app: Arc<App>, request: Request) -> Result<Response, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let caller = allow(&parts, Some(self.operation.scope))?;
+        let mut fields = self.parameters(&mut parts).await?;
+        let bytes = read_body(&app, body).await?;
+        self.merge(&mut fields, &parts.headers, &bytes)?;
+        let work = self
+            .operation
+            .start(app.call(caller.as_ref()), &Value::Object(fields))
+            .map_err(|error| app.discreet(error))?;
+        let shared = app.clone();
+        let work = Box::pin(async move { work.await.map_err(|error| shared.discreet(error)) });
+        let status = StatusCode::from_u16(self.binding.status).unwrap_or(StatusCode::OK);
+        finish(
+            app,
+            parts,
+            caller,
+            (status, self.operation.writes()),
+            &bytes,
+            work,
+        )
+        .await
+    }
+}
+
+/// The value of a parameter, by its schema; none where the text is of another type.
+fn typed(text: &str, schema: &Value, root: &Value) -> Option<Value> {
+    if let Some(target) = schema["$ref"].as_str() {
+        return typed(text, root.pointer(target.trim_start_matches('#'))?, root);
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        return choices.iter().find_map(|choice| typed(text, choice, root));
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        return choices
+            .iter()
+            .any(|choice| choice["const"] == text)
+            .then(|| json!(text));
+    }
+    let is = |kind: &str| match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().any(|one| one == kind),
+        own => own == kind,
+    };
+    if is("integer") {
+        return match schema["format"].as_str() {
+            Some(format) if format.starts_with("uint") => text.parse::<u64>().ok().map(Value::from),
+            _ => text.parse::<i64>().ok().map(Value::from),
+        };
+    }
+    if is("number") {
+        return text.parse::<f64>().ok().map(Value::from);
+    }
+    if is("boolean") {
+        return text.parse::<bool>().ok().map(Value::Bool);
+    }
+    match schema["enum"].as_array() {
+        Some(choices) if !choices.iter().any(|choice| choice == text) => None,
+        _ => is("string").then(|| json!(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_divided_into_path_query_and_body() {
+        let binding = bind("update_memory", Method::PATCH, "/v1/memories/{id}")
+            .query(&["project"])
+            .hide(&["session"])
+            .rename(&[("id", "ids"), ("project", "move_to")]);
+        let divided = binding.divide(json!({
+            "type": "object",
+            "properties": {
+                "ids": {"type": "array", "items": {"type": "string"}},
+                "project": {"type": "string"}, "move_to": {"type": "integer"}, "session": {},
+            },
+            "required": ["ids", "move_to"],
+        }));
+        assert_eq!(divided.path["properties"]["id"]["type"], "string");
+        assert_eq!(
+            divided.query,
+            json!({"properties": {"project": {"type": "string"}}, "required": []})
+        );
+        assert_eq!(
+            divided.body,
+            Some(
+                json!({"type": "object", "properties": {"project": {"type": "integer"}}, "required": ["project"]})
+            )
+        );
+    }
+
+    #[test]
+    fn parameters_have_the_type_that_their_schema_says() {
+        let root = json!({"$defs": {"Tier": {"oneOf": [{"const": "low"}]}}});
+        let read = |text: &str, schema: Value| typed(text, &schema, &root);
+        let count = json!({"type": ["integer", "null"], "format": "uint32"});
+        assert_eq!(read("7", count.clone()), Some(json!(7)));
+        assert_eq!(read("-7", count.clone()), None);
+        assert_eq!(read("x", count), None);
+        let tier = json!({"anyOf": [{"$ref": "#/$defs/Tier"}, {"type": "null"}]});
+        assert_eq!(read("low", tier.clone()), Some(json!("low")));
+        assert_eq!(read("vital", tier), None);
+        assert_eq!(read("true", json!({"type": "boolean"})), Some(json!(true)));
+        assert_eq!(read("7", json!({"type": ["string", "null"]})), Some(json!("7")));
+    }
+}
