@@ -34,25 +34,31 @@ const ROUNDS: usize = 5000;
 pub struct BeginConversationRequest {
     /// Its id; one is made where none is given.
     #[serde(default)]
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_.:-]+$"))]
     pub conversation_id: Option<String>,
     /// What it is about.
     #[serde(default)]
     pub topic: Option<String>,
     /// The built-in profile that decides; `default` where absent.
     #[serde(default)]
+    #[schemars(extend("enum" = ["default", "spec", null]))]
     pub profile: Option<String>,
     /// Rounds that have happened already.
     #[serde(default)]
+    #[schemars(length(max = 100))]
     pub rounds: Vec<Round>,
 }
 
 /// Rounds to add to a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "RoundsBody")]
 pub struct AppendRoundsRequest {
     /// The conversation.
+    #[schemars(length(min = 1, max = 256))]
     pub conversation_id: String,
     /// The rounds, in order.
+    #[schemars(length(min = 1, max = 200))]
     pub rounds: Vec<Round>,
 }
 

@@ -20,17 +20,22 @@ use crate::{Engine, EngineError};
 const BASELINE_FILE: &str = "baseline.json";
 
 /// Two runs to be compared.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CompareBody")]
 pub struct CompareRunsRequest {
     /// The run that was accepted: an id, `latest`, or a file.
     pub baseline: String,
     /// The run that is judged.
     pub candidate: String,
-    /// What counts.
+    /// What counts; the default policy where absent.
+    #[serde(default)]
     pub policy: GatePolicy,
     /// Whether to keep the answer in the store.
+    #[serde(skip)]
     pub record: bool,
     /// Who lets a regression through, and why.
+    #[serde(skip)]
     pub accept_regression: Option<Override>,
 }
 

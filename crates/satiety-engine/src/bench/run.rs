@@ -11,7 +11,7 @@ use satiety::bench::{
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::comparing::{Override, baseline_of};
 use super::finalize::{Gated, Gating, PostRun, by_variant, finish, new_gate_id};
@@ -24,53 +24,84 @@ use super::stored::{each_result, trim};
 use super::suites::{LoadedSuite, load};
 use crate::{Engine, EngineError};
 
-/// A suite to be run.
-#[derive(Debug, Clone, Default)]
+/// A suite to run.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "RunBody")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a choice of its own, named where it is made"
 )]
 pub struct RunBenchRequest {
-    /// The suite: a file or folder.
+    /// The suite: a file or folder on this machine; over HTTP one below the server's root.
     pub suite: PathBuf,
-    /// The target: a file, a short form, or nothing where the suite's folder describes it.
+    /// What to run: a file or a short form; what the suite's folder describes by default.
+    #[serde(default)]
     pub target: Option<String>,
-    /// How often each case is run; absent for what the suite says.
+    /// How often each case is run; what the suite says by default.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 100))]
     pub repeats: Option<u32>,
     /// Only these cases.
+    #[serde(default)]
     pub cases: Vec<String>,
     /// Only cases with one of these tags.
+    #[serde(default)]
     pub tags: Vec<String>,
     /// Chat models that judge.
+    #[serde(skip)]
     pub judges: Vec<String>,
     /// Calls at a time, a minute, and so on.
+    #[serde(skip)]
     pub limits: Limits,
     /// How long an answer may take.
+    #[serde(skip)]
     pub timeout_ms: Option<u64>,
-    /// What chance starts from.
+    /// The seed of what is random.
+    #[serde(default)]
     pub seed: u64,
     /// Whether the target's processes must be sandboxed; absent for what its description says.
+    #[serde(skip)]
     pub sandbox: Option<SandboxRequirement>,
     /// Whether the caller asked for the sandbox by name: then a target that starts no process is refused.
+    #[serde(skip)]
     pub sandbox_is_explicit: bool,
     /// Whether answers may come from the cache.
+    #[serde(skip)]
     pub cache: bool,
     /// Whether a skill is also run without itself.
+    #[serde(skip)]
     pub without_skill: bool,
     /// Whether working folders stay.
+    #[serde(skip)]
     pub keep_workdirs: bool,
-    /// The run to take up: its id, or `latest`.
+    /// The run to resume: its id.
+    #[serde(default)]
     pub resume: Option<String>,
-    /// Whether to judge the run by the baseline.
+    /// Judge the run by the suite's baseline.
+    #[serde(default, deserialize_with = "default_gate")]
+    #[schemars(with = "bool", extend("default" = false))]
     pub gate: Option<GatePolicy>,
+    /// Give the cases to workers (`satiety worker`) on the same store; the job waits for them.
+    #[serde(default)]
+    pub distributed: bool,
     /// Whether to stop repeats as soon as a comparison with the baseline has decided.
+    #[serde(skip)]
     pub sequential: bool,
     /// Who lets a regression through, and why.
+    #[serde(skip)]
     pub accept_regression: Option<Override>,
     /// The variables that descriptions may name.
+    #[serde(skip)]
     pub environment: BTreeMap<String, String>,
     /// Whether further suites of the same evaluation follow: the harness cycle is recorded after the last one.
+    #[serde(skip)]
     pub more_follow: bool,
+}
+
+/// A client says whether to judge a run; the policy is the default one.
+fn default_gate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GatePolicy>, D::Error> {
+    Ok(bool::deserialize(deserializer)?.then(GatePolicy::default))
 }
 
 /// A suite that is ready to be run.

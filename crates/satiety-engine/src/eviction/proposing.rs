@@ -24,6 +24,7 @@ const EXPLORATION: f64 = 0.05;
 #[serde(deny_unknown_fields)]
 pub struct ProposeScopeRequest {
     /// The scope.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub scope_id: String,
     /// The tokens that the context may have afterwards.
     #[serde(default)]
@@ -39,6 +40,7 @@ pub struct ProposeScopeRequest {
     pub timeout_ms: Option<u64>,
     /// How many items are proposed only to learn about them, as a share of those that must go; 0.05 where absent.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = 0.5))]
     pub exploration: Option<f64>,
     /// The seed of that chance; any where absent.
     #[serde(default)]

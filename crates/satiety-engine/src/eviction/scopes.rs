@@ -28,6 +28,7 @@ const REMEMBERED: usize = 64;
 #[serde(deny_unknown_fields)]
 pub struct UpdateScopeRequest {
     /// The scope; it begins with its first item.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub scope_id: String,
     /// The present turn; the last known one where absent.
     #[serde(default)]

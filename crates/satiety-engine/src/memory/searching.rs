@@ -30,7 +30,7 @@ pub struct SearchRequest {
     /// What to look for, in words.
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub query: String,
-    /// How deep; chosen by the query and the free context by default.
+    /// How deep; chosen by the query and the free context.
     #[serde(default)]
     pub mode: Option<Mode>,
     /// Maximum number of results.
@@ -45,7 +45,7 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub token_usage: Option<f64>,
-    /// Only this folder and below, and rules from above.
+    /// Only this folder and below.
     #[serde(default)]
     pub folder: Option<String>,
     /// The session: what it used before scores higher.

@@ -1,10 +1,14 @@
 //! Who calls an operation, and what the call may reach.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use satiety::dialogue::Signal;
+use satiety::harness::Driver;
 use satiety::memory::Author;
 
+use crate::conversations::AppendedRounds;
 use crate::memory::MemorySearch;
 use crate::rooted::{self, NotBelow};
 use crate::{Engine, Fault};
@@ -19,10 +23,23 @@ pub enum Reach {
     Below(Option<PathBuf>),
 }
 
+/// The eval harness of the settings.
+#[derive(Debug, Clone, Default)]
+pub struct HarnessSettings {
+    /// Its directory.
+    pub folder: PathBuf,
+    /// Which score its window follows.
+    pub driver: Driver,
+}
+
 /// Learns what operations did, for metrics and live pages.
 pub trait Observer: Send + Sync {
     /// A search of the memory was answered.
     fn searched(&self, _search: &MemorySearch) {}
+    /// Rounds were added to a stored conversation.
+    fn appended(&self, _appended: &AppendedRounds) {}
+    /// A conversation was scored.
+    fn decided(&self, _signal: Signal) {}
 }
 
 /// One call.
@@ -34,6 +51,10 @@ pub struct Call {
     pub author: Author,
     /// What the call may name.
     pub reach: Reach,
+    /// The eval harness, where a request names none.
+    pub harness: HarnessSettings,
+    /// What runs the operation, for operations of its own.
+    pub host: Option<Arc<dyn Any + Send + Sync>>,
     /// Who is told about results.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -74,6 +95,9 @@ pub enum CallError {
     /// A path that is not below the root.
     #[error("{}", outside(.0))]
     NotBelow(NotBelow),
+    /// What an operation of the host reports.
+    #[error("{0}")]
+    Host(Box<dyn std::error::Error + Send + Sync>),
     /// A response that cannot be written as JSON.
     #[error("cannot write the response: {0}")]
     Response(serde_json::Error),
@@ -101,7 +125,7 @@ impl CallError {
     pub(crate) fn fault(&self) -> Fault {
         match self {
             Self::NoRoot => Fault::Refused,
-            Self::NotBelow(NotBelow::Root(_)) | Self::Response(_) => Fault::Environment,
+            Self::NotBelow(NotBelow::Root(_)) | Self::Response(_) | Self::Host(_) => Fault::Environment,
             _ => Fault::Request,
         }
     }

@@ -10,30 +10,22 @@ use super::CallError;
 
 /// A schema with its patterns compiled.
 #[derive(Debug)]
-pub struct Checker {
+pub(super) struct Checker {
     schema: Value,
     patterns: HashMap<String, Regex>,
 }
 
 impl Checker {
     /// A checker of this schema; references point into the schema itself.
-    pub fn new(schema: Value) -> Self {
+    pub(super) fn new(schema: Value) -> Self {
         let mut patterns = HashMap::new();
         collect_patterns(&schema, &mut patterns);
         Self { schema, patterns }
     }
 
     /// Refuses a value that the schema does not allow.
-    pub fn check(&self, value: &Value) -> Result<(), CallError> {
+    pub(super) fn check(&self, value: &Value) -> Result<(), CallError> {
         self.check_part(&self.schema, value, "")
-    }
-
-    /// Refuses a value that a part of the schema, by its JSON pointer, does not allow.
-    pub fn check_at(&self, pointer: &str, value: &Value, place: &str) -> Result<(), CallError> {
-        match self.schema.pointer(pointer) {
-            Some(part) => self.check_part(part, value, place),
-            None => Ok(()),
-        }
     }
 
     fn check_part(&self, schema: &Value, value: &Value, place: &str) -> Result<(), CallError> {
@@ -291,7 +283,7 @@ pub fn bound_numbers(schema: &mut Value) {
 }
 
 /// Writes numbers without a fraction as whole numbers.
-pub fn whole_numbers(value: &mut Value) {
+pub(super) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(float) = number.as_f64()

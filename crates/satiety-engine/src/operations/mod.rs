@@ -1,9 +1,17 @@
 //! The operations that clients may call: one table with name, request, response, scope, effect and summary. The HTTP routes,
 //! the MCP tools and the OpenAPI document are bindings of these entries, so a field of a request is written once, on its type.
 
+mod bench;
 mod call;
 mod check;
+mod constraints;
+mod conversations;
+mod eviction;
+mod experiment;
+mod harness;
 mod memory;
+mod page;
+mod retrieval;
 mod view;
 
 use std::borrow::Cow;
@@ -16,8 +24,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use call::{Call, CallError, Observer, Reach};
-pub use check::{Checker, bound_numbers, whole_numbers};
+pub use call::{Call, CallError, HarnessSettings, Observer, Reach};
+pub use check::bound_numbers;
+use check::{Checker, whole_numbers};
+pub(crate) use constraints::MEASURE;
+pub use constraints::constrain;
+pub use page::PageRequest;
 pub use view::View;
 
 use crate::EngineError;
@@ -60,7 +72,16 @@ impl Shape {
 /// A request without fields.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct NoFields {}
+pub struct NoFields {}
+
+/// Something by its id.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IdRequest {
+    /// The id.
+    #[schemars(length(min = 1, max = 256))]
+    pub id: String,
+}
 
 /// An operation under way; it resolves to the response as JSON.
 pub type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, EngineError>> + Send>>;
@@ -94,7 +115,8 @@ impl std::fmt::Debug for Operation {
 }
 
 impl Operation {
-    fn new<R, T, F>(
+    /// An operation that `run` carries out.
+    pub fn new<R, T, F>(
         name: &'static str,
         summary: &'static str,
         scope: Scope,
@@ -152,11 +174,21 @@ impl Operation {
     /// The schema of the request with all that it refers to.
     pub fn request_schema(&self) -> Value {
         let mut generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
-        let mut schema = (self.request.schema)(&mut generator).to_value();
-        if let Some(schema) = schema.as_object_mut() {
-            schema.insert("$defs".into(), generator.take_definitions(true).into());
+        let name = (self.request.name)();
+        let schema = (self.request.schema)(&mut generator).to_value();
+        let mut definitions = generator.take_definitions(true);
+        definitions.insert(name.to_string(), schema);
+        constrain(&mut definitions);
+        let mut schema = definitions.remove(&*name).unwrap_or_default();
+        // The document describes the shapes that people write; their readers accept more.
+        for (owner, pointer) in constraints::OPEN {
+            if *owner == name
+                && let Some(part) = schema.pointer_mut(pointer)
+            {
+                *part = Value::Bool(true);
+            }
         }
-        bound_numbers(&mut schema);
+        schema["$defs"] = definitions.into();
         schema
     }
 }
@@ -165,7 +197,13 @@ impl Operation {
 pub fn all() -> &'static [Operation] {
     static TABLE: LazyLock<Vec<Operation>> = LazyLock::new(|| {
         let mut table = Vec::new();
+        table.extend(conversations::operations());
         table.extend(memory::operations());
+        table.extend(retrieval::operations());
+        table.extend(experiment::operations());
+        table.extend(eviction::operations());
+        table.extend(bench::operations());
+        table.extend(harness::operations());
         table
     });
     &TABLE

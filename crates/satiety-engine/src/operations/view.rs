@@ -150,6 +150,9 @@ impl Field {
                 }
             }
         }
+        if self.when.is_some() {
+            return json!({"anyOf": [schema, {"type": "null"}]});
+        }
         schema
     }
 }

@@ -22,17 +22,21 @@ const DEPTH: usize = 10;
 #[serde(deny_unknown_fields)]
 pub struct InlineRankings {
     /// The judgments, by query.
+    #[schemars(length(min = 1))]
     pub judgments: Vec<InlineJudgments>,
     /// The runs; for a comparison the first is the control.
+    #[schemars(length(min = 1, max = 10))]
     pub runs: Vec<InlineRun>,
     /// What to compute, such as `ndcg@10`; the usual measures where empty.
     #[serde(default)]
+    #[schemars(inner(regex(pattern = crate::operations::MEASURE)))]
     pub measures: Vec<String>,
     /// The grade from which a document is relevant; 2 where absent.
     #[serde(default)]
     pub relevance_threshold: Option<i32>,
     /// The probability of a false claim in a comparison; 0.05 where absent.
     #[serde(default)]
+    #[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))]
     pub alpha: Option<f64>,
 }
 
@@ -41,8 +45,10 @@ pub struct InlineRankings {
 #[serde(deny_unknown_fields)]
 pub struct InlineJudgments {
     /// The query.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub query_id: String,
     /// Documents with their grades.
+    #[schemars(length(min = 1))]
     pub judgments: Vec<InlineGrade>,
 }
 
@@ -51,6 +57,7 @@ pub struct InlineJudgments {
 #[serde(deny_unknown_fields)]
 pub struct InlineGrade {
     /// The document.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub doc_id: String,
     /// Its grade.
     pub relevance: i32,
@@ -61,8 +68,10 @@ pub struct InlineGrade {
 #[serde(deny_unknown_fields)]
 pub struct InlineRun {
     /// What the run is called.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub name: String,
     /// Query by query.
+    #[schemars(length(min = 1))]
     pub queries: Vec<InlineAnswers>,
 }
 
@@ -71,8 +80,10 @@ pub struct InlineRun {
 #[serde(deny_unknown_fields)]
 pub struct InlineAnswers {
     /// The query.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub query_id: String,
     /// Documents, best first.
+    #[schemars(length(min = 1), extend("uniqueItems" = true))]
     pub results: Vec<String>,
 }
 

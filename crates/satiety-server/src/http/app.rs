@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use satiety::dialogue::Signal;
 use satiety::harness::Driver;
 use satiety::memory::Author;
 use satiety_engine::Engine;
 use satiety_engine::admission::{AdmissionSettings, Admissions};
+use satiety_engine::conversations::AppendedRounds;
 use satiety_engine::memory::MemorySearch;
-use satiety_engine::operations::{Call, Observer, Reach};
+use satiety_engine::operations::{Call, HarnessSettings, Observer, Reach};
 use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
 use satiety_engine::rooted::{self, NotBelow};
 use tokio::sync::{Semaphore, watch};
@@ -19,7 +21,6 @@ use super::capacity::{McpSessions, Streams};
 use super::jobs::Jobs;
 use super::live::Live;
 use super::problem::Problem;
-use super::schemas::Schemas;
 use crate::auth::{Auth, Caller};
 use crate::metrics::Metrics;
 
@@ -142,7 +143,6 @@ pub struct App {
     pub(crate) end: watch::Sender<bool>,
     pub(crate) encrypted: bool,
     pub(crate) document: String,
-    pub(crate) schemas: Schemas,
     pub(crate) writes: AtomicUsize,
 }
 
@@ -158,7 +158,6 @@ impl App {
     /// An application over this engine.
     pub fn new(engine: Arc<Engine>, auth: Auth, limits: Limits, folders: Folders, encrypted: bool) -> Self {
         let (end, ending) = watch::channel(false);
-        let document = crate::openapi::document();
         Self {
             engine,
             auth,
@@ -174,8 +173,7 @@ impl App {
             ending,
             end,
             encrypted,
-            document: document.to_string(),
-            schemas: Schemas::new(document),
+            document: crate::openapi::document().to_string(),
             writes: AtomicUsize::new(0),
         }
     }
@@ -207,6 +205,11 @@ impl App {
             engine: self.engine.clone(),
             author: caller.map_or(Author::Agent, Caller::author),
             reach: Reach::Below(self.folders.root.clone()),
+            harness: HarnessSettings {
+                folder: self.folders.harness.clone(),
+                driver: self.folders.driver,
+            },
+            host: Some(self.clone()),
             observer: Some(self.clone()),
         }
     }
@@ -231,6 +234,10 @@ impl App {
         if let Some(root) = &self.folders.root {
             problem.detail = rooted::without_place(root, &problem.detail).into();
         }
+        let harness = self.folders.harness.display().to_string();
+        if !matches!(&*harness, "" | ".") {
+            problem.detail = problem.detail.replace(&harness, "the harness").into();
+        }
         problem
     }
 }
@@ -238,6 +245,17 @@ impl App {
 impl Observer for App {
     fn searched(&self, search: &MemorySearch) {
         self.metrics.search(search);
+    }
+
+    fn appended(&self, appended: &AppendedRounds) {
+        for verdict in &appended.verdicts {
+            self.metrics.verdict(verdict.signal);
+        }
+        self.live.grown(&appended.conversation_id);
+    }
+
+    fn decided(&self, signal: Signal) {
+        self.metrics.verdict(signal);
     }
 }
 

@@ -19,7 +19,6 @@ mod live;
 pub(crate) mod operations;
 mod problem;
 pub(crate) mod route;
-mod schemas;
 mod stall;
 mod stream;
 mod work;

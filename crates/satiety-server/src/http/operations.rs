@@ -1,19 +1,55 @@
 //! Operations as routes: method, path and status of each, and how its request is divided into path, query and body. One
 //! handler serves them all.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::{FromRequestParts as _, Query, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use satiety_engine::operations::{self, Operation};
+use satiety_engine::operations::{self, Call, CallError, Effect, Operation};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::api;
 use super::app::App;
 use super::body;
 use super::problem::Problem;
 use super::route::{About, allow, finish, read_body};
+use crate::auth::Scope;
+
+/// The operation of that name: the engine's, or one of the server's own.
+fn find(name: &str) -> Option<&'static Operation> {
+    static OWN: LazyLock<Vec<Operation>> = LazyLock::new(api::operations);
+    operations::find(name).or_else(|| OWN.iter().find(|operation| operation.name == name))
+}
+
+/// An operation of the server itself: about its jobs, its settings, its health.
+pub(crate) fn operation<R, T, F>(
+    name: &'static str,
+    summary: &'static str,
+    (scope, effect): (Scope, Effect),
+    run: fn(Arc<App>, R) -> F,
+) -> Operation
+where
+    R: DeserializeOwned + JsonSchema + 'static,
+    T: Serialize + JsonSchema,
+    F: Future<Output = Result<T, Problem>> + Send + 'static,
+{
+    Operation::new(name, summary, scope, effect, move |call: Call, request: R| {
+        let host = call.host.and_then(|host| host.downcast::<App>().ok());
+        let work = host.map(|app| run(app, request));
+        async move {
+            let outcome = match work {
+                Some(work) => work.await,
+                None => Err(Problem::inside("an operation of the server was called elsewhere")),
+            };
+            outcome.map_err(|problem| CallError::Host(Box::new(problem)).into())
+        }
+    })
+}
 
 /// Where an operation is reached.
 #[derive(Debug, Clone)]
@@ -22,6 +58,7 @@ pub(crate) struct Binding {
     method: Method,
     path: &'static str,
     status: u16,
+    is_public: bool,
     query: &'static [&'static str],
     hidden: &'static [&'static str],
     renamed: &'static [(&'static str, &'static str)],
@@ -35,6 +72,7 @@ pub(crate) fn bind(operation: &'static str, method: Method, path: &'static str) 
         method,
         path,
         status: 200,
+        is_public: false,
         query: &[],
         hidden: &[],
         renamed: &[],
@@ -45,6 +83,12 @@ impl Binding {
     /// With this status on success.
     pub(crate) fn status(mut self, status: u16) -> Self {
         self.status = status;
+        self
+    }
+
+    /// For callers without a token.
+    pub(crate) fn public(mut self) -> Self {
+        self.is_public = true;
         self
     }
 
@@ -121,7 +165,18 @@ impl Binding {
             }
         }
         let [path, query, body] = parts;
-        let [_, query_needed, body_needed] = needed;
+        let [_, query_needed, mut body_needed] = needed;
+        // In the order of the type, as everywhere in the document.
+        body_needed.sort_by_key(|name| {
+            let field = self
+                .renamed
+                .iter()
+                .find(|(own, _)| own == name)
+                .map_or(&**name, |(_, field)| field);
+            required
+                .as_array()
+                .and_then(|all| all.iter().position(|one| one == field))
+        });
         let body = (!body.is_empty()).then(|| {
             schema["properties"] = body.into();
             match schema.as_object_mut() {
@@ -163,7 +218,7 @@ pub(crate) struct Bound {
 impl Bound {
     /// Finds the operation; none where the table has no such entry.
     pub(crate) fn new(binding: Binding) -> Option<Self> {
-        let operation = operations::find(binding.operation)?;
+        let operation = find(binding.operation)?;
         let schema = operation.request_schema();
         let divided = binding.divide(schema.clone());
         let names = |part: &Value| -> Vec<String> {
@@ -186,11 +241,14 @@ impl Bound {
             path: self.binding.path,
             id: self.operation.name,
             summary: self.operation.summary,
-            scope: Some(self.operation.scope),
+            scope: self.scope(),
             status: self.binding.status,
             writes: self.operation.writes(),
-            is_stream: false,
         }
+    }
+
+    fn scope(&self) -> Option<Scope> {
+        (!self.binding.is_public).then_some(self.operation.scope)
     }
 
     /// The fields that path and query give.
@@ -252,7 +310,7 @@ impl Bound {
     /// Answers a request.
     pub(crate) async fn answer(&self, app: Arc<App>, request: Request) -> Result<Response, Problem> {
         let (mut parts, body) = request.into_parts();
-        let caller = allow(&parts, Some(self.operation.scope))?;
+        let caller = allow(&parts, self.scope())?;
         let mut fields = self.parameters(&mut parts).await?;
         let bytes = read_body(&app, body).await?;
         self.merge(&mut fields, &parts.headers, &bytes)?;

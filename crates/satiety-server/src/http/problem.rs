@@ -159,6 +159,15 @@ fn kind(status: StatusCode) -> (&'static str, &'static str) {
 
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
+        let error = match error {
+            EngineError::Call(CallError::Host(problem)) => {
+                return match problem.downcast::<Self>() {
+                    Ok(problem) => *problem,
+                    Err(other) => Self::inside(other.to_string()),
+                };
+            }
+            error => error,
+        };
         let said = error.to_string();
         let cost = match &error {
             EngineError::TooCostly { estimated, limit, .. } => Some((*estimated, *limit)),
@@ -202,6 +211,20 @@ impl From<EngineError> for Problem {
             Some(hint) => problem.hint(hint),
             None => problem,
         }
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        Self::from(EngineError::from(error))
     }
 }
 

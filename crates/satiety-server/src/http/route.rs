@@ -1,29 +1,21 @@
-//! Routes as values. A route says once what it takes, what it gives and who may ask, by the types of its handler; the router
-//! and the OpenAPI document are both made from that, so neither can say what the other does not.
-//!
-//! Everything that all routes do alike is here: permission, reading, answers that may be asked for again (`Idempotency-Key`),
-//! entity tags, the audit log.
+//! Routes as values, and what all of them do alike: permission, reading, answers that may be asked for again
+//! (`Idempotency-Key`), entity tags, the audit log. Router and OpenAPI document are both made from the routes.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{FromRequestParts, Path, Query, Request, State};
+use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, on};
 use satiety_engine::serving::{Repeatable, Repeated};
 use satiety_engine::tokens::AuditEntry;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
 use super::app::App;
-use super::body::FromBody;
 use super::capacity;
 use super::operations::{Binding, Bound};
 use super::problem::Problem;
@@ -32,24 +24,31 @@ use crate::auth::{Caller, Scope, audit, permit};
 /// The header that makes a write repeatable.
 const KEY: &str = "idempotency-key";
 
-/// A route: what it is, what it takes and gives, and what it does.
-pub(crate) struct Route {
-    /// What it is.
-    pub(crate) about: About,
-    /// What it takes and gives.
-    pub(crate) shape: Shape,
-    /// The operation that it is bound to; its request is what the route takes.
-    pub(crate) bound: Option<Arc<Bound>>,
-    router: MethodRouter<Arc<App>>,
-}
+type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
 /// What answers a request: the response as JSON.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, Problem>> + Send>>;
 
-/// What a route is.
+/// A route.
+pub(crate) struct Route {
+    /// What is said about it.
+    pub(crate) about: About,
+    /// What it answers with.
+    pub(crate) kind: Kind,
+}
+
+/// What a route answers with.
+#[derive(Clone)]
+pub(crate) enum Kind {
+    /// The response of an operation, as JSON.
+    Operation(Arc<Bound>),
+    /// Something else of this content type; the handler gets the `id` of the path, or nothing.
+    Raw(&'static str, fn(Arc<App>, String, HeaderMap) -> Answering),
+}
+
+/// What is said about a route.
 #[derive(Debug, Clone)]
 pub(crate) struct About {
-    /// The method.
     pub(crate) method: Method,
     /// The path, with its parameters in braces.
     pub(crate) path: &'static str,
@@ -57,377 +56,113 @@ pub(crate) struct About {
     pub(crate) id: &'static str,
     /// What it does, in a line.
     pub(crate) summary: &'static str,
-    /// Who may ask; nobody need say who they are where it is absent.
+    /// Required scope; `None` makes the route public.
     pub(crate) scope: Option<Scope>,
-    /// The status when all went well.
+    /// The status of success.
     pub(crate) status: u16,
-    /// Whether it keeps something: it can be repeated by key, and is in the audit log.
+    /// Whether it stores something: it can be repeated by key, and is in the audit log.
     pub(crate) writes: bool,
-    /// Whether its answer is a stream of events, of which a caller may have only so many.
-    pub(crate) is_stream: bool,
 }
 
-/// What a route takes and gives, each as a function that makes its schema.
-#[derive(Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) path: Option<fn(&mut SchemaGenerator) -> Schema>,
-    pub(crate) query: Option<fn(&mut SchemaGenerator) -> Schema>,
-    pub(crate) body: fn(&mut SchemaGenerator) -> Option<Schema>,
-    pub(crate) answer: Answer,
-}
-
-/// What a route gives.
-#[derive(Clone, Copy)]
-pub(crate) enum Answer {
-    /// JSON of this schema.
-    Json(fn(&mut SchemaGenerator) -> Schema),
-    /// Something of this type.
-    Other(&'static str),
-}
-
-/// A request that was read.
-pub(crate) struct Call<P, Q, B> {
-    pub(crate) app: Arc<App>,
-    pub(crate) path: P,
-    pub(crate) query: Q,
-    pub(crate) body: B,
-}
-
-/// No parameters.
-#[derive(Debug, Clone, Copy, serde::Deserialize, JsonSchema)]
-pub(crate) struct Nothing {}
-
-/// Looks at something.
-pub(crate) fn get<P, Q, T, F, Fut>(
-    path: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    handler: F,
-) -> Route
-where
-    P: Parameters,
-    Q: Parameters,
-    T: Serialize + JsonSchema + Send + 'static,
-    F: Fn(Call<P, Q, super::body::NoBody>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<T, Problem>> + Send + 'static,
-{
-    let about = About {
-        method: Method::GET,
-        path,
-        id,
-        summary,
-        scope: Some(Scope::Read),
-        status: 200,
-        writes: false,
-        is_stream: false,
-    };
-    Route::new(about, handler)
-}
-
-/// Has something worked out that nobody keeps.
-pub(crate) fn ask<P, Q, B, T, F, Fut>(
-    path: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    handler: F,
-) -> Route
-where
-    P: Parameters,
-    Q: Parameters,
-    B: FromBody + 'static,
-    T: Serialize + JsonSchema + Send + 'static,
-    F: Fn(Call<P, Q, B>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<T, Problem>> + Send + 'static,
-{
-    let about = About {
-        method: Method::POST,
-        path,
-        id,
-        summary,
-        scope: Some(Scope::Read),
-        status: 200,
-        writes: false,
-        is_stream: false,
-    };
-    Route::new(about, handler)
-}
-
-/// Changes something.
-pub(crate) fn change<P, Q, B, T, F, Fut>(
-    method: Method,
-    path: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    handler: F,
-) -> Route
-where
-    P: Parameters,
-    Q: Parameters,
-    B: FromBody + 'static,
-    T: Serialize + JsonSchema + Send + 'static,
-    F: Fn(Call<P, Q, B>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<T, Problem>> + Send + 'static,
-{
-    let about = About {
-        method,
-        path,
-        id,
-        summary,
-        scope: Some(Scope::Write),
-        status: 200,
-        writes: true,
-        is_stream: false,
-    };
-    Route::new(about, handler)
-}
-
-/// Something that is no JSON: a page, a stream, figures.
-pub(crate) fn raw<P, F, Fut>(
+/// A route that answers with something other than JSON: a page, a stream, metrics.
+pub(crate) fn raw(
     path: &'static str,
     id: &'static str,
     summary: &'static str,
     content_type: &'static str,
-    handler: F,
-) -> Route
-where
-    P: Parameters,
-    F: Fn(Arc<App>, P, HeaderMap) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<Response, Problem>> + Send + 'static,
-{
-    let about = About {
-        method: Method::GET,
-        path,
-        id,
-        summary,
-        scope: Some(Scope::Read),
-        status: 200,
-        writes: false,
-        is_stream: content_type == "text/event-stream",
-    };
+    handler: fn(Arc<App>, String, HeaderMap) -> Answering,
+) -> Route {
     Route {
-        shape: Shape {
-            path: P::schema(),
-            query: None,
-            body: |_| None,
-            answer: Answer::Other(content_type),
+        about: About {
+            method: Method::GET,
+            path,
+            id,
+            summary,
+            scope: Some(Scope::Read),
+            status: 200,
+            writes: false,
         },
-        bound: None,
-        router: raw_router(&about, handler),
-        about,
+        kind: Kind::Raw(content_type, handler),
     }
 }
 
 impl Route {
-    fn new<P, Q, B, T, F, Fut>(about: About, handler: F) -> Self
-    where
-        P: Parameters,
-        Q: Parameters,
-        B: FromBody + 'static,
-        T: Serialize + JsonSchema + Send + 'static,
-        F: Fn(Call<P, Q, B>) -> Fut + Clone + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, Problem>> + Send + 'static,
-    {
-        Self {
-            shape: Shape {
-                path: P::schema(),
-                query: Q::schema(),
-                body: B::schema,
-                answer: Answer::Json(SchemaGenerator::subschema_for::<T>),
-            },
-            bound: None,
-            router: router(about.clone(), handler),
-            about,
-        }
-    }
-
-    /// The route of an operation; none where the table has no such operation.
+    /// The route of an operation; none where there is no such operation.
     pub(crate) fn of_operation(binding: Binding) -> Option<Self> {
-        let bound = Arc::new(Bound::new(binding)?);
-        let about = bound.about();
-        let answering = bound.clone();
-        let handler = move |State(app): State<Arc<App>>, request: Request| {
-            let bound = answering.clone();
-            let answer = async move {
-                let answer = bound.answer(app, request).await;
-                answer.unwrap_or_else(IntoResponse::into_response)
-            };
-            Box::pin(answer) as Pin<Box<dyn Future<Output = Response> + Send>>
-        };
+        let bound = Bound::new(binding)?;
         Some(Self {
-            shape: Shape {
-                path: None,
-                query: None,
-                body: |_| None,
-                answer: Answer::Json(bound.operation.response.reference),
-            },
-            router: on(filter(&about.method), handler),
-            bound: Some(bound),
-            about,
+            about: bound.about(),
+            kind: Kind::Operation(Arc::new(bound)),
         })
     }
 
-    /// Only for this scope.
-    pub(crate) fn scope(mut self, scope: Scope) -> Self {
-        self.about.scope = Some(scope);
-        let scope = self.about.scope;
-        self.router = self.router.layer(axum::Extension(Needs(scope)));
-        self
-    }
-
-    /// For everybody.
+    /// For callers without a token.
     pub(crate) fn public(mut self) -> Self {
         self.about.scope = None;
-        self.router = self.router.layer(axum::Extension(Needs(None)));
-        self
-    }
-
-    /// With this status when all went well.
-    pub(crate) fn status(mut self, status: u16) -> Self {
-        self.about.status = status;
-        self.router = self.router.layer(axum::Extension(Gives(status)));
         self
     }
 
     /// Adds it to a router.
     pub(crate) fn add_to(self, router: Router<Arc<App>>) -> Router<Arc<App>> {
-        router.route(self.about.path, self.router)
-    }
-}
-
-/// The scope that a route needs, where it is not the usual one.
-#[derive(Debug, Clone, Copy)]
-struct Needs(Option<Scope>);
-
-/// The status that a route gives, where it is not the usual one.
-#[derive(Debug, Clone, Copy)]
-struct Gives(u16);
-
-/// Parameters of a path or a query.
-pub(crate) trait Parameters: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Its schema; none where there are none.
-    fn schema() -> Option<fn(&mut SchemaGenerator) -> Schema> {
-        Some(|generator| Self::json_schema(generator))
-    }
-}
-
-impl Parameters for Nothing {
-    fn schema() -> Option<fn(&mut SchemaGenerator) -> Schema> {
-        None
-    }
-}
-
-fn filter(method: &Method) -> MethodFilter {
-    // Only methods of the table below come here.
-    MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET)
-}
-
-fn router<P, Q, B, T, F, Fut>(about: About, handler: F) -> MethodRouter<Arc<App>>
-where
-    P: Parameters,
-    Q: Parameters,
-    B: FromBody + 'static,
-    T: Serialize + Send + 'static,
-    F: Fn(Call<P, Q, B>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<T, Problem>> + Send + 'static,
-{
-    let method = filter(&about.method);
-    let about = Arc::new(about);
-    on(method, move |State(app): State<Arc<App>>, request: Request| {
-        let (about, handler) = (about.clone(), handler.clone());
-        async move {
-            match answer(app, &about, request, handler).await {
-                Ok(response) => response,
-                Err(problem) => problem.into_response(),
-            }
-        }
-    })
-}
-
-fn raw_router<P, F, Fut>(about: &About, handler: F) -> MethodRouter<Arc<App>>
-where
-    P: Parameters,
-    F: Fn(Arc<App>, P, HeaderMap) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<Response, Problem>> + Send + 'static,
-{
-    let (method, scope) = (filter(&about.method), about.scope);
-    let (is_stream, id) = (about.is_stream, about.id);
-    on(method, move |State(app): State<Arc<App>>, request: Request| {
-        let handler = handler.clone();
-        async move {
-            let (mut parts, _) = request.into_parts();
-            let work = async {
-                let caller = allow(&parts, scope)?;
-                let path = path(&mut parts).await?;
-                app.schemas.check_parameters(id, &mut parts).await?;
-                if !is_stream {
-                    return handler(app, path, parts.headers).await;
-                }
-                let key = caller.map_or_else(String::new, |caller| caller.key());
-                let permit = app.streams.admit(&key)?;
-                Ok(capacity::hold(handler(app, path, parts.headers).await?, permit))
+        let Self { about, kind } = self;
+        // Only methods of the table come here.
+        let method = MethodFilter::try_from(about.method.clone()).unwrap_or(MethodFilter::GET);
+        let scope = about.scope;
+        let handler = move |State(app): State<Arc<App>>, request: Request| {
+            let kind = kind.clone();
+            let answer = async move {
+                let answer = match kind {
+                    Kind::Operation(bound) => bound.answer(app, request).await,
+                    Kind::Raw(content_type, handler) => {
+                        let is_stream = content_type == "text/event-stream";
+                        answer_raw(app, request, scope, is_stream, handler).await
+                    }
+                };
+                answer.unwrap_or_else(IntoResponse::into_response)
             };
-            work.await.unwrap_or_else(IntoResponse::into_response)
-        }
-    })
-}
-
-/// Lets in who may come in.
-pub(crate) fn allow(parts: &Parts, usual: Option<Scope>) -> Result<Option<Caller>, Problem> {
-    let needed = parts.extensions.get::<Needs>().map_or(usual, |needs| needs.0);
-    let caller = parts.extensions.get::<Caller>();
-    match needed {
-        Some(scope) => permit(caller, scope).map(|caller| Some(caller.clone())),
-        None => Ok(caller.cloned()),
+            Box::pin(answer) as Pin<Box<dyn Future<Output = Response> + Send>>
+        };
+        router.route(about.path, on(method, handler))
     }
 }
 
-async fn path<P: Parameters>(parts: &mut Parts) -> Result<P, Problem> {
-    let Path(path) = Path::<P>::from_request_parts(parts, &())
+async fn answer_raw(
+    app: Arc<App>,
+    request: Request,
+    scope: Option<Scope>,
+    is_stream: bool,
+    handler: fn(Arc<App>, String, HeaderMap) -> Answering,
+) -> Result<Response, Problem> {
+    let (mut parts, _) = request.into_parts();
+    let caller = allow(&parts, scope)?;
+    let path = RawPathParams::from_request_parts(&mut parts, &())
         .await
         .map_err(|rejection| {
             Problem::bad_request(format!("the path cannot be read: {}", rejection.body_text()))
         })?;
-    Ok(path)
+    let id = path
+        .iter()
+        .find(|(name, _)| *name == "id")
+        .map(|(_, id)| id.to_owned());
+    if id.as_ref().is_some_and(|id| id.chars().count() > 256) {
+        return Err(Problem::unprocessable("`id` must have at most 256 characters").at("id"));
+    }
+    let id = id.unwrap_or_default();
+    if !is_stream {
+        return handler(app, id, parts.headers).await;
+    }
+    let key = caller.map_or_else(String::new, |caller| caller.key());
+    let permit = app.streams.admit(&key)?;
+    Ok(capacity::hold(handler(app, id, parts.headers).await?, permit))
 }
 
-async fn answer<P, Q, B, T, F, Fut>(
-    app: Arc<App>,
-    about: &About,
-    request: Request,
-    handler: F,
-) -> Result<Response, Problem>
-where
-    P: Parameters,
-    Q: Parameters,
-    B: FromBody + 'static,
-    T: Serialize + Send + 'static,
-    F: Fn(Call<P, Q, B>) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<T, Problem>> + Send + 'static,
-{
-    let (mut parts, body) = request.into_parts();
-    let caller = allow(&parts, about.scope)?;
-    let status = parts
-        .extensions
-        .get::<Gives>()
-        .map_or(about.status, |gives| gives.0);
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    let path = path::<P>(&mut parts).await?;
-    let Query(query) = Query::<Q>::try_from_uri(&parts.uri).map_err(|rejection| {
-        Problem::bad_request(format!("the query cannot be read: {}", rejection.body_text()))
-    })?;
-    app.schemas.check_parameters(about.id, &mut parts).await?;
-    let bytes = read_body(&app, body).await?;
-    let body = B::read(&parts.headers, &bytes)?;
-    app.schemas.check_body(about.id, &bytes)?;
-    let call = Call {
-        app: app.clone(),
-        path,
-        query,
-        body,
-    };
-    let work = handler(call);
-    let work = Box::pin(async move { written(work.await?) });
-    finish(app, parts, caller, (status, about.writes), &bytes, work).await
+/// Lets a caller in who has the scope.
+pub(crate) fn allow(parts: &Parts, scope: Option<Scope>) -> Result<Option<Caller>, Problem> {
+    let caller = parts.extensions.get::<Caller>();
+    match scope {
+        Some(scope) => permit(caller, scope).map(|caller| Some(caller.clone())),
+        None => Ok(caller.cloned()),
+    }
 }
 
 /// Carries out what a request asks for and makes a response of it, with the status of success.
@@ -552,10 +287,6 @@ async fn carry_out(
     };
     audit::note(&app.engine, entry, ended).await;
     Ok(json(status, outcome?))
-}
-
-fn written(value: impl Serialize) -> Result<Vec<u8>, Problem> {
-    serde_json::to_vec(&value).map_err(|error| Problem::inside(format!("cannot write JSON: {error}")))
 }
 
 fn json(status: StatusCode, body: Vec<u8>) -> Response {

@@ -154,6 +154,11 @@ impl Call {
                 Reach::Machine => operations::Reach::Machine,
                 Reach::Below { root, .. } => operations::Reach::Below(root.clone()),
             },
+            harness: operations::HarnessSettings {
+                folder: self.context.harness_folder.clone(),
+                driver: self.context.harness_driver,
+            },
+            host: None,
             observer: None,
         }
     }

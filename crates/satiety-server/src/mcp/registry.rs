@@ -17,6 +17,9 @@ use super::call::{Call, Problem, Work};
 use super::{schema, tools};
 use crate::auth::Scope;
 
+/// Why an argument is not offered to remote callers.
+const REMOTE: &str = "it cannot be named from elsewhere; that of the server's settings is meant";
+
 /// Which tools are offered. Each profile has those of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -219,8 +222,16 @@ impl Tool {
         })
     }
 
+    /// Without these arguments.
+    pub(super) fn hide(mut self, arguments: &[&'static str]) -> Self {
+        for argument in arguments {
+            self.remove(argument, "no such argument is offered here");
+        }
+        self
+    }
+
     /// Takes an argument away: it is neither offered nor understood.
-    fn forbid(&mut self, argument: &'static str) {
+    fn remove(&mut self, argument: &'static str, why: &'static str) {
         let mut input = Map::clone(&self.input);
         if let Some(Value::Object(properties)) = input.get_mut("properties") {
             properties.remove(argument);
@@ -229,8 +240,7 @@ impl Tool {
         let run = Arc::clone(&self.run);
         self.run = Arc::new(move |call, arguments: Value| {
             if arguments.get(argument).is_some() {
-                let what = format!("`{argument}` cannot be named from elsewhere");
-                let problem = Problem::new(what, "leave it out: that of the server's settings is meant");
+                let problem = Problem::new(format!("`{argument}`: {why}"), "leave it out");
                 return Box::pin(std::future::ready(Err(problem)));
             }
             run(call, arguments)
@@ -347,8 +357,8 @@ impl Registry {
                 tool.keep_for(Scope::Admin);
             }
             match tool.name() {
-                "bench_run" => tool.forbid("target"),
-                name if name.starts_with("harness_") => tool.forbid("folder"),
+                "bench_run" => tool.remove("target", REMOTE),
+                name if name.starts_with("harness_") => tool.remove("folder", REMOTE),
                 _ => {}
             }
         }

@@ -21,7 +21,13 @@ pub(super) fn input(schema: fn(&mut SchemaGenerator) -> Schema) -> Map<String, V
     name_choices(&mut schema);
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         // A caller leaves out what it has nothing to say about; what else does the same is not worth the words.
-        fields.values_mut().for_each(without_nothing);
+        for (name, field) in fields.iter_mut() {
+            without_nothing(field);
+            without_lengths(field);
+            if field["description"] == format!("Its new {name}.") {
+                without(field, &["description"]);
+            }
+        }
         // A connection has both, so an agent need not give them.
         for (name, about) in [("session", SESSION), ("project", PROJECT)] {
             if let Some(field) = fields.get_mut(name) {
@@ -169,6 +175,23 @@ fn without_nothing(schema: &mut Value) {
                 fields.entry(name).or_insert(value);
             }
         }
+    }
+}
+
+/// Removes lengths, patterns and the bounds of shares: a call that breaks them is told so, and descriptions name shares.
+fn without_lengths(schema: &mut Value) {
+    without(schema, &["minLength", "maxLength", "pattern"]);
+    if schema["type"] == "number" {
+        without(schema, &["minimum", "maximum"]);
+    }
+    if let Some(items) = schema.get_mut("items") {
+        without_lengths(items);
+    }
+}
+
+fn without(schema: &mut Value, keywords: &[&str]) {
+    if let Some(schema) = schema.as_object_mut() {
+        schema.retain(|name, _| !keywords.contains(&name.as_str()));
     }
 }
 

@@ -1,20 +1,18 @@
 //! The OpenAPI 3.1 document, made from the same table as the router. Its schemas are JSON Schema 2020-12, which is what the
 //! types describe themselves in, so nothing is translated.
 
-mod constraints;
 mod page;
 
 use std::collections::BTreeMap;
 
-use satiety_engine::operations::bound_numbers;
+use satiety_engine::operations::{bound_numbers, constrain};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use crate::http::Problem;
 use crate::http::api;
-use crate::http::route::{Answer, Route};
+use crate::http::route::{Kind, Route};
 
-pub(crate) use constraints::MEASURE_PATTERN;
 pub(crate) use page::{page, style};
 
 const PREFIX: &str = "#/components/schemas/";
@@ -34,7 +32,7 @@ pub fn document() -> Value {
     let mut paths = json!(paths);
     let mut schemas = given.definitions();
     let mut inputs = taken.definitions();
-    constraints::constrain(&mut inputs);
+    constrain(&mut inputs);
     join(&mut schemas, inputs, &mut paths);
     json!({
         "openapi": "3.1.0",
@@ -83,35 +81,39 @@ impl Schemas {
 }
 
 fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
-    let (about, shape) = (&route.about, &route.shape);
+    let about = &route.about;
     let mut parameters = Vec::new();
-    for (place, schema) in [("path", shape.path), ("query", shape.query)] {
-        if let Some(schema) = schema {
-            parameters.extend(parameters_of(place, &schema(&mut taken.0).to_value()));
+    let mut body = None;
+    let content = match &route.kind {
+        Kind::Raw(kind, _) => {
+            if about.path.contains("{id}") {
+                let id =
+                    json!({"type": "string", "minLength": 1, "maxLength": 256, "description": "The id."});
+                parameters = parameters_of("path", &json!({"properties": {"id": id}}));
+            }
+            json!({*kind: {"schema": {"type": "string"}}})
         }
-    }
-    let mut body = (shape.body)(&mut taken.0).map(schemars::Schema::to_value);
-    if let Some(bound) = &route.bound {
-        let request = bound.operation.request;
-        let divided = bound.binding.divide((request.schema)(&mut taken.0).to_value());
-        parameters.extend(parameters_of("path", &divided.path));
-        parameters.extend(parameters_of("query", &divided.query));
-        body = divided.body.map(|schema| {
-            let name = (request.name)();
-            taken.0.definitions_mut().insert(name.to_string(), schema);
-            json!({"$ref": format!("{PREFIX}{name}")})
-        });
-    }
-    let content = match shape.answer {
-        Answer::Json(schema) => json!({"application/json": {"schema": schema(&mut given.0).to_value()}}),
-        Answer::Other(kind) => json!({kind: {"schema": {"type": "string"}}}),
+        Kind::Operation(bound) => {
+            let request = bound.operation.request;
+            let divided = bound.binding.divide((request.schema)(&mut taken.0).to_value());
+            parameters.extend(parameters_of("path", &divided.path));
+            parameters.extend(parameters_of("query", &divided.query));
+            body = divided.body.map(|schema| {
+                let name = (request.name)();
+                taken.0.definitions_mut().insert(name.to_string(), schema);
+                json!({"$ref": format!("{PREFIX}{name}")})
+            });
+            let response = (bound.operation.response.reference)(&mut given.0).to_value();
+            json!({"application/json": {"schema": response}})
+        }
     };
+    let is_json = matches!(route.kind, Kind::Operation(_));
     let mut responses = Map::new();
     responses.insert(
         about.status.to_string(),
         json!({"description": "Done", "content": content}),
     );
-    if about.method == axum::http::Method::GET && matches!(shape.answer, Answer::Json(_)) {
+    if about.method == axum::http::Method::GET && is_json {
         responses.insert(
             "304".into(),
             json!({"description": "As before: the `ETag` is the one that was sent"}),
@@ -158,7 +160,7 @@ fn statuses(route: &Route, has_body: bool) -> Vec<u16> {
     if route.about.scope.is_some() {
         statuses.extend([401, 403, 429]);
     }
-    if route.shape.path.is_some() || matches!(route.shape.answer, Answer::Json(_)) {
+    if route.about.path.contains('{') || matches!(route.kind, Kind::Operation(_)) {
         statuses.extend([404, 422]);
     }
     if has_body {

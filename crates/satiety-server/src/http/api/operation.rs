@@ -4,61 +4,67 @@ use std::sync::Arc;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use satiety_engine::operations::{Effect, NoFields, Operation};
 use satiety_engine::tokens::AuditLog;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Scope;
 use crate::http::app::App;
-use crate::http::body::NoBody;
+use crate::http::operations::operation;
 use crate::http::problem::Problem;
-use crate::http::route::{Call, Nothing, Parameters, Route, get, raw};
+use crate::http::route::{Route, raw};
 use crate::{metrics, openapi};
+
+pub(super) fn operations() -> Vec<Operation> {
+    let read = (Scope::Read, Effect::Read);
+    vec![
+        operation("live", "Liveness: the server answers", read, live),
+        operation(
+            "ready",
+            "Readiness: database reachable and not shutting down",
+            read,
+            ready,
+        ),
+        operation("health", "Get the server, its store and its models", read, health),
+        operation(
+            "audit_log",
+            "List writes that were made through servers, the latest first",
+            (Scope::Admin, Effect::Read),
+            audit,
+        ),
+    ]
+}
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/healthz", "live", "Whether the server lives", live).public(),
-        get(
-            "/readyz",
-            "ready",
-            "Whether it can work: the store answers, and it is not about to end",
-            ready,
-        )
-        .public(),
-        get(
-            "/v1/health",
-            "health",
-            "The server, its store and its models",
-            health,
-        ),
-        get(
-            "/v1/audit",
-            "audit_log",
-            "Writes that were made through servers, the latest first",
-            audit,
-        )
-        .scope(Scope::Admin),
         raw(
             "/metrics",
             "metrics",
             "Figures for Prometheus",
             "application/openmetrics-text",
-            figures,
+            |app, _, _| Box::pin(figures(app)),
         ),
         raw(
             "/openapi.json",
             "openapi",
             "This document",
             "application/json",
-            document,
+            |app, _, _| Box::pin(document(app)),
         ),
-        raw("/docs", "docs", "This document as a page", "text/html", docs),
+        raw(
+            "/docs",
+            "docs",
+            "This document as a page",
+            "text/html",
+            |_, _, _| Box::pin(async { Ok(Html(openapi::page(&openapi::document())).into_response()) }),
+        ),
         raw(
             "/docs/style.css",
             "docs_style",
             "How the page looks",
             "text/css",
-            style,
+            |_, _, _| Box::pin(async { Ok(style()) }),
         )
         .public(),
     ]
@@ -71,18 +77,18 @@ pub(crate) struct Word {
     status: &'static str,
 }
 
-async fn live(_: Call<Nothing, Nothing, NoBody>) -> Result<Word, Problem> {
+async fn live(_: Arc<App>, _: NoFields) -> Result<Word, Problem> {
     Ok(Word { status: "ok" })
 }
 
-async fn ready(call: Call<Nothing, Nothing, NoBody>) -> Result<Word, Problem> {
-    if call.app.is_ending() {
+async fn ready(app: Arc<App>, _: NoFields) -> Result<Word, Problem> {
+    if app.is_ending() {
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "the server is about to end",
         ));
     }
-    call.app.engine.ping().await.map_err(|error| {
+    app.engine.ping().await.map_err(|error| {
         let mut problem =
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer").retry_after(1);
         problem.inside = Some(Box::new(error.to_string()));
@@ -111,10 +117,10 @@ pub(crate) struct Health {
     jobs_waiting: usize,
 }
 
-async fn health(call: Call<Nothing, Nothing, NoBody>) -> Result<Health, Problem> {
-    call.app.engine.ping().await?;
-    let settings = call.app.engine.settings();
-    let (jobs_waiting, jobs_running) = call.app.jobs.depth();
+async fn health(app: Arc<App>, _: NoFields) -> Result<Health, Problem> {
+    app.engine.ping().await?;
+    let settings = app.engine.settings();
+    let (jobs_waiting, jobs_running) = app.jobs.depth();
     // What follows `@` is an address inside of somebody's network.
     let model = |spec: &str| spec.split('@').next().unwrap_or_default().to_owned();
     Ok(Health {
@@ -133,6 +139,7 @@ async fn health(call: Call<Nothing, Nothing, NoBody>) -> Result<Health, Problem>
 
 /// How far back.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct HowMany {
     /// How many at most; 50 where absent.
     #[serde(default)]
@@ -140,13 +147,11 @@ pub(crate) struct HowMany {
     limit: Option<u32>,
 }
 
-impl Parameters for HowMany {}
-
-async fn audit(call: Call<Nothing, HowMany, NoBody>) -> Result<AuditLog, Problem> {
-    Ok(call.app.engine.audit_log(super::limit(call.query.limit)?).await?)
+async fn audit(app: Arc<App>, request: HowMany) -> Result<AuditLog, Problem> {
+    Ok(app.engine.audit_log(request.limit.unwrap_or(50)).await?)
 }
 
-async fn figures(app: Arc<App>, _: Nothing, _: axum::http::HeaderMap) -> Result<Response, Problem> {
+async fn figures(app: Arc<App>) -> Result<Response, Problem> {
     metrics::gather(&app).await;
     let kind = [(
         header::CONTENT_TYPE,
@@ -155,16 +160,12 @@ async fn figures(app: Arc<App>, _: Nothing, _: axum::http::HeaderMap) -> Result<
     Ok((kind, app.metrics.text()).into_response())
 }
 
-async fn document(app: Arc<App>, _: Nothing, _: axum::http::HeaderMap) -> Result<Response, Problem> {
+async fn document(app: Arc<App>) -> Result<Response, Problem> {
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     Ok((kind, app.document.clone()).into_response())
 }
 
-async fn docs(_: Arc<App>, _: Nothing, _: axum::http::HeaderMap) -> Result<Response, Problem> {
-    Ok(Html(openapi::page(&openapi::document())).into_response())
-}
-
-async fn style(_: Arc<App>, _: Nothing, _: axum::http::HeaderMap) -> Result<Response, Problem> {
+fn style() -> Response {
     let headers = [
         (
             header::CONTENT_TYPE,
@@ -172,5 +173,5 @@ async fn style(_: Arc<App>, _: Nothing, _: axum::http::HeaderMap) -> Result<Resp
         ),
         (header::CACHE_CONTROL, HeaderValue::from_static("max-age=3600")),
     ];
-    Ok((headers, openapi::style()).into_response())
+    (headers, openapi::style()).into_response()
 }

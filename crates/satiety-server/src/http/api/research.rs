@@ -3,21 +3,19 @@
 
 use std::sync::Arc;
 
-use axum::http::Method;
 use satiety::research::{Budget, GateSettings, Research, ResearchSettings};
 use satiety_engine::EngineError;
+use satiety_engine::operations::{Effect, IdRequest, NoFields, Operation, PageRequest};
 use satiety_engine::research::{KeptResearch, ListedResearch, ResearchProgress, ResearchRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{ById, PageOf, page_of};
 use crate::auth::Scope;
 use crate::http::app::App;
-use crate::http::body::{Json, NoBody};
 use crate::http::jobs::{Job, JobProgress, JobView};
+use crate::http::operations::operation;
 use crate::http::problem::Problem;
-use crate::http::route::{Call, Nothing, Route, change, get};
 use crate::http::work::{self, Ended};
 
 /// Runs that a list goes back to.
@@ -31,35 +29,32 @@ const ROUNDS: u32 = 30;
 /// Seconds that a run may take at most, and takes at most unless said otherwise.
 const SECONDS: (f64, f64) = (3600.0, 600.0);
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        get(
-            "/v1/research/sources",
+        operation(
             "list_sources",
-            "Names of the sources that a run may search; the first is the usual one",
+            "List the names of the sources that a run may search; the first is the default",
+            (Scope::Read, Effect::Read),
             sources,
         ),
-        get(
-            "/v1/research/runs",
+        operation(
             "list_research",
-            "Research runs, the newest first",
+            "List research runs, the newest first",
+            (Scope::Read, Effect::Read),
             runs,
         ),
-        get(
-            "/v1/research/runs/{id}",
+        operation(
             "get_research",
-            "A research run: its rounds with how new each was, and its report once it has ended",
+            "Get a research run: its rounds with how new each was, and its report once it has ended",
+            (Scope::Read, Effect::Read),
             show,
         ),
-        change(
-            Method::POST,
-            "/v1/research/runs",
+        operation(
             "start_research",
-            "Researches a task as a job: follow it by its events, one for each round",
+            "Research a task as a job: follow it by its events, one for each round",
+            (Scope::Admin, Effect::Write),
             start,
-        )
-        .status(202)
-        .scope(Scope::Admin),
+        ),
     ]
 }
 
@@ -70,8 +65,8 @@ pub(crate) struct SourceList {
     sources: Vec<String>,
 }
 
-async fn sources(call: Call<Nothing, Nothing, NoBody>) -> Result<SourceList, Problem> {
-    let sources = call.app.folders.research.sources.names();
+async fn sources(app: Arc<App>, _: NoFields) -> Result<SourceList, Problem> {
+    let sources = app.folders.research.sources.names();
     Ok(SourceList {
         sources: sources.map(str::to_owned).collect(),
     })
@@ -87,22 +82,18 @@ pub(crate) struct ResearchPage {
     next_cursor: Option<String>,
 }
 
-async fn runs(call: Call<Nothing, PageOf, NoBody>) -> Result<ResearchPage, Problem> {
-    let limit = call.query.limit()?;
-    let cursor = call.query.cursor.as_deref();
-    // Without a cursor the beginning is enough.
-    let wanted = if cursor.is_some() { RUNS } else { limit + 1 };
-    let all = call.app.engine.research_runs(wanted).await?;
-    let (mut runs, next_cursor) = page_of(all, |run| &run.run_id, cursor, limit)?;
+async fn runs(app: Arc<App>, page: PageRequest) -> Result<ResearchPage, Problem> {
+    let all = app.engine.research_runs(page.needed(RUNS)).await?;
+    let (mut runs, next_cursor) = page.cut(all, |run| &run.run_id)?;
     for run in &mut runs {
-        run.source = call.app.folders.research.sources.shown(&run.source);
+        run.source = app.folders.research.sources.shown(&run.source);
     }
     Ok(ResearchPage { runs, next_cursor })
 }
 
-async fn show(call: Call<ById, Nothing, NoBody>) -> Result<KeptResearch, Problem> {
-    let sources = &call.app.folders.research.sources;
-    let mut run = call.app.engine.research_run(&call.path.id).await?;
+async fn show(app: Arc<App>, request: IdRequest) -> Result<KeptResearch, Problem> {
+    let sources = &app.folders.research.sources;
+    let mut run = app.engine.research_run(&request.id).await?;
     run.source = sources.shown(&run.source);
     if let Some(report) = &mut run.report {
         report.source = sources.shown(&report.source);
@@ -155,9 +146,7 @@ fn yes() -> bool {
     true
 }
 
-async fn start(call: Call<Nothing, Nothing, Json<ResearchBody>>) -> Result<JobView, Problem> {
-    let Json(body) = call.body;
-    let app = call.app;
+async fn start(app: Arc<App>, body: ResearchBody) -> Result<JobView, Problem> {
     let request = match &body.resume {
         Some(run) => taken_up(&app, &body, run).await?,
         None => new(&app, body)?,

@@ -1,126 +1,33 @@
-//! Measured retrieval in the store: runs, what each query got, what changed between two; and the corpus replayed against the
-//! server's own memory. Other systems are replayed at a terminal: a request could only reach them by naming a command or
+//! The corpus replayed against the server's own memory, as a job. Other systems are replayed at a terminal: a request could only reach them by naming a command or
 //! an address.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::Method;
 use satiety::memory::{Mode, Pipeline};
-use satiety::retrieval::Measure;
-use satiety_engine::retrieval::{
-    MeasuredRun, ReplayProgress, ReplayRequest, RunChanges, SystemSpec, SystemSurroundings, UnfinishedRun,
-    WholeRun,
-};
+use satiety_engine::operations::{Effect, Operation};
+use satiety_engine::retrieval::{ReplayProgress, ReplayRequest, SystemSpec, SystemSurroundings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{ById, PageOf, page_of};
 use crate::auth::Scope;
 use crate::http::app::App;
-use crate::http::body::{Json, NoBody};
 use crate::http::jobs::{Job, JobProgress, JobView};
+use crate::http::operations::operation;
 use crate::http::problem::Problem;
-use crate::http::route::{Call, Nothing, Parameters, Route, change, get};
 use crate::http::work::{self, Ended};
 
-/// Runs that a list goes back to.
-const RUNS: u32 = 10_000;
 /// How long a search may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) fn routes() -> Vec<Route> {
-    vec![
-        get(
-            "/v1/retrieval/runs",
-            "list_retrieval_runs",
-            "Measured runs, the newest first, and those that were interrupted",
-            runs,
-        ),
-        get(
-            "/v1/retrieval/runs/{id}",
-            "get_retrieval_run",
-            "A measured run: its figures with intervals, and what each query got",
-            show,
-        ),
-        get(
-            "/v1/retrieval/runs/{id}/changes",
-            "retrieval_run_changes",
-            "What changed from another run to this one, query by query, the largest loss first",
-            changes,
-        ),
-        change(
-            Method::POST,
-            "/v1/retrieval/runs",
-            "start_retrieval_run",
-            "Asks the server's memory every query of the evaluation corpus, as a job",
-            start,
-        )
-        .status(202)
-        .scope(Scope::Admin),
-    ]
-}
-
-/// Runs on a page.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct MeasuredPage {
-    /// The newest first.
-    runs: Vec<MeasuredRun>,
-    /// Runs that were interrupted and can be taken up again; on the first page alone.
-    unfinished: Vec<UnfinishedRun>,
-    /// Where the next page begins; absent on the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-async fn runs(call: Call<Nothing, PageOf, NoBody>) -> Result<MeasuredPage, Problem> {
-    let limit = call.query.limit()?;
-    let cursor = call.query.cursor.as_deref();
-    // Without a cursor the beginning is enough.
-    let wanted = if cursor.is_some() { RUNS } else { limit + 1 };
-    let all = call.app.engine.measured_runs(wanted).await?;
-    let unfinished = if cursor.is_some() {
-        Vec::new()
-    } else {
-        all.unfinished
-    };
-    let (runs, next_cursor) = page_of(all.runs, |run| &run.run_id, cursor, limit)?;
-    Ok(MeasuredPage {
-        runs,
-        unfinished,
-        next_cursor,
-    })
-}
-
-async fn show(call: Call<ById, Nothing, NoBody>) -> Result<WholeRun, Problem> {
-    Ok(call.app.engine.measured_run(&call.path.id).await?)
-}
-
-/// What to compare with, and by what.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-pub(crate) struct Against {
-    /// The other run; where absent what it was compared with, or else the run before it.
-    #[serde(default)]
-    against: Option<String>,
-    /// The measure, such as `mrr@10`; `ndcg@10` where absent.
-    #[serde(default)]
-    #[schemars(regex(pattern = crate::openapi::MEASURE_PATTERN))]
-    measure: Option<String>,
-}
-
-impl Parameters for Against {}
-
-async fn changes(call: Call<ById, Against, NoBody>) -> Result<RunChanges, Problem> {
-    let Against { against, measure } = call.query;
-    if let Some(name) = &measure {
-        name.parse::<Measure>()
-            .map_err(|error| Problem::unprocessable(error.to_string()).at("measure"))?;
-    }
-    let engine = &call.app.engine;
-    Ok(engine
-        .run_changes(&call.path.id, against.as_deref(), measure.as_deref())
-        .await?)
+pub(super) fn operations() -> Vec<Operation> {
+    vec![operation(
+        "start_retrieval_run",
+        "Ask the server's memory every query of the evaluation corpus, as a job",
+        (Scope::Admin, Effect::Write),
+        start,
+    )]
 }
 
 /// How the memory is searched, and what to compare with.
@@ -152,8 +59,7 @@ pub(crate) struct ReplayBody {
     resume: Option<String>,
 }
 
-async fn start(call: Call<Nothing, Nothing, Json<ReplayBody>>) -> Result<JobView, Problem> {
-    let Json(body) = call.body;
+async fn start(app: Arc<App>, body: ReplayBody) -> Result<JobView, Problem> {
     let depth @ 1..=200 = body.depth.unwrap_or(20) else {
         return Err(Problem::unprocessable("`depth` must be from 1 to 200").at("depth"));
     };
@@ -187,7 +93,7 @@ async fn start(call: Call<Nothing, Nothing, Json<ReplayBody>>) -> Result<JobView
     request.resume = body.resume;
     request.bootstrap.seed = body.seed;
     request.comparison.bootstrap.seed = body.seed;
-    work::start(call.app, "retrieval_run", "the server's memory", |app, job| {
+    work::start(app, "retrieval_run", "the server's memory", |app, job| {
         run(app, job, request)
     })
 }

@@ -1,7 +1,5 @@
 //! Tools about benchmarks: run a suite, look at a run, compare two.
 
-use std::path::PathBuf;
-
 use satiety::bench::{BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict};
 use satiety_engine::bench::{CompareRunsRequest, ListedRun, Progress, RunBenchRequest};
 use schemars::JsonSchema;
@@ -10,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::call::{Call, Problem};
 use super::super::registry::{Effect, Profile, Spec, Tool};
 
-/// Repeats of a case in a run that is asked for from far away.
+/// Repeats of a case in a run that an agent asks for.
 const REPEATS: u32 = 100;
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -24,11 +22,12 @@ pub(super) fn tools() -> Vec<Tool> {
                 effect: Effect::Runs,
                 data: &["summary.flaky", "gate.reasons"],
             },
-            |call: Call, asked: RunArgs| async move {
-                let ran = run(&call, asked).await;
+            |call: Call, request: RunBenchRequest| async move {
+                let ran = run(&call, request).await;
                 ran.map_err(|problem| call.discreet(problem))
             },
-        ),
+        )
+        .hide(&["tags", "seed", "resume", "distributed"]),
         Tool::new(
             Spec {
                 name: "bench_status",
@@ -63,23 +62,6 @@ pub(super) fn tools() -> Vec<Tool> {
             },
         ),
     ]
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RunArgs {
-    /// The suite: a file or folder on this machine; over HTTP one below the server's root.
-    suite: PathBuf,
-    /// What to run; what the suite's folder describes where absent.
-    target: Option<String>,
-    /// How often each case is run; what the suite says where absent.
-    repeats: Option<u32>,
-    /// Only these cases.
-    #[serde(default)]
-    cases: Vec<String>,
-    /// Judge it by the suite's baseline.
-    #[serde(default)]
-    gate: bool,
 }
 
 /// A run in figures.
@@ -143,28 +125,21 @@ fn figures(summary: &BenchmarkSummary) -> Figures {
     }
 }
 
-async fn run(call: &Call, asked: RunArgs) -> Result<Ran, Problem> {
-    let too_many = asked
+async fn run(call: &Call, mut request: RunBenchRequest) -> Result<Ran, Problem> {
+    if request
         .repeats
-        .is_some_and(|repeats| !(1..=REPEATS).contains(&repeats));
-    if call.is_from_elsewhere() && too_many {
+        .is_some_and(|repeats| !(1..=REPEATS).contains(&repeats))
+    {
         return Err(Problem::new(
             format!("`repeats` is from 1 to {REPEATS}"),
             "ask for fewer, and compare several runs",
         ));
     }
-    let (suite, _place) = call.suite_named(asked.suite).await?;
-    let request = RunBenchRequest {
-        suite,
-        target: asked.target,
-        repeats: asked.repeats,
-        cases: asked.cases,
-        gate: asked.gate.then(GatePolicy::default),
-        // An agent may name any suite and target that it can reach, so what it starts is sandboxed.
-        sandbox: Some(call.engine().sandbox_requirement()),
-        environment: call.context.environment.clone(),
-        ..RunBenchRequest::default()
-    };
+    let (suite, _place) = call.suite_named(request.suite).await?;
+    request.suite = suite;
+    // An agent may name any suite and target that it can reach, so what it starts is sandboxed.
+    request.sandbox = Some(call.engine().sandbox_requirement());
+    request.environment.clone_from(&call.context.environment);
     let plan = call.engine().bench_plan(request).await?;
     let power = plan.power().text.clone();
     let tell = call.progress.clone();

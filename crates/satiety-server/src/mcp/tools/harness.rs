@@ -5,18 +5,17 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use satiety::harness::Author;
-use satiety_engine::harness::{
-    ExpandRequest, HarnessStatus, ProposeRequest, Proposed, RecordCycleRequest, RecordedCycle,
-};
+use satiety_engine::harness::{ExpandRequest, ProposeRequest, Proposed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::call::{Call, Problem};
-use super::super::registry::{Effect, Profile, Spec, Tool};
+use super::super::registry::{Effect, Offer, Profile, Spec, Tool};
 
-pub(super) fn tools() -> Vec<Tool> {
+pub(super) fn tools() -> Vec<Option<Tool>> {
     vec![
-        Tool::new(
+        Tool::of_operation(
+            "harness_status",
             Spec {
                 name: "harness_status",
                 title: "Is the harness still hard enough?",
@@ -25,13 +24,10 @@ pub(super) fn tools() -> Vec<Tool> {
                 effect: Effect::Reads,
                 data: &["next"],
             },
-            |call: Call, asked: FolderArgs| async move {
-                let folder = folder(&call, asked.folder);
-                let driver = call.context.harness_driver;
-                Ok::<HarnessStatus, Problem>(call.engine().harness_status(&folder, driver).await?)
-            },
+            Offer::default(),
         ),
-        Tool::new(
+        Tool::of_operation(
+            "record_cycle",
             Spec {
                 name: "harness_record",
                 title: "Record a cycle",
@@ -40,20 +36,9 @@ pub(super) fn tools() -> Vec<Tool> {
                 effect: Effect::Adds,
                 data: &["notes"],
             },
-            |call: Call, asked: RecordArgs| async move {
-                let request = RecordCycleRequest {
-                    folder: folder(&call, asked.folder),
-                    metrics: None,
-                    cycle_id: asked.cycle_id,
-                    driver: call.context.harness_driver,
-                    new_history: None,
-                };
-                let recorded = call.engine().harness_record(request).await?;
-                recorded.log_warnings();
-                Ok::<RecordedCycle, Problem>(recorded)
-            },
+            Offer::default(),
         ),
-        Tool::new(
+        Some(Tool::new(
             Spec {
                 name: "harness_propose",
                 title: "Propose a harder harness",
@@ -63,28 +48,8 @@ pub(super) fn tools() -> Vec<Tool> {
                 data: &["ideas", "refused"],
             },
             |call: Call, asked: ProposeArgs| async move { propose(&call, asked).await },
-        ),
+        )),
     ]
-}
-
-fn folder(call: &Call, named: Option<PathBuf>) -> PathBuf {
-    named.unwrap_or_else(|| call.context.harness_folder.clone())
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct FolderArgs {
-    /// The harness' folder on this machine; that of the settings where absent.
-    folder: Option<PathBuf>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RecordArgs {
-    /// The harness' folder on this machine; that of the settings where absent.
-    folder: Option<PathBuf>,
-    /// A name of your own for the cycle.
-    cycle_id: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -100,7 +65,9 @@ struct ProposeArgs {
 }
 
 async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
-    let folder = folder(call, asked.folder);
+    let folder = asked
+        .folder
+        .unwrap_or_else(|| call.context.harness_folder.clone());
     // Kept with the proposal, so that the person who is asked to sign it sees that no person wrote it.
     let author = Author::Agent(call.caller.clone());
     let Some(text) = asked.proposals else {

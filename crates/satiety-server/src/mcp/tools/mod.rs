@@ -12,14 +12,14 @@ use super::registry::Tool;
 
 /// Every tool, in the order in which they are listed.
 pub(super) fn all() -> Vec<Tool> {
-    let bound = [memory::tools(), tasks::tools()];
-    let mut tools: Vec<Tool> = bound.into_iter().flatten().flatten().collect();
-    let others = [
-        dialogue::tools(),
-        eviction::tools(),
-        bench::tools(),
+    let plain = |tools: Vec<Tool>| tools.into_iter().map(Some).collect();
+    let groups: [Vec<Option<Tool>>; 6] = [
+        memory::tools(),
+        tasks::tools(),
+        plain(dialogue::tools()),
+        plain(eviction::tools()),
+        plain(bench::tools()),
         harness::tools(),
     ];
-    tools.extend(others.into_iter().flatten());
-    tools
+    groups.into_iter().flatten().flatten().collect()
 }

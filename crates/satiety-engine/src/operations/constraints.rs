@@ -1,52 +1,35 @@
-//! Constraints that types of other crates have and do not say themselves. The document shows them, and requests are held
-//! against the document, so both are made from this table.
+//! Constraints of types that do not state them themselves, mostly those of the library. The OpenAPI document and the check of
+//! requests are both made from this table.
 
-use satiety_engine::operations::bound_numbers;
-use satiety_engine::rooted::BELOW_ROOT;
 use serde_json::{Map, Value, json};
+
+use super::bound_numbers;
+use crate::rooted::BELOW_ROOT;
 
 /// A text that is not blank.
 const NOT_BLANK: &str = "\\S";
 /// A measure of retrieval.
-const MEASURE: &str = "^(?:mrr|ndcg|ndcg_linear|recall|p|map|success|bpref|judged|importance_recall|constitutional|constitutional_share|chain|ils|tier_p\\((?:temporary|normal|important|critical|constitutional)\\)|rbp\\(0\\.[0-9]{0,3}[1-9]\\))(?:@[1-9][0-9]{0,8})?$";
+pub(crate) const MEASURE: &str = "^(?:mrr|ndcg|ndcg_linear|recall|p|map|success|bpref|judged|importance_recall|constitutional|constitutional_share|chain|ils|tier_p\\((?:temporary|normal|important|critical|constitutional)\\)|rbp\\(0\\.[0-9]{0,3}[1-9]\\))(?:@[1-9][0-9]{0,8})?$";
+
+/// Parts of requests that are described narrower than they are read: traces and session logs as conversations, items with
+/// more fields, rounds of other loops.
+pub(super) const OPEN: &[(&str, &str)] = &[
+    ("ScoreBody", "/properties/conversation"),
+    ("UpdateScopeRequest", "/properties/add/items"),
+    ("GateBody", "/properties/rounds/items"),
+];
 
 /// By type and property, what its schema says beside the kind of value.
 fn table() -> Vec<(&'static str, &'static str, Value)> {
     let share = || json!({"minimum": 0.0, "maximum": 1.0});
     let text = || json!({"minLength": 1, "pattern": NOT_BLANK});
     let percent = || json!({"minimum": 0.0, "maximum": 100.0});
-    let id = || json!({"minLength": 1, "maxLength": 256, "pattern": NOT_BLANK});
     vec![
         ("GateSettings", "epsilon", share()),
         ("GateSettings", "grey_zone", share()),
         ("GateSettings", "max_rounds", json!({"minimum": 1})),
         ("LookAhead", "yield_below", share()),
         ("RunBody", "suite", json!({"minLength": 1, "pattern": BELOW_ROOT})),
-        ("ScoreBody", "profile", json!({"enum": ["default", "spec", null]})),
-        (
-            "BeginConversationRequest",
-            "profile",
-            json!({"enum": ["default", "spec", null]}),
-        ),
-        (
-            "BeginConversationRequest",
-            "conversation_id",
-            json!({"minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.:-]+$"}),
-        ),
-        ("BeginConversationRequest", "rounds", json!({"maxItems": 100})),
-        ("InlineRankings", "judgments", json!({"minItems": 1})),
-        ("InlineRankings", "runs", json!({"minItems": 1, "maxItems": 10})),
-        (
-            "InlineRankings",
-            "alpha",
-            json!({"exclusiveMinimum": 0.0, "exclusiveMaximum": 1.0}),
-        ),
-        ("InlineJudgments", "query_id", id()),
-        ("InlineJudgments", "judgments", json!({"minItems": 1})),
-        ("InlineGrade", "doc_id", id()),
-        ("InlineRun", "name", id()),
-        ("InlineRun", "queries", json!({"minItems": 1})),
-        ("InlineAnswers", "query_id", id()),
         (
             "Feature",
             "feature_id",
@@ -67,27 +50,14 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
         ("Feature", "alpha", json!({"minimum": 1e-4, "maximum": 0.49})),
         ("Feature", "beta", json!({"minimum": 1e-4, "maximum": 0.5})),
         ("Feature", "effect", json!({"minimum": 0.001, "maximum": 1.0})),
-        ("MessageShape", "content", text()),
         ("GateBody", "rounds", json!({"items": gate_round()})),
         ("ResearchBody", "task", text()),
-        (
-            "ProposeScopeRequest",
-            "exploration",
-            json!({"minimum": 0.0, "maximum": 0.5}),
-        ),
-        (
-            "InlineAnswers",
-            "results",
-            json!({"minItems": 1, "uniqueItems": true}),
-        ),
-        ("UpdateScopeRequest", "scope_id", id()),
         ("UpdateScopeRequest", "add", json!({"items": context_item()})),
-        ("ProposeScopeRequest", "scope_id", id()),
     ]
 }
 
 /// Adds the constraints to schemas of requests.
-pub(super) fn constrain(schemas: &mut Map<String, Value>) {
+pub fn constrain(schemas: &mut Map<String, Value>) {
     for (name, property, constraints) in table() {
         let Some(schema) = schemas
             .get_mut(name)
@@ -99,12 +69,6 @@ pub(super) fn constrain(schemas: &mut Map<String, Value>) {
         if let Value::Object(constraints) = constraints {
             schema.extend(constraints);
         }
-    }
-    if let Some(items) = schemas
-        .get_mut("InlineRankings")
-        .and_then(|schema| schema.pointer_mut("/properties/measures/items"))
-    {
-        items["pattern"] = json!(MEASURE);
     }
     // Absent and null are the same to whoever reads these.
     for (name, properties) in [
@@ -207,6 +171,3 @@ fn either() -> Vec<(&'static str, Value)> {
         ),
     ]
 }
-
-/// The measure of a comparison, as a parameter.
-pub(crate) const MEASURE_PATTERN: &str = MEASURE;

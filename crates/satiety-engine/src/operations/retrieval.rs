@@ -1,0 +1,117 @@
+//! Operations on rankings: measured and compared as they come with a request, or as runs of the store.
+
+use satiety::retrieval::Measure;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::constraints::MEASURE;
+use super::page::PageRequest;
+use super::{Call, CallError, Effect, IdRequest, Operation};
+use crate::EngineError;
+use crate::retrieval::{InlineRankings, MeasuredRun, RunChanges, UnfinishedRun};
+use crate::tokens::Scope;
+
+/// Runs that a list goes back to.
+const RUNS: u32 = 10_000;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            "evaluate_retrieval",
+            "Measure runs against judgments, with intervals",
+            Scope::Read,
+            Effect::Compute,
+            |call: Call, request: InlineRankings| async move { call.engine.evaluate_inline(&request).await },
+        ),
+        Operation::new(
+            "compare_retrieval",
+            "Compare runs with the first of them, beyond chance",
+            Scope::Read,
+            Effect::Compute,
+            |call: Call, request: InlineRankings| async move {
+                if request.runs.len() < 2 {
+                    return Err(CallError::Invalid {
+                        message: "`runs` must have at least 2 entries".into(),
+                        place: "runs".into(),
+                    }
+                    .into());
+                }
+                call.engine.compare_inline(&request).await
+            },
+        ),
+        Operation::new(
+            "list_retrieval_runs",
+            "List measured runs, the newest first, and those that were interrupted",
+            Scope::Read,
+            Effect::Read,
+            list,
+        ),
+        Operation::new(
+            "get_retrieval_run",
+            "Get a measured run: its metrics with intervals, and what each query got",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: IdRequest| async move { call.engine.measured_run(&request.id).await },
+        ),
+        Operation::new(
+            "retrieval_run_changes",
+            "Get what changed from another run to this one, query by query, the largest loss first",
+            Scope::Read,
+            Effect::Read,
+            changes,
+        ),
+    ]
+}
+
+/// Runs on a page.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MeasuredPage {
+    /// The newest first.
+    runs: Vec<MeasuredRun>,
+    /// Runs that were interrupted and can be resumed; only on the first page.
+    unfinished: Vec<UnfinishedRun>,
+    /// Where the next page begins; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+async fn list(call: Call, page: PageRequest) -> Result<MeasuredPage, EngineError> {
+    let all = call.engine.measured_runs(page.needed(RUNS)).await?;
+    let unfinished = match page.cursor {
+        Some(_) => Vec::new(),
+        None => all.unfinished,
+    };
+    let (runs, next_cursor) = page.cut(all.runs, |run| &run.run_id)?;
+    Ok(MeasuredPage {
+        runs,
+        unfinished,
+        next_cursor,
+    })
+}
+
+/// Two runs to compare.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ChangesRequest {
+    /// The run.
+    #[schemars(length(min = 1, max = 256))]
+    id: String,
+    /// The other run; by default what it was compared with, or else the run before it.
+    #[serde(default)]
+    against: Option<String>,
+    /// The metric, such as `mrr@10`; `ndcg@10` by default.
+    #[serde(default)]
+    #[schemars(regex(pattern = MEASURE))]
+    measure: Option<String>,
+}
+
+async fn changes(call: Call, request: ChangesRequest) -> Result<RunChanges, EngineError> {
+    if let Some(name) = &request.measure {
+        name.parse::<Measure>().map_err(|error| CallError::Invalid {
+            message: error.to_string(),
+            place: "measure".into(),
+        })?;
+    }
+    let (against, measure) = (request.against.as_deref(), request.measure.as_deref());
+    call.engine.run_changes(&request.id, against, measure).await
+}
