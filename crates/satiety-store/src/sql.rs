@@ -154,7 +154,8 @@ fn numbered(text: &str) -> String {
     let mut pieces = text.split('?');
     let mut numbered = pieces.next().unwrap_or_default().to_owned();
     for (at, piece) in pieces.enumerate() {
-        numbered.push_str(&format!("${}", at + 1));
+        numbered.push('$');
+        numbered.push_str(&(at + 1).to_string());
         numbered.push_str(piece);
     }
     numbered
