@@ -1,9 +1,23 @@
-//! Satiety's decisions: is the next unit still worth it?
+#![doc = include_str!("../README.md")]
 //!
-//! Every capability answers that question about a different resource: a round of a conversation, a search, a chunk
-//! of context, a feature, a change, a benchmark. This crate holds the answers and nothing else: values in, verdict
-//! with its reasons out. It does no I/O, reads no clock, draws no hidden chance (a lint fence in `clippy.toml`
-//! checks that), so every answer can be replayed.
+//! # Where to go next
+//!
+//! | question | module |
+//! |---|---|
+//! | is a conversation still producing anything? | [`dialogue`] |
+//! | is another search worth it? | [`research`] |
+//! | which memories answer a question? | [`memory`] |
+//! | which context can go? | [`eviction`] |
+//! | is a ranking really better? | [`retrieval`] |
+//! | has an agent become worse? | [`bench`] |
+//! | is a change worth keeping? | [`experiment`] |
+//! | do the evals still tell good from better? | [`harness`] |
+//! | why was it decided so? | [`explanation`] |
+//! | how long may it take, and how is it stopped? | [`admission`], [`cancel`] |
+//! | the mathematics and the text functions underneath | [`stats`], [`text`] |
+
+// The internal crates leave out comments that repeat a name; here every public item has one.
+#![warn(missing_docs)]
 
 pub mod admission;
 pub mod bench;
@@ -19,3 +33,8 @@ pub mod research;
 pub mod retrieval;
 pub mod stats;
 pub mod text;
+mod yaml;
+
+pub use cancel::{Cancellation, Cancelled};
+pub use dialogue::{Claim, Conversation, Outputs, Profile, Round, Signal, Verdict};
+pub use explanation::Explanation;

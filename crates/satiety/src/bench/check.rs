@@ -145,10 +145,10 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
             Some(Err(error)) => push(at("value"), format!("is no regular expression: {error}")),
             Some(Ok(_)) => {}
         },
-        Mode::JsonPath => match expected.path.as_deref().map(serde_json_path::JsonPath::parse) {
+        Mode::JsonPath => match expected.path.as_deref().map(super::json_path::check) {
             None => push(at("path"), "is missing; for example $.items[0].name".to_owned()),
-            Some(Err(error)) => push(at("path"), format!("is no JSON path: {error}")),
-            Some(Ok(_)) => {}
+            Some(Err(error)) => push(at("path"), error),
+            Some(Ok(())) => {}
         },
         Mode::Numeric => {
             if value.and_then(Value::as_f64).is_none() {
@@ -163,10 +163,10 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
                 }
             }
         }
-        Mode::JsonSchema => match value.map(jsonschema::validator_for) {
+        Mode::JsonSchema => match value.map(super::json_schema::check) {
             None => push(at("value"), "must be a JSON Schema".to_owned()),
-            Some(Err(error)) => push(at("value"), format!("is no JSON Schema: {error}")),
-            Some(Ok(_)) => {}
+            Some(Err(error)) => push(at("value"), error),
+            Some(Ok(())) => {}
         },
         Mode::LlmJudge if super::rubric::rubric_of(expected).is_none() => push(
             at("value"),

@@ -388,9 +388,8 @@ fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), Stri
         }
         Mode::JsonPath => {
             let path = expected.path.as_deref().ok_or("there is no path")?;
-            let parsed = serde_json_path::JsonPath::parse(path).map_err(|error| error.to_string())?;
             let json = as_json(output).ok_or("the answer is no JSON")?;
-            let found = parsed.query(&json).all();
+            let found = super::json_path::select(path, &json)?;
             match &expected.value {
                 None => holds(!found.is_empty(), || format!("{path} selects nothing")),
                 Some(value) => {
@@ -426,14 +425,7 @@ fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), Stri
         }
         Mode::JsonSchema => {
             let json = as_json(output).ok_or("the answer is no JSON")?;
-            let validator = jsonschema::validator_for(value).map_err(|error| error.to_string())?;
-            validator.validate(&json).map_err(|error| {
-                let place = error.instance_path().to_string();
-                format!(
-                    "{}: {error}",
-                    if place.is_empty() { "the answer" } else { &place }
-                )
-            })
+            super::json_schema::validate(value, &json)
         }
         mode => Err(format!("{mode:?} is not about the answer")),
     }

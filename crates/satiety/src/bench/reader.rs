@@ -139,7 +139,7 @@ pub fn parse(file: Named<'_>) -> Result<Value, SuiteError> {
     let text = without_mark(file.text);
     match format_of(file.file)? {
         TextFormat::Json => serde_json::from_str(text).map_err(|error| syntax(error.to_string())),
-        TextFormat::Yaml => serde_saphyr::from_str(text).map_err(|error| syntax(error.to_string())),
+        TextFormat::Yaml => crate::yaml::parse(text).map_err(syntax),
         TextFormat::Toml => toml::from_str(text).map_err(|error| syntax(error.to_string())),
     }
 }

@@ -79,10 +79,8 @@ fn parse(front: &str) -> Result<FrontMatter, MarkdownError> {
     if front.trim().is_empty() {
         return Ok(FrontMatter::default());
     }
-    serde_saphyr::from_str(front).map_err(|error| {
-        let text = error.to_string();
-        MarkdownError::FrontMatter(text.lines().next().unwrap_or_default().to_owned())
-    })
+    crate::yaml::parse(front)
+        .map_err(|error| MarkdownError::FrontMatter(error.lines().next().unwrap_or_default().to_owned()))
 }
 
 #[cfg(test)]

@@ -366,6 +366,7 @@ impl Render for Audits {
 }
 
 /// Proposals in the specification's shape.
+#[cfg(feature = "yaml")]
 pub(super) fn yaml(content: &ExpansionProposals) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct Whole<'a> {
@@ -375,6 +376,14 @@ pub(super) fn yaml(content: &ExpansionProposals) -> Result<String, Failure> {
         expansion_proposals: content,
     })
     .map_err(|error| Failure::environment(format!("cannot write YAML: {error}"), None))
+}
+
+#[cfg(not(feature = "yaml"))]
+pub(super) fn yaml(_: &ExpansionProposals) -> Result<String, Failure> {
+    Err(Failure::environment(
+        "this build writes no YAML (cargo feature `yaml`)",
+        None,
+    ))
 }
 
 fn rigor(diff: &RigorDiff, allowed: bool) -> String {

@@ -121,11 +121,11 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
                 None | Some(Value::Null) => json!(true),
                 // Schemas are written as YAML in a text, too.
                 Some(Value::String(text)) => {
-                    serde_saphyr::from_str(&text).map_err(|_| "the schema cannot be read")?
+                    crate::yaml::parse(&text).map_err(|_| "the schema cannot be read")?
                 }
                 Some(schema) => schema,
             };
-            jsonschema::validator_for(&schema).map_err(|error| format!("the schema is none: {error}"))?;
+            crate::bench::json_schema::check(&schema).map_err(|error| format!("the schema {error}"))?;
             BenchmarkExpected::with_value(Mode::JsonSchema, schema)
         }
         "latency" => at_most("latency_ms", threshold.ok_or("has no threshold")?),

@@ -9,7 +9,6 @@ mod test_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use minijinja::{Environment, Value as Template};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -59,6 +58,12 @@ pub fn import_promptfoo(
     suite_id: &str,
     lookup: Lookup<'_>,
 ) -> Result<PromptfooImport, SuiteError> {
+    if !cfg!(feature = "imports") {
+        return Err(SuiteError::Syntax {
+            file: file.file.to_owned(),
+            reason: "this build imports no promptfoo configurations (cargo feature `imports`)".to_owned(),
+        });
+    }
     let Value::Object(config) = parse(file)? else {
         return Err(SuiteError::Field {
             file: file.file.to_owned(),
@@ -393,14 +398,20 @@ fn nested(vars: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// A template with its variables; what is not defined is empty, as in Nunjucks.
+#[cfg(feature = "imports")]
 fn render(template: &str, vars: &Map<String, Value>) -> Result<String, String> {
-    let mut environment = Environment::new();
-    environment.add_filter("dump", |value: Template| {
+    let mut environment = minijinja::Environment::new();
+    environment.add_filter("dump", |value: minijinja::Value| {
         serde_json::to_string(&value).unwrap_or_default()
     });
     environment
         .render_str(template, minijinja::value::Serde(vars))
         .map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "imports"))]
+fn render(_: &str, _: &Map<String, Value>) -> Result<String, String> {
+    Err("this build renders no templates".to_owned())
 }
 
 /// A prompt that is a conversation in JSON.
