@@ -138,15 +138,6 @@ pub fn statement(design: Design) -> Result<PowerStatement, StatsError> {
 
 /// The fewest cases with which a difference is found, with the repeats of the design.
 pub fn cases_needed(design: Design, difference: f64) -> Result<u64, StatsError> {
-    needed(design, difference).map(|(cases, _)| cases)
-}
-
-/// The fewest repeats with which a difference is found, with the cases of the design.
-pub fn repeats_needed(design: Design, difference: f64) -> Result<u64, StatsError> {
-    needed(design, difference).map(|(_, repeats)| repeats)
-}
-
-fn needed(design: Design, difference: f64) -> Result<(u64, u64), StatsError> {
     if !(difference > 0.0 && difference <= 1.0) {
         return Err(StatsError::OutOfRange {
             what: "difference",
@@ -173,11 +164,8 @@ fn needed(design: Design, difference: f64) -> Result<(u64, u64), StatsError> {
         clippy::cast_sign_loss,
         reason = "positive; a float cast saturates"
     )]
-    let whole = |count: f64| (count - 1e-9).ceil().max(1.0) as u64;
-    Ok((
-        whole(results / design.repeats.max(1) as f64),
-        whole(results / design.cases.max(1) as f64),
-    ))
+    let cases = (results / design.repeats.max(1) as f64 - 1e-9).ceil().max(1.0) as u64;
+    Ok(cases)
 }
 
 /// One over the number of ways to choose `n` of `2n`: the chance that all passes fall to one run.
@@ -218,15 +206,6 @@ mod tests {
                 cases == 1
                     || !shows(Design {
                         cases: cases - 1,
-                        ..design
-                    })
-            );
-            let repeats = repeats_needed(design, difference).unwrap();
-            assert!(shows(Design { repeats, ..design }));
-            assert!(
-                repeats == 1
-                    || !shows(Design {
-                        repeats: repeats - 1,
                         ..design
                     })
             );

@@ -138,20 +138,6 @@ impl SandboxPolicy {
             environment: environment.iter().cloned().collect(),
         }
     }
-
-    /// Whether nothing is allowed here that `other` forbids: the requirement is at least as strong, and network, readable
-    /// paths and environment variables are no more than those of `other`. With `off` nothing is enforced, so such a policy
-    /// is only as strict as another one that is off.
-    pub fn is_at_least_as_strict_as(&self, other: &Self) -> bool {
-        if other.requirement == SandboxRequirement::Off {
-            return true;
-        }
-        let within = |path: &String| other.read.iter().any(|allowed| is_at_or_below(path, allowed));
-        self.requirement >= other.requirement
-            && (other.network || !self.network)
-            && self.read.iter().all(within)
-            && self.environment.is_subset(&other.environment)
-    }
 }
 
 /// What a reader must know about the sandbox of a run: that there was none, that it was degraded, or, where the target failed,
@@ -198,28 +184,8 @@ pub fn normalize_path(path: &str) -> String {
     }
 }
 
-/// Whether a path is another one or lies below it, by their text. A path with `..` lies below nothing but is equal to itself.
-fn is_at_or_below(path: &str, directory: &str) -> bool {
-    let (path, directory) = (normalize_path(path), normalize_path(directory));
-    if path == directory {
-        return true;
-    }
-    if path.split('/').any(|part| part == "..") {
-        return false;
-    }
-    match directory.as_str() {
-        "/" => path.starts_with('/'),
-        "." => !path.starts_with('/'),
-        _ => path
-            .strip_prefix(directory.as_str())
-            .is_some_and(|rest| rest.starts_with('/')),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::bench::content_hash;
 
@@ -230,58 +196,6 @@ mod tests {
             read: read.iter().map(|path| normalize_path(path)).collect(),
             environment: BTreeSet::new(),
         }
-    }
-
-    #[test]
-    fn a_policy_that_allows_more_is_not_as_strict() {
-        use SandboxRequirement::{Off, Prefer, Require};
-        let strict = policy(Require, false, &[]);
-        for (looser, why) in [
-            (
-                policy(Prefer, false, &[]),
-                "a machine may run it without a sandbox",
-            ),
-            (policy(Off, false, &[]), "there is no sandbox"),
-            (policy(Require, true, &[]), "the network"),
-            (policy(Require, false, &["/data"]), "a directory"),
-            (
-                SandboxPolicy {
-                    environment: ["TOKEN".to_owned()].into(),
-                    ..strict.clone()
-                },
-                "a variable",
-            ),
-        ] {
-            assert!(strict.is_at_least_as_strict_as(&looser), "{why}");
-            assert!(!looser.is_at_least_as_strict_as(&strict), "{why}");
-        }
-        // Without a sandbox nothing that the policy forbids is enforced, so all such policies are the same.
-        assert!(policy(Off, true, &["/"]).is_at_least_as_strict_as(&policy(Off, false, &[])));
-    }
-
-    #[test]
-    fn paths_are_compared_part_by_part() {
-        use SandboxRequirement::Require;
-        let allowed = policy(Require, false, &["/opt/models/", "./lib"]);
-        for (path, within) in [
-            ("/opt/models", true),
-            ("/opt/models/small", true),
-            ("/opt//models/./small/", true),
-            ("lib", true),
-            ("lib/x.py", true),
-            ("/opt", false),
-            ("/", false),
-            (".", false),
-            ("/opt/models-secret", false),
-            ("/opt/models/../../etc", false),
-            ("lib/../suite.json", false),
-            ("/lib", false),
-        ] {
-            let asked = policy(Require, false, &[path]);
-            assert_eq!(asked.is_at_least_as_strict_as(&allowed), within, "{path}");
-        }
-        assert!(policy(Require, false, &["/x"]).is_at_least_as_strict_as(&policy(Require, false, &["/"])));
-        assert!(policy(Require, false, &["x"]).is_at_least_as_strict_as(&policy(Require, false, &["."])));
     }
 
     #[test]
@@ -344,41 +258,5 @@ mod tests {
         assert_eq!(note("namespaces", Status::Pass), None);
         assert!(note("bubblewrap", Status::Error).is_some_and(|note| note.contains("no network")));
         assert_eq!(note("not_applicable", Status::Error), None);
-    }
-
-    fn any_policy() -> impl Strategy<Value = SandboxPolicy> {
-        let requirement = prop_oneof![
-            Just(SandboxRequirement::Off),
-            Just(SandboxRequirement::Prefer),
-            Just(SandboxRequirement::Require)
-        ];
-        let paths = proptest::collection::btree_set("(/|)(a|b|c)(/(a|b|\\.\\.))?", 0..3);
-        let variables = proptest::collection::btree_set("(A|B)", 0..2);
-        (requirement, any::<bool>(), paths, variables).prop_map(
-            |(requirement, network, read, environment)| SandboxPolicy {
-                requirement,
-                network,
-                read,
-                environment,
-            },
-        )
-    }
-
-    proptest! {
-        #[test]
-        fn strictness_is_a_preorder(a in any_policy(), b in any_policy(), c in any_policy()) {
-            prop_assert!(a.is_at_least_as_strict_as(&a));
-            if a.is_at_least_as_strict_as(&b) && b.is_at_least_as_strict_as(&c) {
-                prop_assert!(a.is_at_least_as_strict_as(&c));
-            }
-        }
-
-        #[test]
-        fn allowing_more_never_makes_a_policy_stricter(a in any_policy(), path in "/(a|b|d)") {
-            let mut more = a.clone();
-            more.read.insert(path);
-            more.network = true;
-            prop_assert!(a.is_at_least_as_strict_as(&more));
-        }
     }
 }

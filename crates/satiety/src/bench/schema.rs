@@ -6,11 +6,6 @@ use serde_json::{Value, json};
 const CASE: &str = include_str!("schema/case.schema.json");
 const SUITE: &str = include_str!("schema/suite.schema.json");
 
-/// The schema of a case file (of one case; a list of them is also read).
-pub fn case_schema() -> Value {
-    parse(CASE)
-}
-
 /// The schema of a suite file, complete in itself.
 pub fn suite_schema() -> Value {
     let (mut suite, mut case) = (parse(SUITE), parse(CASE));
@@ -99,7 +94,7 @@ mod tests {
     #[test]
     fn both_schemas_are_schemas_and_a_case_stands_alone() {
         assert!(jsonschema::meta::is_valid(&suite_schema()));
-        let case = jsonschema::validator_for(&case_schema()).unwrap();
+        let case = jsonschema::validator_for(&parse(CASE)).unwrap();
         assert!(
             case.is_valid(&json!({"case_id": "a", "input": {"goal": "g"}, "expected": {"mode": "human"}}))
         );

@@ -15,7 +15,6 @@ use crate::stats::StatsError;
 
 mod evidence;
 mod headroom;
-mod indices;
 mod items;
 mod matrix;
 #[cfg(test)]
@@ -23,7 +22,6 @@ mod tests;
 
 pub use evidence::{SHOWN_AT, SaturationEvidence, saturation_evidence};
 pub use headroom::Headroom;
-pub use indices::{CaseIndex, case_indices};
 pub use items::{Discrimination, Items};
 pub use matrix::{CaseHistory, Matrix};
 

@@ -112,18 +112,6 @@ pub fn regression_cases(suite: &BenchmarkSuite) -> BTreeSet<&str> {
         .collect()
 }
 
-/// What each accepted baseline of one suite gained over the one before, on the cases that both decided and that did not
-/// change between them: adding harder cases is no loss.
-pub fn improvement_deltas(baselines: &[&BenchmarkRun]) -> Vec<f64> {
-    baselines
-        .windows(2)
-        .filter_map(|pair| match pair {
-            [before, after] => delta(before, after),
-            _ => None,
-        })
-        .collect()
-}
-
 /// What the newest accepted baseline gained; absent when its suite had none before.
 fn newest_delta(baselines: &[&BenchmarkRun]) -> Option<f64> {
     let (newest, earlier) = baselines.split_last()?;
@@ -317,20 +305,5 @@ mod tests {
         // The last verdict of an auditor counts.
         let changed = auditor_agreement(&[audit("p", true), audit("q", false), audit("p", false)]);
         assert_eq!((changed.unanimous, changed.cycles), (1, 1));
-    }
-
-    #[test]
-    fn deltas_of_a_series_of_baselines() {
-        let of = |passes: usize| {
-            let cases: Vec<(&str, &str, &[bool])> = ["a", "b", "c", "d"]
-                .iter()
-                .enumerate()
-                .map(|(index, id)| (*id, "1", if index < passes { &[true][..] } else { &[false][..] }))
-                .collect();
-            run("s", &cases)
-        };
-        let series = [of(1), of(3), of(3), of(4)];
-        let deltas = improvement_deltas(&series.iter().collect::<Vec<_>>());
-        assert_eq!(deltas, [0.5, 0.0, 0.25]);
     }
 }

@@ -98,11 +98,6 @@ pub fn weights(intent: Option<Intent>) -> Weights {
     })
 }
 
-/// How much each channel counts when nothing is known.
-pub fn general_weights() -> Weights {
-    TABLE.general
-}
-
 /// Whether such questions are worth a deep search.
 pub fn wants_depth(intent: Option<Intent>) -> bool {
     TABLE

@@ -41,7 +41,7 @@ pub use feedback::{
     scroll_past, unlearn, validate,
 };
 pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
-pub use intent::{Classified, Intent, classify, general_weights, wants_depth, weights};
+pub use intent::{Classified, Intent, classify, wants_depth, weights};
 pub use lexical::LexicalSettings;
 pub use markdown::{MarkdownError, read_markdown};
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choose_mode, estimate_tokens};
@@ -62,5 +62,5 @@ pub use session::{
 };
 pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub use telemetry::{Stage, StageTrace, quality_proxy};
-pub use trigger::{TriggerIndex, match_triggers};
+pub use trigger::TriggerIndex;
 pub use vectors::{VectorIndex, decode_vector, encode_vector};

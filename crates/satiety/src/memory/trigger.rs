@@ -1,25 +1,17 @@
-//! Trigger phrases: which memories' phrases are said in a text. [`match_triggers`] says what that means by looking
-//! through all phrases, [`TriggerIndex`] finds the same by the words of the text.
+//! Trigger phrases: which memories' phrases are said in a text. [`TriggerIndex`] finds them by the words of the text; its
+//! tests compare it with a look through all phrases.
 
 use rustc_hash::FxHashMap;
 
 use crate::text::words::WordRule;
 
+#[cfg(test)]
 use super::Hit;
 
 /// Memories one of whose phrases stands in the text, word for word, best first: 1 for a phrase that is all of the text,
 /// and less the less of it the phrase is, but never below 0.5. Of several phrases the longest counts.
-///
-/// ```
-/// use satiety::memory::match_triggers;
-/// let phrases = vec!["sqlite locked".to_owned()];
-/// let found = match_triggers("Why is SQLite locked?", [("m1", &phrases[..])]);
-/// assert_eq!((found[0].id.as_str(), found[0].score), ("m1", 0.75));
-/// ```
-pub fn match_triggers<'a>(
-    text: &str,
-    memories: impl IntoIterator<Item = (&'a str, &'a [String])>,
-) -> Vec<Hit> {
+#[cfg(test)]
+fn match_triggers<'a>(text: &str, memories: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Vec<Hit> {
     let text = words(text);
     if text.trim().is_empty() {
         return Vec::new();
@@ -107,7 +99,8 @@ impl TriggerIndex {
         }
     }
 
-    /// Memories one of whose phrases stands in the text, with the score that [`match_triggers`] gives, in the order of
+    /// Memories one of whose phrases stands in the text, word for word: 1 for a phrase that is all of the text and less the
+    /// less of it the phrase is, but never below 0.5; of several phrases the longest counts. In the order of
     /// memories.
     pub fn matches(&self, text: &str, wanted: impl Fn(u32) -> bool) -> Vec<(u32, f64)> {
         let text = words(text);

@@ -189,9 +189,6 @@ pub struct Document {
 
 /// Reads lines of queries.
 pub type QueriesReader = CorpusReader<EvalQuery>;
-/// Reads lines of documents.
-pub type DocumentsReader = CorpusReader<Document>;
-
 /// Reads JSON Lines, or a table with a header whose columns are the fields.
 #[derive(Debug)]
 pub struct CorpusReader<T> {

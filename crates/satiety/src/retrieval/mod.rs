@@ -47,8 +47,7 @@ pub use corpus::{
     INTENTS, NearDuplicate, Power, check_corpus,
 };
 pub use corpus_wire::{
-    CorpusReader, Document, DocumentsReader, EvalJudgment, EvalQuery, JudgmentSource, QueriesReader,
-    SessionContext,
+    CorpusReader, Document, EvalJudgment, EvalQuery, JudgmentSource, QueriesReader, SessionContext,
 };
 pub use difference::{Difference, DifferenceClass, DifferenceThresholds, difference};
 pub use error::{RetrievalError, RetrievalResult};

@@ -47,12 +47,6 @@ pub enum StatsError {
         /// What does not vary.
         what: &'static str,
     },
-    /// The same element appears twice where elements must be distinct.
-    #[error("element {index} appears a second time")]
-    Duplicate {
-        /// Position of the second appearance, from zero.
-        index: usize,
-    },
     /// An iteration did not reach its tolerance.
     #[error("did not converge within {iterations} iterations")]
     NotConverged {

@@ -55,7 +55,7 @@ pub mod trend;
 pub mod ttest;
 
 pub use agreement::{AgreementLevel, krippendorff_alpha};
-pub use bayes::{BetaPosterior, probability_greater};
+pub use bayes::BetaPosterior;
 pub use bootstrap::{
     BootstrapEstimate, BootstrapMethod, BootstrapSettings, bootstrap_clustered_mean, bootstrap_mean,
     bootstrap_paired_mean,
@@ -64,26 +64,21 @@ pub use calibration::{auc, brier_score, expected_calibration_error, log_loss};
 pub use descriptive::{Moments, mean, median, quantile, quantiles, standard_deviation, variance};
 pub use drift::PageHinkley;
 pub use error::{Result, StatsError};
-pub use exact::{FisherTest, fisher, mcnemar, sign_test};
+pub use exact::sign_test;
 pub use hypothesis::Alternative;
 pub use interval::{Interval, MeanEstimate, clustered_mean_interval, mean_interval, wilson};
 pub use isotonic::{Isotonic, isotonic};
 pub use logistic::{LogisticModel, OnlineLogistic, fit_logistic, fit_logistic_towards};
-pub use multiple::{benjamini_hochberg, holm};
+pub use multiple::holm;
 pub use passk::{pass_at_k, pass_hat_k};
-pub use permutation::{SignFlip, cluster_differences, sign_flip};
-pub use power::{
-    differences_needed, mcnemar_power, paired_t_detectable, paired_t_pairs, paired_t_power, smallest_p,
-};
-pub use rank_correlation::{RankBiasedOverlap, jaccard, kendall_tau, rank_biased_overlap, spearman};
+pub use permutation::{SignFlip, sign_flip};
+pub use power::{differences_needed, paired_t_detectable, paired_t_pairs, paired_t_power, smallest_p};
+pub use rank_correlation::{jaccard, kendall_tau, spearman};
 pub use rank_tests::{SignedRank, Zeros, signed_rank};
-pub use richness::{
-    Abundance, Incidence, Richness, UnseenMass, chao1, chao2, correct_for_missed_matches, coverage,
-    unseen_mass,
-};
+pub use richness::{Abundance, Richness, UnseenMass, chao1, coverage, unseen_mass};
 pub use sequential::{
     BettingSettings, BettingTest, Evidence, NormalSprt, SprtDecision, SprtSettings, SprtSigma,
-    discordant_evidence, win_rate_sequence,
+    discordant_evidence,
 };
-pub use trend::{LinearFit, MannKendall, TheilSen, least_squares, mann_kendall, theil_sen};
+pub use trend::{LinearFit, least_squares};
 pub use ttest::{TTest, differences, one_sample_t, paired_t, welch_t};

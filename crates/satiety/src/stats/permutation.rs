@@ -8,9 +8,8 @@ use rand_chacha::rand_core::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Result, StatsError, check_same_length, check_sample};
+use super::error::{Result, StatsError, check_sample};
 use super::hypothesis::Alternative;
-use super::interval::group_sums;
 use super::random::stream;
 
 /// Up to this many non-zero differences all sign patterns are counted.
@@ -103,17 +102,6 @@ pub fn sign_flip(
         return sign_flip_exact(differences, alternative);
     }
     sign_flip_monte_carlo(differences, alternative, resamples, seed)
-}
-
-/// Sums the differences of each cluster (repeats of a case), so that whole clusters change sign together when
-/// the sums are tested.
-pub fn cluster_differences(differences: &[f64], clusters: &[usize]) -> Result<Vec<f64>> {
-    check_sample(differences, 1)?;
-    check_same_length(differences, clusters)?;
-    Ok(group_sums(differences.iter().copied(), clusters)
-        .into_iter()
-        .map(|(sum, _)| sum)
-        .collect())
 }
 
 /// How many of the random sign patterns with the given numbers are at least as extreme as the observed one. Sum
@@ -241,15 +229,6 @@ mod tests {
                 .p_value
                 >= 0.01
         );
-    }
-
-    #[test]
-    fn repeats_of_one_case_are_one_difference() {
-        assert_eq!(
-            cluster_differences(&[1.0, 2.0, -4.0], &[9, 9, 1]),
-            Ok(vec![-4.0, 3.0])
-        );
-        assert!(cluster_differences(&[1.0], &[]).is_err());
     }
 
     proptest! {

@@ -1,10 +1,8 @@
 //! Before the run: what can this design show? Power, sample size and smallest detectable difference of paired
 //! designs, and the smallest p that a design can reach whatever happens.
 
-use super::distribution::{binomial_cdf, binomial_density, binomial_sf_inclusive};
 use super::distribution::{noncentral_student_sf, normal_quantile, student_critical};
 use super::error::{Result, StatsError, check_open_unit};
-use super::exact::sign_test;
 use super::hypothesis::Alternative;
 
 /// No design asks for more pairs than this.
@@ -99,60 +97,6 @@ pub fn paired_t_detectable(pairs: u64, power: f64, alpha: f64, alternative: Alte
     Ok(sign * high)
 }
 
-/// The chance that the exact McNemar test of `pairs` pass/fail pairs is significant, when a pair is won with
-/// probability `win` and lost with probability `loss`. Enumerates the number of discordant pairs.
-pub fn mcnemar_power(win: f64, loss: f64, pairs: u64, alpha: f64, alternative: Alternative) -> Result<f64> {
-    check_open_unit("alpha", alpha)?;
-    for (what, value) in [("win", win), ("loss", loss), ("win + loss", win + loss)] {
-        super::error::check_probability(what, value)?;
-    }
-    if pairs > 1_000_000 {
-        return Err(StatsError::OutOfRange {
-            what: "pairs",
-            value: pairs as f64,
-            range: "at most 10^6",
-        });
-    }
-    let discordant = win + loss;
-    if discordant == 0.0 {
-        return Ok(0.0);
-    }
-    let share = win / discordant;
-    let mut power = 0.0;
-    // The fewest wins that are significant; it rises with the number of discordant pairs, never by more than one.
-    let mut needed = 1;
-    let one_sided = if alternative == Alternative::TwoSided {
-        alpha / 2.0
-    } else {
-        alpha
-    };
-    for m in 1..=pairs {
-        let weight = binomial_density(m as f64, pairs as f64, discordant, 1.0 - discordant);
-        if weight < 1e-18 {
-            continue;
-        }
-        if one_sided < 0.5 {
-            // Half of the pairs is never enough; this saves the walk there.
-            needed = needed.max(m / 2);
-        }
-        while needed <= m && sign_test(needed, m - needed, Alternative::Greater) > one_sided {
-            needed += 1;
-        }
-        if needed > m {
-            continue;
-        }
-        let above = binomial_sf_inclusive(needed, m, share);
-        let below = binomial_cdf(m - needed, m, share);
-        power += weight
-            * match alternative {
-                Alternative::TwoSided => above + below,
-                Alternative::Greater => above,
-                Alternative::Less => below,
-            };
-    }
-    Ok(power.min(1.0))
-}
-
 /// The smallest p that a sign-flip, signed-rank or sign test of this many (non-zero, untied) differences can
 /// reach: all differences have the same sign. Also McNemar's, for as many discordant pairs.
 pub fn smallest_p(differences: u64, alternative: Alternative) -> f64 {
@@ -172,11 +116,6 @@ pub fn differences_needed(alpha: f64, alternative: Alternative) -> Result<u64> {
         needed += 1;
     }
     Ok(needed)
-}
-
-/// The smallest p that `resamples` Monte-Carlo resamples can reach.
-pub fn smallest_monte_carlo_p(resamples: u64) -> f64 {
-    1.0 / (resamples as f64 + 1.0)
 }
 
 /// What `observations` in clusters of average size `cluster_size` are worth in independent ones:
@@ -311,26 +250,11 @@ mod tests {
 
     // Oracle: the double sum over outcomes, same command.
     #[test]
-    fn mcnemar_agrees_with_enumeration() {
-        for (win, loss, pairs, two_sided, greater) in [
-            (0.2, 0.05, 50, 0.477526724607239, 0.6088049740534313),
-            (0.1, 0.1, 40, 0.018708075364806495, 0.020015313110436507),
-            (0.3, 0.0, 30, 0.9234052479924492, 0.9698450568979106),
-        ] {
-            let two = mcnemar_power(win, loss, pairs, 0.05, Alternative::TwoSided).unwrap();
-            assert_close(two, two_sided, 1e-12);
-            let one = mcnemar_power(win, loss, pairs, 0.05, Alternative::Greater).unwrap();
-            assert_close(one, greater, 1e-12);
-        }
-    }
-
-    #[test]
     fn floors() {
         assert_close(smallest_p(5, Alternative::TwoSided), 0.0625, 0.0);
         assert_close(smallest_p(0, Alternative::TwoSided), 1.0, 0.0);
         assert_eq!(differences_needed(0.05, Alternative::TwoSided), Ok(6));
         assert_eq!(differences_needed(0.05, Alternative::Greater), Ok(5));
-        assert_close(smallest_monte_carlo_p(999), 0.001, 1e-15);
         assert_close(effective_sample_size(100.0, 5.0, 0.25).unwrap(), 50.0, 1e-12);
         // (1.959963985 + 0.841621234) · 0.3 / 10
         assert_close(
@@ -352,8 +276,6 @@ mod tests {
         assert!(paired_t_power(f64::NAN, 9, 0.05, Alternative::TwoSided).is_err());
         assert!(paired_t_pairs(0.0, 0.8, 0.05, Alternative::TwoSided).is_err());
         assert!(paired_t_pairs(-0.5, 0.8, 0.05, Alternative::Greater).is_err());
-        assert!(mcnemar_power(0.7, 0.7, 10, 0.05, Alternative::TwoSided).is_err());
-        assert_eq!(mcnemar_power(0.0, 0.0, 10, 0.05, Alternative::TwoSided), Ok(0.0));
         assert!(effective_sample_size(10.0, 0.5, 0.1).is_err());
         assert!(differences_needed(0.0, Alternative::TwoSided).is_err());
         assert_eq!(effective_sample_size(0.0, 1.0, 0.0), Ok(0.0));

@@ -1,13 +1,13 @@
 //! How much is there that we have not seen yet? Estimates of unseen probability mass and of the total number
 //! of kinds from how often each kind was seen. A kind may be a claim, a failure mode, a source: this module
-//! only knows counts. The estimates assume that equal things were recognised as equal: see
-//! [`correct_for_missed_matches`].
+//! only knows counts. The estimates assume that equal things were recognised as equal: each
+//! missed match looks like a new kind for ever.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::normal_critical;
-use super::error::{Result, StatsError, check_open_unit, check_probability};
+use super::error::{Result, StatsError, check_open_unit};
 use super::interval::Interval;
 
 /// What the estimators need to know of a sample: how many observations, how many kinds, and how many kinds
@@ -177,93 +177,6 @@ pub fn chao1(abundance: &Abundance, confidence: f64) -> Result<Richness> {
     ))
 }
 
-/// How often kinds turned up among sampling units (sources, agents, runs), each unit counted once a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Incidence {
-    /// Number of sampling units, `m`.
-    pub units: u64,
-    /// Number of different kinds found, `S`.
-    pub kinds: u64,
-    /// Sum over kinds of the units that had it.
-    pub incidences: u64,
-    /// Kinds found in exactly one unit, `Q1`.
-    pub uniques: u64,
-    /// Kinds found in exactly two units, `Q2`.
-    pub duplicates: u64,
-}
-
-impl Incidence {
-    /// Collects the summary from the number of units in which each kind was found.
-    pub fn from_counts(units: u64, counts: impl IntoIterator<Item = u64>) -> Result<Self> {
-        let mut summary = Self {
-            units,
-            ..Self::default()
-        };
-        for count in counts {
-            if count > units {
-                return Err(StatsError::OutOfRange {
-                    what: "incidence count",
-                    value: count as f64,
-                    range: "at most the number of units",
-                });
-            }
-            summary.incidences = summary.incidences.saturating_add(count);
-            summary.kinds += u64::from(count > 0);
-            summary.uniques += u64::from(count == 1);
-            summary.duplicates += u64::from(count == 2);
-        }
-        Ok(summary)
-    }
-}
-
-/// Chao2, the incidence form of [`chao1`]: right where one source repeats itself, because a unit counts a
-/// kind only once. Needs at least two units.
-pub fn chao2(incidence: &Incidence, confidence: f64) -> Result<Richness> {
-    check_open_unit("confidence", confidence)?;
-    let Incidence {
-        units,
-        kinds,
-        incidences,
-        uniques,
-        duplicates,
-    } = *incidence;
-    if units < 2 {
-        return Err(StatsError::TooFew {
-            needed: 2,
-            got: usize::try_from(units).unwrap_or(usize::MAX),
-        });
-    }
-    Abundance {
-        observations: incidences,
-        kinds,
-        singletons: uniques,
-        doubletons: duplicates,
-    }
-    .check()?;
-    Ok(lower_bound(
-        units as f64,
-        incidences as f64,
-        kinds,
-        uniques,
-        duplicates,
-        confidence,
-    ))
-}
-
-/// The share of apparently unseen mass that remains when a matcher fails to recognise a share `epsilon` of
-/// true repeats: each miss looks like a new kind for ever, so `M' = max(0, (M − ε) / (1 − ε))`.
-pub fn correct_for_missed_matches(unseen: f64, epsilon: f64) -> Result<f64> {
-    check_probability("unseen mass", unseen)?;
-    if !(0.0..1.0).contains(&epsilon) {
-        return Err(StatsError::OutOfRange {
-            what: "epsilon",
-            value: epsilon,
-            range: "[0, 1)",
-        });
-    }
-    Ok(((unseen - epsilon) / (1.0 - epsilon)).max(0.0))
-}
-
 /// Chao's estimator for sample size `m` (observations or units) and its variance, `EstimateS` 9 appendix B,
 /// eqs. 5-8 and 13-14.
 #[expect(clippy::many_single_char_names, reason = "the names of the formula")]
@@ -376,22 +289,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn chao2_counts_units() {
-        let sample = Incidence {
-            units: 12,
-            kinds: 18,
-            incidences: 40,
-            uniques: 6,
-            duplicates: 3,
-        };
-        let richness = chao2(&sample, 0.95).unwrap();
-        assert_close(richness.estimate, 23.5, 1e-12);
-        assert_close(richness.standard_error, 5.979130371550699, 1e-12);
-        assert_close(richness.interval.low, 18.97392482713955, 1e-12);
-        assert_close(richness.interval.high, 49.05989205434383, 1e-12);
-    }
-
     // iNEXT prints 0.9289 and 0.9446 for the spiders.
     #[test]
     fn coverage_agrees_with_inext() {
@@ -450,16 +347,6 @@ mod tests {
         assert!(chao1(&abundance(u64::MAX, u64::MAX, u64::MAX, 1), 0.95).is_err());
         assert!(chao1(&abundance(4, 2, 1, 0), 1.0).is_err());
         assert!(chao1(&abundance(4, 2, 1, 0), f64::NAN).is_err());
-        assert!(Incidence::from_counts(2, [3]).is_err());
-        let one = Incidence::from_counts(1, [1, 1]).unwrap();
-        assert_eq!(chao2(&one, 0.95), Err(StatsError::TooFew { needed: 2, got: 1 }));
-    }
-
-    #[test]
-    fn missed_matches_are_subtracted() {
-        assert_close(correct_for_missed_matches(0.28, 0.1).unwrap(), 0.2, 1e-15);
-        assert_close(correct_for_missed_matches(0.05, 0.1).unwrap(), 0.0, 0.0);
-        assert!(correct_for_missed_matches(0.5, 1.0).is_err());
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use satiety::stats::{
     Alternative, BettingSettings, BettingTest, Moments, NormalSprt, SprtDecision, SprtSettings, SprtSigma,
-    discordant_evidence, mcnemar, one_sample_t,
+    discordant_evidence, one_sample_t, sign_test,
 };
 
 const ALPHA: f64 = 0.05;
@@ -250,12 +250,12 @@ fn discordant_pairs_keep_alpha_at_any_stopping_time() {
                 continue;
             }
             anytime |= discordant_evidence(wins, losses, Alternative::TwoSided).rejects(ALPHA);
-            peeked |= mcnemar(wins, losses, Alternative::TwoSided) <= ALPHA;
+            peeked |= sign_test(wins, losses, Alternative::TwoSided) <= ALPHA;
         }
         (
             anytime,
             peeked,
-            mcnemar(wins, losses, Alternative::TwoSided) <= ALPHA,
+            sign_test(wins, losses, Alternative::TwoSided) <= ALPHA,
         )
     };
     let false_alarms = share(TRIALS, 8, |random| run(0.15, 0.15, random).0);

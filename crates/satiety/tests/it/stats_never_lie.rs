@@ -52,16 +52,13 @@ proptest! {
         check("welch_t", welch_t(&values, &other, Alternative::Greater, p), 0);
         check("signed_rank", signed_rank(&values, Zeros::Pratt, Alternative::Less), 1);
         check("sign_flip", sign_flip(&values, Alternative::TwoSided, 20, 1), 0);
-        check("cluster_differences", cluster_differences(&values, labels), 0);
         check("bootstrap_mean", bootstrap_mean(&values, &settings), 0);
         check("bootstrap_clustered_mean", bootstrap_clustered_mean(&values, labels, &settings), 0);
-        check("mann_kendall", mann_kendall(&values, Alternative::TwoSided), 1);
         let n = values.len().min(other.len());
         let (x, y) = (&values[..n], &other[..n]);
         check("paired_t", paired_t(x, y, Alternative::TwoSided, p), 0);
         check("bootstrap_paired_mean", bootstrap_paired_mean(x, y, &settings), 0);
         check("least_squares", least_squares(x, y, p), 1);
-        check("theil_sen", theil_sen(x, y, p), 0);
         check("kendall_tau", kendall_tau(x, y), 0);
         check("spearman", spearman(x, y), 0);
         let outcomes: Vec<bool> = y.iter().map(|value| *value > 0.0).collect();
@@ -79,20 +76,17 @@ proptest! {
     fn counts(a in any::<u64>(), b in any::<u64>(), c in 0u64..1000, d in 0u64..1000, p in 0.001..0.999f64) {
         for (a, b) in [(a, b), (c, d), (a >> 24, b >> 40)] {
             check("wilson", wilson(a.min(b), b, p), 0);
-            check("mcnemar", Ok(mcnemar(a, b, Alternative::TwoSided)), 0);
-            check("fisher", fisher((a, b), (c, d), Alternative::TwoSided), 1);
+            check("sign_test", Ok(sign_test(a, b, Alternative::TwoSided)), 0);
             check("pass_at_k", pass_at_k(b.min(5000), a.min(b).min(5000), c), 0);
             check("pass_hat_k", pass_hat_k(b.min(5000), a.min(b).min(5000), c), 0);
             check("discordant", Ok(discordant_evidence(a, b, Alternative::Greater)), 0);
-            check("win_rate", win_rate_sequence(a, b, p), 0);
             check("smallest_p", Ok(smallest_p(a, Alternative::TwoSided)), 0);
             let abundance = Abundance { observations: a, kinds: b, singletons: c, doubletons: d };
             check("unseen", unseen_mass(&abundance, p), 1);
             check("coverage", coverage(&abundance), 0);
             check("chao1", chao1(&abundance, p), 0);
-            if let (Ok(left), Ok(right)) = (BetaPosterior::jeffreys(a, b), BetaPosterior::uniform(c, d)) {
-                check("credible", left.credible_interval(p), 0);
-                check("greater", Ok(probability_greater(&right, &left)), 0);
+            if let Ok(posterior) = BetaPosterior::uniform(c, d) {
+                check("credible", posterior.credible_interval(p), 0);
             }
         }
     }

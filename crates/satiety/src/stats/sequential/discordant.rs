@@ -3,10 +3,8 @@
 //! rates against a fair coin, so it depends on the counts alone.
 
 use super::Evidence;
-use crate::stats::distribution::{beta_regularized, ln_beta, solve_decreasing};
-use crate::stats::error::{Result, check_open_unit};
+use crate::stats::distribution::{beta_regularized, ln_beta};
 use crate::stats::hypothesis::Alternative;
-use crate::stats::interval::Interval;
 
 /// Evidence against "wins and losses are equally likely": `2^{w+l} B(w+½, l+½) / B(½, ½)`; one-sided with the
 /// mixture restricted to the better (or worse) half.
@@ -29,32 +27,6 @@ pub fn discordant_evidence(wins: u64, losses: u64, alternative: Alternative) -> 
     };
     // A side whose posterior vanished below the smallest float is as good as refuted.
     Evidence { ln_e: ln_e.max(-1e6) }
-}
-
-/// The win rates among discordant pairs that are not refuted at level `alpha`, at all times at once.
-pub fn win_rate_sequence(wins: u64, losses: u64, alpha: f64) -> Result<Interval> {
-    check_open_unit("alpha", alpha)?;
-    let (w, l) = (wins as f64, losses as f64);
-    let ln_mixture = ln_beta(w + 0.5, l + 0.5) - std::f64::consts::PI.ln();
-    let term = |count: f64, rate: f64| if count > 0.0 { count * rate.ln() } else { 0.0 };
-    // How much of the limit is left at a rate; largest at the observed rate, falling to either side.
-    let slack = |rate: f64| -alpha.ln() - ln_mixture + term(w, rate) + term(l, 1.0 - rate);
-    let observed = if w + l > 0.0 { w / (w + l) } else { 0.5 };
-    let low = if wins == 0 {
-        0.0
-    } else {
-        solve_decreasing(|rate| -slack(rate), 0.0, observed)
-    };
-    let high = if losses == 0 {
-        1.0
-    } else {
-        solve_decreasing(slack, observed, 1.0)
-    };
-    Ok(Interval {
-        low,
-        high,
-        confidence: 1.0 - alpha,
-    })
 }
 
 #[cfg(test)]
@@ -90,27 +62,10 @@ mod tests {
     }
 
     #[test]
-    fn win_rates_agree_with_mpmath() {
-        for (wins, losses, low, high) in [
-            (5, 3, 0.16364900533090626, 0.9558503033564295),
-            (9, 0, 0.5944814908542314, 1.0),
-            (40, 22, 0.4396446665696775, 0.8193166688407874),
-            (120, 80, 0.47913083634285003, 0.7131772265216039),
-        ] {
-            let interval = win_rate_sequence(wins, losses, 0.05).unwrap();
-            assert_close(interval.low, low, 1e-10);
-            assert_close(interval.high, high, 1e-10);
-        }
-    }
-
-    #[test]
     fn no_pairs_no_evidence() {
         for alternative in [Alternative::TwoSided, Alternative::Greater, Alternative::Less] {
             assert_close(discordant_evidence(0, 0, alternative).ln_e, 0.0, 1e-14);
         }
-        let interval = win_rate_sequence(0, 0, 0.05).unwrap();
-        assert_eq!((interval.low, interval.high), (0.0, 1.0));
-        assert!(win_rate_sequence(1, 1, 0.0).is_err());
         assert!(
             discordant_evidence(0, 1_000_000, Alternative::Greater)
                 .ln_e
@@ -134,13 +89,6 @@ mod tests {
         fn swapping_mirrors(wins in 0u64..300, losses in 0u64..300) {
             let forward = discordant_evidence(wins, losses, Alternative::Greater).ln_e;
             assert_close(forward, discordant_evidence(losses, wins, Alternative::Less).ln_e, 1e-12);
-            let (here, there) = (win_rate_sequence(wins, losses, 0.1).unwrap(), win_rate_sequence(losses, wins, 0.1).unwrap());
-            assert_close(here.low, 1.0 - there.high, 1e-9);
-            let evidence = discordant_evidence(wins, losses, Alternative::TwoSided).ln_e;
-            let limit = -0.1f64.ln();
-            if (evidence - limit).abs() > 1e-9 {
-                prop_assert_eq!(evidence < limit, here.contains(0.5));
-            }
         }
     }
 }

@@ -12,7 +12,7 @@ mod rate;
 mod sprt;
 
 pub use betting::{BettingSettings, BettingTest};
-pub use discordant::{discordant_evidence, win_rate_sequence};
+pub use discordant::discordant_evidence;
 pub use rate::rate_below_evidence;
 pub use sprt::{NormalSprt, SprtDecision, SprtSettings, SprtSigma};
 
