@@ -42,5 +42,5 @@ pub use runner::{Progress, Stop};
 pub use satiety_store::bench::WorkDepth;
 pub use sequential::SequentialOutcome;
 pub use spreading::{Cancelled, Spread, SpreadRun};
-pub use stored::{ListedBaseline, ListedRun, RunFigures};
+pub use stored::{ListedBaseline, ListedRun};
 pub use working::{WorkEvent, WorkRequest, Worked};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use satiety::bench::{BenchmarkResult, BenchmarkRun, BenchmarkSummary, leading, summarize};
+use satiety::bench::{BenchmarkResult, BenchmarkRun, leading, summarize};
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
@@ -49,19 +49,6 @@ pub struct ListedBaseline {
     pub reason: String,
     /// When.
     pub accepted_at: jiff::Timestamp,
-}
-
-/// A run without its results.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct RunFigures {
-    /// Its id.
-    pub run_id: String,
-    /// The suite.
-    pub suite_id: String,
-    /// What was run.
-    pub target: String,
-    /// The figures.
-    pub summary: BenchmarkSummary,
 }
 
 /// How much of each result is wanted.

@@ -97,7 +97,7 @@ pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answe
 }
 
 /// Which side of a threshold is good, by the name of the figure: less time, money and tokens, more of anything else.
-pub fn default_direction(metric: &str) -> Direction {
+pub(crate) fn default_direction(metric: &str) -> Direction {
     let name = metric.to_ascii_lowercase();
     let lower = ["latency", "cost", "token", "duration"]
         .iter()

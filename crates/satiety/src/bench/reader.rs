@@ -62,7 +62,7 @@ pub struct Named<'a> {
 }
 
 /// The format by the ending of the name.
-pub fn format_of(file: &str) -> Result<TextFormat, SuiteError> {
+pub(crate) fn format_of(file: &str) -> Result<TextFormat, SuiteError> {
     let ending = file.rsplit('.').next().unwrap_or_default();
     match ending.to_ascii_lowercase().as_str() {
         "json" => Ok(TextFormat::Json),

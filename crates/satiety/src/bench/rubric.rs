@@ -19,7 +19,7 @@ pub struct Rubric {
 
 impl Rubric {
     /// From which score on an answer passes when the case does not say: all criteria, or 0.7 of a rubric.
-    pub fn default_threshold(&self) -> f64 {
+    pub(crate) fn default_threshold(&self) -> f64 {
         if self.criteria.is_empty() { 0.7 } else { 1.0 }
     }
 }

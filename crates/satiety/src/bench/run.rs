@@ -225,7 +225,7 @@ impl BenchmarkResult {
     }
 
     /// The score as rates count it: 0 where the target did not pass and nothing was scored.
-    pub fn counted_score(&self) -> Option<f64> {
+    pub(crate) fn counted_score(&self) -> Option<f64> {
         self.score
             .or_else(|| (self.passed() == Some(false)).then_some(0.0))
     }

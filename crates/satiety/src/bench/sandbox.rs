@@ -171,7 +171,7 @@ pub fn sandbox_note(run: &BenchmarkRun) -> Option<String> {
 }
 
 /// A path without `.` parts, repeated slashes and a slash at the end. `..` stays: what it means depends on links.
-pub fn normalize_path(path: &str) -> String {
+pub(crate) fn normalize_path(path: &str) -> String {
     let parts: Vec<&str> = path
         .split('/')
         .filter(|part| !part.is_empty() && *part != ".")

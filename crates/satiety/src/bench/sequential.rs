@@ -171,11 +171,6 @@ impl Sequential {
         self.seen.len() as u64
     }
 
-    /// Pairs that only the candidate passed, and pairs that only the baseline passed, up to the decision.
-    pub fn discordant(&self) -> (u64, u64) {
-        (self.wins, self.losses)
-    }
-
     /// The mean difference of the pass rates so far, candidate − baseline.
     pub fn difference(&self) -> f64 {
         (self.wins as f64 - self.losses as f64) / self.pairs().max(1) as f64
@@ -244,13 +239,13 @@ mod tests {
             test.observe(&case.to_string(), 0, false, true).unwrap();
         }
         assert_eq!(test.progress(), Progress::Decided(Side::Better));
-        assert_eq!((test.calls_saved(), test.discordant()), (13, (7, 0)));
+        assert_eq!((test.calls_saved(), test.wins, test.losses), (13, 7, 0));
         // A late pair changes nothing, a pair twice is refused.
         assert_eq!(
             test.observe("19", 0, true, false).unwrap(),
             Progress::Decided(Side::Better)
         );
-        assert_eq!((test.calls_saved(), test.discordant()), (12, (7, 0)));
+        assert_eq!((test.calls_saved(), test.wins, test.losses), (12, 7, 0));
         assert!(test.observe("3", 0, true, true).is_err());
         let json = serde_json::to_string(&test).unwrap();
         assert_eq!(serde_json::from_str::<Sequential>(&json).unwrap(), test);

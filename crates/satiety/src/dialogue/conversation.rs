@@ -172,11 +172,6 @@ impl Conversation {
         self.claims.said.len()
     }
 
-    /// The profile that decides.
-    pub fn profile(&self) -> &Profile {
-        &self.profile
-    }
-
     /// Takes the next round and says what to do. Without `meaning` only L0 and L1 are active from here on.
     pub fn observe(
         &mut self,

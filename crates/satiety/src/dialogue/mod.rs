@@ -34,8 +34,8 @@ pub use profile::{
 };
 pub use report::{
     AnsweredQuestion, Components, Evidence, Level, ReadinessDetail, Report, Restatement, RoundNovelty,
-    RoundReadiness, RoundSignal, RoundUnseen, SCORING_VERSION, Signal, StopRecommendation, Unseen, Verdict,
-    Warning, WarningKind,
+    RoundReadiness, RoundSignal, RoundUnseen, Signal, StopRecommendation, Unseen, Verdict, Warning,
+    WarningKind,
 };
 pub use sweep::{Cell, Confusion, Grid, Labelled, Outcome, SweepReport, sweep};
 pub use vectors::{RoundVectors, VectorError, prototype_texts, texts_to_embed};

@@ -8,7 +8,7 @@ use crate::explanation::Explanation;
 use crate::stats::Interval;
 
 /// Version of the formulas behind a report; raised when the same conversation would be scored differently.
-pub const SCORING_VERSION: &str = "1";
+pub(crate) const SCORING_VERSION: &str = "1";
 
 /// What to do about a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -128,7 +128,7 @@ impl Round {
     }
 
     /// Who made the claim: its own agent, or the round's.
-    pub fn speaker_of<'a>(&'a self, claim: &'a Claim) -> Option<&'a str> {
+    pub(crate) fn speaker_of<'a>(&'a self, claim: &'a Claim) -> Option<&'a str> {
         claim.agent.as_deref().or(self.agent.as_deref())
     }
 }

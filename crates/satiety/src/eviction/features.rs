@@ -115,7 +115,7 @@ pub(super) fn values(item: &ContextItem, age: u64, dependents: u32) -> [f64; Ter
 }
 
 /// The youngest age of the band that an age is in: 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, … two for every doubling.
-pub fn band_start(age: u64) -> u64 {
+pub(crate) fn band_start(age: u64) -> u64 {
     if age < 4 {
         return age;
     }
@@ -125,7 +125,7 @@ pub fn band_start(age: u64) -> u64 {
 }
 
 /// The youngest age of the next band.
-pub fn next_band(age: u64) -> u64 {
+pub(crate) fn next_band(age: u64) -> u64 {
     if age < 4 {
         return age + 1;
     }

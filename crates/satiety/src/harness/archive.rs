@@ -64,7 +64,7 @@ pub fn check_archive(files: &BTreeMap<String, Vec<u8>>, expected: Option<&str>) 
 }
 
 /// Whether a name is a plain path below the harness.
-pub fn check_archived_name(name: &str) -> Result<(), ArchiveError> {
+pub(crate) fn check_archived_name(name: &str) -> Result<(), ArchiveError> {
     let refuse = |reason| {
         Err(ArchiveError::Name {
             name: name.to_owned(),

@@ -10,7 +10,7 @@ use crate::bench::expected::BenchmarkExpected;
 use crate::bench::suite::{BenchmarkCase, Difficulty, Source};
 
 /// The key of a case's notes that lists harder variants: each a set of fields that replace those of the case.
-pub const LADDER: &str = "harder";
+pub(crate) const LADDER: &str = "harder";
 
 /// A variant.
 #[derive(Debug, Clone, PartialEq)]

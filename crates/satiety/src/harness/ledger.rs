@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::bench::hash::canonical_json;
 
 /// What the first entry has in place of a previous hash.
-pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Hashes of entries are never hashes of anything else.
 const DOMAIN: &str = "satiety harness ledger v1\n";
@@ -150,7 +150,7 @@ pub fn verify_anchored(entries: &[Entry], anchor: &Anchor) -> Result<(), BrokenA
 
 impl Entry {
     /// The hash of what it says.
-    pub fn expected_hash(&self) -> String {
+    pub(crate) fn expected_hash(&self) -> String {
         let content = json!({
             "seq": self.seq,
             "prev": self.prev,

@@ -26,8 +26,9 @@ pub(super) mod tests;
 
 pub use compare::{Change, Rigor, RigorDiff, compare};
 pub(in crate::harness) use compare::{Changes, changes_between};
-pub use graduation::{CaseRecord, Graduation, graduation_runs, graduations};
-pub use strictness::{Order, implies, order};
+pub use graduation::{CaseRecord, Graduation, graduations};
+pub(crate) use strictness::implies;
+pub use strictness::{Order, order};
 
 /// The whole harness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::explanation::{Explanation, Number, Relation};
 use crate::stats::StatsError;
 
 mod evidence;
@@ -20,7 +19,7 @@ mod matrix;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::{SHOWN_AT, SaturationEvidence, saturation_evidence};
+pub use evidence::{SaturationEvidence, saturation_evidence};
 pub use headroom::Headroom;
 pub use items::{Discrimination, Items};
 pub use matrix::{CaseHistory, Matrix};
@@ -252,59 +251,5 @@ impl fmt::Display for Verdict {
             Self::Saturated => "SATURATED",
             Self::Underpowered => "UNDERPOWERED",
         })
-    }
-}
-
-impl Measured {
-    /// The verdict with its numbers.
-    pub fn explanation(&self, settings: &MeasureSettings) -> Explanation {
-        let room = &self.headroom;
-        let optional = |name: &str, value: Option<f64>, because: &str| match value {
-            Some(value) => Number::of(name, value),
-            None => Number::absent(name, because),
-        };
-        let mut whole = Explanation::new("measured saturation", self.verdict.to_string())
-            .with(
-                Number::of(
-                    "probability that closing all headroom goes unseen",
-                    room.saturation,
-                )
-                .compared(Relation::Below, settings.unseen),
-            )
-            .with(
-                Number::of("failing cases", room.failing as f64)
-                    .compared(Relation::AtLeast, room.failing_needed as f64),
-            )
-            .with(Number::of("headroom", room.headroom))
-            .with(Number::of("headroom, upper bound", room.upper_bound))
-            .with(Number::of("smallest p that a successor can reach", room.p_floor))
-            .with(Number::of("smallest improvement that is shown", room.detectable))
-            .with(
-                optional(
-                    "detectability",
-                    room.detectability,
-                    "any improvement would be seen",
-                )
-                .compared(Relation::AtLeast, 1.0),
-            )
-            .with(optional("dead cases", self.items.dead_share, "too few versions"))
-            .with(Number::of("information left", self.items.information))
-            .with(optional(
-                "reliability (KR-20)",
-                self.items.reliability,
-                "versions do not differ",
-            ))
-            .with(optional(
-                "saturation index",
-                self.items.s_index,
-                "needs five versions",
-            ))
-            .with(optional(
-                "signal to noise",
-                self.items.signal_to_noise,
-                "needs versions and repeats",
-            ));
-        whole.reasons.clone_from(&self.reasons);
-        whole
     }
 }

@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::explanation::{Explanation, Number, Relation};
 use crate::stats::{least_squares, mean};
 
 /// The signals of one cycle. A signal that was not measured is absent and adds nothing: no evidence of saturation.
@@ -322,31 +321,6 @@ impl Level {
 impl fmt::Display for Level {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
-    }
-}
-
-impl SignalScore {
-    /// The score with the reason of each part.
-    pub fn explanation(&self, settings: &SignalSettings) -> Explanation {
-        let [_, high, _] = settings.levels;
-        let whole = Explanation::new("saturation score", self.level.as_str())
-            .with(Number::of("score", self.score).compared(Relation::AtLeast, high));
-        self.parts.iter().fold(whole, |whole, part| {
-            let raw = match part.raw {
-                Some(value) => Number::of("measured", value),
-                None => Number::absent("measured", part.reason.clone()),
-            };
-            whole.part(
-                Explanation::new(
-                    part.name.clone(),
-                    format!("adds {:.3}", part.normalised * part.weight),
-                )
-                .because(part.reason.clone())
-                .with(raw)
-                .with(Number::of("normalised", part.normalised))
-                .with(Number::of("weight", part.weight)),
-            )
-        })
     }
 }
 

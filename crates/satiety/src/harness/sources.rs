@@ -15,7 +15,7 @@ use crate::bench::summary::by_case;
 use crate::stats::mean;
 
 /// A benchmark that scores above this has hit the ceiling.
-pub const CEILING: f64 = 0.95;
+pub(crate) const CEILING: f64 = 0.95;
 
 /// What one auditor said about one cycle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,7 +69,10 @@ pub fn collect(evidence: &Evidence<'_>) -> SignalMetrics {
 }
 
 /// The share of suites whose pass rate is above the ceiling. Suites that decided nothing do not count.
-pub fn ceiling_rate<'a>(runs: impl IntoIterator<Item = &'a BenchmarkRun>, ceiling: f64) -> Option<f64> {
+pub(crate) fn ceiling_rate<'a>(
+    runs: impl IntoIterator<Item = &'a BenchmarkRun>,
+    ceiling: f64,
+) -> Option<f64> {
     let hits: Vec<f64> = runs
         .into_iter()
         .filter_map(|run| mean(&rates(run).into_values().collect::<Vec<_>>()).ok())
@@ -144,7 +147,7 @@ pub fn proposal_pass_rate(gates: &[GateVerdict]) -> Option<f64> {
 }
 
 /// What auditors agreed on. One auditor alone agrees with nobody; of several verdicts by one auditor the last counts.
-pub fn auditor_agreement(audits: &[AuditVerdict]) -> AuditorAgreement {
+pub(crate) fn auditor_agreement(audits: &[AuditVerdict]) -> AuditorAgreement {
     let mut cycles: BTreeMap<&str, BTreeMap<&str, bool>> = BTreeMap::new();
     for audit in audits {
         cycles

@@ -11,7 +11,7 @@ use crate::stats::{mean, quantile};
 use super::manifest::Threshold;
 
 /// How long an answer may take where neither the case nor the run says, in milliseconds.
-pub const DEFAULT_DEADLINE_MS: u64 = 120_000;
+pub(crate) const DEFAULT_DEADLINE_MS: u64 = 120_000;
 
 /// Metrics that only the target knows: it could say anything.
 pub const REPORTED_BY_TARGET: [&str; 2] = ["total_token_cost", "total_cost_usd"];

@@ -97,13 +97,6 @@ fn resolved(path: &str) -> String {
     path
 }
 
-/// The host of an address, as sources are counted by.
-pub fn host(address: &str) -> Option<String> {
-    let canonical = canonical_url(address);
-    let rest = canonical.strip_prefix("https://")?;
-    Some(rest.split(['/', '?']).next().unwrap_or_default().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,8 +125,6 @@ mod tests {
             canonical_url("https://example.org/?p=1"),
             canonical_url("https://example.org/?p=2")
         );
-        assert_eq!(host("http://www.Example.org/x?y").as_deref(), Some("example.org"));
-        assert_eq!(host("notes.md"), None);
     }
 
     proptest! {

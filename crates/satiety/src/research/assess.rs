@@ -121,7 +121,7 @@ impl Novelty {
     }
 
     /// With a model's score from 0 to 10.
-    pub fn with_model(mut self, score: ModelScore) -> Self {
+    pub(crate) fn with_model(mut self, score: ModelScore) -> Self {
         self.model = Some(f64::from(score.score) / 10.0);
         self.model_unparsable = score.unparsable;
         self

@@ -11,7 +11,7 @@ use crate::text::stem::stem;
 use crate::text::words::WordRule;
 
 /// A question counts as covered when one result has this share of its terms.
-pub const COVERED: f64 = 0.6;
+pub(crate) const COVERED: f64 = 0.6;
 
 /// The task, read once.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ impl Task {
     }
 
     /// By term of the task: whether a result has it.
-    pub fn terms_in(&self, hit: &Hit) -> Vec<bool> {
+    pub(crate) fn terms_in(&self, hit: &Hit) -> Vec<bool> {
         let mut found = vec![false; self.terms.len()];
         for text in [&hit.title, &hit.snippet] {
             WordRule::Query.for_each(text, |word| {
@@ -126,7 +126,7 @@ pub fn coverage(task: &Task, results: &[&Hit]) -> Vec<QuestionCoverage> {
 }
 
 /// The terms of a result.
-pub fn term_set(hit: &Hit) -> BTreeSet<String> {
+pub(crate) fn term_set(hit: &Hit) -> BTreeSet<String> {
     terms(&hit.title).into_iter().chain(terms(&hit.snippet)).collect()
 }
 

@@ -149,7 +149,7 @@ pub fn decide(
 }
 
 /// The verdict about a round without results: never a sign of saturation, though the cap holds.
-pub fn without_results(settings: &GateSettings, round: u32, reason: Reason) -> Verdict {
+pub(crate) fn without_results(settings: &GateSettings, round: u32, reason: Reason) -> Verdict {
     Verdict {
         round,
         decision: if round >= settings.max_rounds {
@@ -259,7 +259,7 @@ impl Gate {
     }
 
     /// How often each cluster of accepted claims was met.
-    pub fn abundances(&self) -> &[u64] {
+    pub(crate) fn abundances(&self) -> &[u64] {
         self.ledger.abundances()
     }
 

@@ -11,14 +11,14 @@ use rustc_hash::FxHashSet;
 use super::hit::Hit;
 
 /// Characters of results that become the first summary.
-pub const FIRST_SUMMARY_CHARS: usize = 1200;
+pub(crate) const FIRST_SUMMARY_CHARS: usize = 1200;
 /// The longest summary.
-pub const SUMMARY_CHARS: usize = 1500;
+pub(crate) const SUMMARY_CHARS: usize = 1500;
 /// A page is not read when more than this share of its snippet's words is known.
-pub const ENRICH_OVERLAP: f64 = 0.6;
+pub(crate) const ENRICH_OVERLAP: f64 = 0.6;
 
 /// The share of the results' words that the summary does not have; 0 for results without words.
-pub fn novel_fraction(results: &[Hit], summary: &str) -> f64 {
+pub(crate) fn novel_fraction(results: &[Hit], summary: &str) -> f64 {
     let texts: Vec<String> = results.iter().map(|hit| hit.snippet.to_lowercase()).collect();
     let new: FxHashSet<&str> = texts.iter().flat_map(|text| words(text)).collect();
     if new.is_empty() {
@@ -30,7 +30,7 @@ pub fn novel_fraction(results: &[Hit], summary: &str) -> f64 {
 }
 
 /// A share as a score from 0 to 10. Halves go to the even number, as the specification's language rounds: 0.25 is 2.
-pub fn score_of(fraction: f64) -> u8 {
+pub(crate) fn score_of(fraction: f64) -> u8 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -41,7 +41,7 @@ pub fn score_of(fraction: f64) -> u8 {
 }
 
 /// The summary after the first accepted round: the results' words as they come, cut. Later summaries need a model.
-pub fn first_summary(results: &[Hit], max_chars: usize) -> String {
+pub(crate) fn first_summary(results: &[Hit], max_chars: usize) -> String {
     let mut bodies = String::new();
     for (number, hit) in results.iter().enumerate() {
         if number > 0 {

@@ -76,7 +76,7 @@ impl Readings {
 }
 
 /// The next query, or none when nothing is left to ask that was not asked. `asked` are all queries so far.
-pub fn gap_query(task: &Task, accepted: &Readings, asked: &[String]) -> Option<String> {
+pub(crate) fn gap_query(task: &Task, accepted: &Readings, asked: &[String]) -> Option<String> {
     let fresh = feedback(task, accepted, asked);
     let turn = asked.len().saturating_sub(1);
     let whole: Vec<&str> = task.terms.iter().map(|(word, _)| word.as_str()).collect();

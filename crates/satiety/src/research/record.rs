@@ -37,13 +37,6 @@ pub struct ModelCalls {
     pub failed: u32,
 }
 
-impl ModelCalls {
-    /// All of them.
-    pub fn total(self) -> u32 {
-        self.plan + self.novelty + self.compress
-    }
-}
-
 /// One round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundRecord {

@@ -18,7 +18,7 @@ use super::unseen::Unseen;
 use crate::text::{SentenceKind, jaccard, normalize, sentences};
 
 /// The shape of [`Report`] as JSON.
-pub const SCHEMA: &str = "satiety.research/1";
+pub(crate) const SCHEMA: &str = "satiety.research/1";
 /// Sentences that share more of their terms than this say the same.
 const SAME: f64 = 0.6;
 /// The longest sentence that is quoted.
@@ -249,12 +249,6 @@ impl Report {
             notes: Vec::new(),
             rounds: records,
         }
-    }
-
-    /// Questions of which nothing accepted speaks.
-    pub fn open_questions(&self) -> Vec<&str> {
-        let open = self.answers.iter().filter(|answer| answer.open);
-        open.map(|answer| answer.coverage.question.as_str()).collect()
     }
 
     /// The novelty that was compared, round by round.
@@ -509,7 +503,6 @@ mod tests {
             !all.iter().any(|finding| finding.text.contains("Bread")),
             "not on the task"
         );
-        assert_eq!(report.open_questions(), ["Which paint is cheapest?"]);
         let page = report.markdown();
         assert!(page.contains("- Heated wings bend upwards. [1]"), "{page}");
         assert!(page.contains("[1] Wings, https://a.example/ (round 1)"), "{page}");

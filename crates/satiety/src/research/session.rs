@@ -163,11 +163,6 @@ impl Research {
         }
     }
 
-    /// Ends it for a reason from outside.
-    pub fn stop(&mut self, reason: StopReason) {
-        self.stopped.get_or_insert(reason);
-    }
-
     /// Whether a query was asked before, in whatever spelling.
     pub fn was_asked(&self, query: &str) -> bool {
         let normal = normalize(query);

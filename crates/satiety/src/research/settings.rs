@@ -46,7 +46,7 @@ pub enum StopThreshold {
 
 impl StopThreshold {
     /// Whether a share of new claims is too small.
-    pub fn is_above(self, share: f64) -> bool {
+    pub(crate) fn is_above(self, share: f64) -> bool {
         match self {
             Self::Score(score) => literal::score_of(share) < score,
             Self::Share(bound) => share < bound,
@@ -54,7 +54,7 @@ impl StopThreshold {
     }
 
     /// The bound as a share.
-    pub fn as_share(self) -> f64 {
+    pub(crate) fn as_share(self) -> f64 {
         match self {
             Self::Score(score) => f64::from(score) / 10.0,
             Self::Share(share) => share,

@@ -23,7 +23,7 @@ pub struct CategoryTarget {
 }
 
 /// The categories of the specification (§2.2): 280 queries in all.
-pub const CATEGORY_TARGETS: [CategoryTarget; 8] = [
+pub(crate) const CATEGORY_TARGETS: [CategoryTarget; 8] = [
     target(
         "trigger-match",
         30,
@@ -43,7 +43,7 @@ pub const CATEGORY_TARGETS: [CategoryTarget; 8] = [
 ];
 
 /// The intents of which `intent-specific` should have 15 queries each.
-pub const INTENTS: [&str; 7] = [
+pub(crate) const INTENTS: [&str; 7] = [
     "add_feature",
     "fix_bug",
     "refactor",

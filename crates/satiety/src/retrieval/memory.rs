@@ -89,12 +89,12 @@ pub fn constitutional_surfacing(results: &[&str], constitutional: &[&str], k: us
 }
 
 /// Which share of a causal chain is among the first `k`; absent for an empty chain.
-pub fn causal_chain_completeness(results: &[&str], chain: &[&str], k: usize) -> Option<f64> {
+pub(crate) fn causal_chain_completeness(results: &[&str], chain: &[&str], k: usize) -> Option<f64> {
     share_found(results, chain, k)
 }
 
 /// Precision at `k` among the results of each tier, lowest tier first; tiers without a result are left out.
-pub fn tier_precision(results: &[(&str, Tier)], relevant: &[&str], k: usize) -> Vec<(Tier, f64)> {
+pub(crate) fn tier_precision(results: &[(&str, Tier)], relevant: &[&str], k: usize) -> Vec<(Tier, f64)> {
     let top = &results[..results.len().min(k)];
     let of = |tier| {
         let of_tier = || top.iter().filter(move |(_, other)| *other == tier);
@@ -108,7 +108,7 @@ pub fn tier_precision(results: &[(&str, Tier)], relevant: &[&str], k: usize) -> 
 }
 
 /// How alike the first `k` results are by the groups (folders) they come from: 1 − groups / results; absent without results.
-pub fn intra_list_similarity(groups: &[&str], k: usize) -> Option<f64> {
+pub(crate) fn intra_list_similarity(groups: &[&str], k: usize) -> Option<f64> {
     let top = top(groups, k);
     let distinct: std::collections::BTreeSet<&&str> = top.iter().collect();
     (!top.is_empty()).then(|| 1.0 - distinct.len() as f64 / top.len() as f64)

@@ -42,9 +42,10 @@ pub use comparison::{
     Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, GroupComparison,
     MeasureComparison, QueryChange, Verdict, compare, compare_groups, compare_until, query_changes,
 };
+pub(crate) use corpus::{CATEGORY_TARGETS, INTENTS};
 pub use corpus::{
-    CATEGORY_TARGETS, CategoryReport, CategoryTarget, CorpusError, CorpusReport, CorpusSettings, Coverage,
-    INTENTS, NearDuplicate, Power, check_corpus,
+    CategoryReport, CategoryTarget, CorpusError, CorpusReport, CorpusSettings, Coverage, NearDuplicate,
+    Power, check_corpus,
 };
 pub use corpus_wire::{
     CorpusReader, Document, EvalJudgment, EvalQuery, JudgmentSource, QueriesReader, SessionContext,
@@ -64,10 +65,7 @@ pub use golden::{
 };
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, decisive_measures, default_measures};
-pub use memory::{
-    Surfacing, Tier, causal_chain_completeness, constitutional_surfacing, importance_weighted_recall,
-    intra_list_similarity, tier_precision,
-};
+pub use memory::{Surfacing, Tier, constitutional_surfacing, importance_weighted_recall};
 pub use pipeline::{
     Channel, ColdStart, Latency, Pipeline, TokenSavings, Trace, TraceReader, TracedResult, cold_start,
     personalization_lift, pipeline,

@@ -106,28 +106,6 @@ pub fn bootstrap_clustered_mean(
     )
 }
 
-/// Any statistic of the sample. It is given the resampled values and must not fail on resamples with repeated
-/// values; a replicate that is not finite is an error.
-pub fn bootstrap(
-    values: &[f64],
-    statistic: impl Fn(&[f64]) -> f64,
-    settings: &BootstrapSettings,
-) -> Result<BootstrapEstimate> {
-    check_sample(values, 2)?;
-    let replicates = replicates(values, &statistic, settings.seed, 0..settings.resamples)?;
-    let acceleration = match settings.method {
-        BootstrapMethod::Percentile => 0.0,
-        BootstrapMethod::Bca => {
-            let leave_one_out: Vec<f64> = (0..values.len())
-                .map(|left_out| statistic(&[&values[..left_out], &values[left_out + 1..]].concat()))
-                .collect();
-            check_finite(&leave_one_out)?;
-            jackknife_acceleration(&leave_one_out)
-        }
-    };
-    from_replicates(&replicates, statistic(values), acceleration, settings)
-}
-
 /// The replicates of the mean with the given numbers.
 pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Result<Vec<f64>> {
     check_sample(values, 1)?;
@@ -354,7 +332,6 @@ fn draw_bound(count: usize) -> Result<u32> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::descriptive::median;
     use super::super::testing::{A, B, assert_close};
     use super::*;
 
@@ -461,32 +438,15 @@ mod tests {
     }
 
     #[test]
-    fn any_statistic() {
-        let settings = BootstrapSettings {
-            seed: 3,
-            ..Default::default()
-        };
-        let found = bootstrap(&A, |x| median(x).unwrap_or(f64::NAN), &settings).unwrap();
-        assert!(found.interval.contains(found.estimate));
-        assert!(matches!(
-            bootstrap(&A, |_| f64::NAN, &settings),
-            Err(StatsError::NotFinite { .. })
-        ));
-    }
-
-    #[test]
     fn bad_input_is_refused() {
         let settings = BootstrapSettings::default();
         assert!(bootstrap_mean(&[], &settings).is_err());
         assert!(bca_interval(&A, f64::NAN, 0.0, 0.9).is_err());
-        let whole_only = |x: &[f64]| if x == A { f64::NAN } else { 1.0 };
-        assert!(bootstrap(&A, whole_only, &settings).is_err());
         let endless = BootstrapSettings {
             resamples: u64::MAX,
             ..settings
         };
         assert!(bootstrap_mean(&A, &endless).is_err());
-        assert!(bootstrap(&A, mean_of, &endless).is_err());
         assert!(bootstrap_clustered_mean(&A, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], &endless).is_err());
         assert!(
             bootstrap_mean(

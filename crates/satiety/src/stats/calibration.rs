@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::descriptive::{mean_of, sum};
 use super::error::{Result, StatsError, check_probability, check_same_length};
-use super::rank_tests::doubled_ranks;
+use super::rank_correlation::doubled_ranks;
 
 /// Mean squared distance between prediction and outcome (Brier 1950). Lower is better; 0.25 for "always ½".
 pub fn brier_score(predicted: &[f64], outcomes: &[bool]) -> Result<f64> {
@@ -42,7 +42,7 @@ pub fn auc(scores: &[f64], outcomes: &[bool]) -> Result<f64> {
     if positives == 0 || negatives == 0 {
         return Err(StatsError::NoVariation { what: "the outcomes" });
     }
-    let (ranks, _) = doubled_ranks(scores);
+    let ranks = doubled_ranks(scores);
     let total: u64 = ranks
         .iter()
         .zip(outcomes)

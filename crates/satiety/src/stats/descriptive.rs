@@ -29,19 +29,6 @@ impl Moments {
         Ok(())
     }
 
-    /// Adds everything another sample has seen.
-    pub fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        let total = (self.count + other.count) as f64;
-        let delta = other.mean - self.mean;
-        self.sum_of_squares +=
-            other.sum_of_squares + delta * delta * self.count as f64 * other.count as f64 / total;
-        self.mean += delta * other.count as f64 / total;
-        self.count += other.count;
-    }
-
     /// How many values were seen.
     pub fn count(&self) -> u64 {
         self.count
@@ -230,22 +217,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn merging_is_appending(a in prop::collection::vec(-1e3..1e3, 0..40), b in prop::collection::vec(-1e3..1e3, 2..40)) {
-            let collect = |values: &[f64]| {
-                let mut moments = Moments::new();
-                for &value in values {
-                    moments.push(value).unwrap();
-                }
-                moments
-            };
-            let mut merged = collect(&a);
-            merged.merge(&collect(&b));
-            let all = [a, b].concat();
-            assert_close(merged.mean().unwrap(), mean(&all).unwrap(), 1e-11);
-            assert_close(merged.variance().unwrap(), variance(&all).unwrap(), 1e-9);
-        }
-
         #[test]
         fn quantiles_rise_within_the_range(values in prop::collection::vec(-1e3..1e3, 1..40), p in 0.0..=1.0f64, q in 0.0..=1.0f64) {
             let found = quantiles(&values, &[0.0, p.min(q), p.max(q), 1.0]).unwrap();

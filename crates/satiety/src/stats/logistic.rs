@@ -92,104 +92,6 @@ pub fn fit_logistic_towards<R: AsRef<[f64]>>(
     newton(&problem, prior)
 }
 
-/// A model that learns one observation at a time: a second-order update with the running posterior covariance (an
-/// extended Kalman filter for the logistic likelihood). It has no learning rate and depends only on the order of
-/// the observations; after many it is close to the batch fit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OnlineLogistic {
-    model: LogisticModel,
-    /// Covariance of (intercept, weights), row by row.
-    covariance: Vec<f64>,
-    /// Share of the past kept at each step; 1 forgets nothing.
-    retention: f64,
-    observations: u64,
-}
-
-impl OnlineLogistic {
-    /// A model that predicts ½ for everything. `ridge` is the prior precision of each weight; the intercept's is a
-    /// hundredth of it. `retention` in (0, 1] discounts old observations when the world drifts.
-    pub fn new(features: usize, ridge: f64, retention: f64) -> Result<Self> {
-        let model = LogisticModel {
-            intercept: 0.0,
-            weights: vec![0.0; features],
-        };
-        Self::from_model(model, ridge, retention)
-    }
-
-    /// Starts from a known model, which then is what the ridge pulls towards.
-    pub fn from_model(model: LogisticModel, ridge: f64, retention: f64) -> Result<Self> {
-        check_ridge(ridge)?;
-        check_finite(&model.weights)?;
-        check_finite(&[model.intercept])?;
-        if !(retention > 0.0 && retention <= 1.0) {
-            return Err(StatsError::OutOfRange {
-                what: "retention",
-                value: retention,
-                range: "(0, 1]",
-            });
-        }
-        let size = model.weights.len() + 1;
-        let mut covariance = vec![0.0; size * size];
-        for i in 0..size {
-            covariance[i * size + i] = if i == 0 { 100.0 } else { 1.0 } / ridge;
-        }
-        Ok(Self {
-            model,
-            covariance,
-            retention,
-            observations: 0,
-        })
-    }
-
-    /// The model as it is now.
-    pub fn model(&self) -> &LogisticModel {
-        &self.model
-    }
-
-    /// How many observations were learned from.
-    pub fn observations(&self) -> u64 {
-        self.observations
-    }
-
-    /// Learns from one observation and returns what was predicted before it.
-    pub fn observe(&mut self, features: &[f64], outcome: bool) -> Result<f64> {
-        let predicted = self.model.predict(features)?;
-        let size = features.len() + 1;
-        let x = |i: usize| if i == 0 { 1.0 } else { features[i - 1] };
-        let inflate = 1.0 / self.retention;
-        let gain: Vec<f64> = (0..size)
-            .map(|i| {
-                (0..size)
-                    .map(|j| self.covariance[i * size + j] * inflate * x(j))
-                    .sum()
-            })
-            .collect();
-        let spread: f64 = (0..size).map(|i| x(i) * gain[i]).sum();
-        let weight = predicted * (1.0 - predicted);
-        let scale = weight / (1.0 + weight * spread);
-        let surprise = f64::from(u8::from(outcome)) - predicted;
-        let mut covariance = self.covariance.clone();
-        for i in 0..size {
-            for j in 0..size {
-                let entry = &mut covariance[i * size + j];
-                *entry = *entry * inflate - scale * gain[i] * gain[j];
-            }
-        }
-        // Posterior covariance times x times the residual; P⁺x = gain / (1 + w x'Px).
-        let step = surprise / (1.0 + weight * spread);
-        let updated: Vec<f64> = (0..size)
-            .map(|i| if i == 0 { self.model.intercept } else { self.model.weights[i - 1] } + step * gain[i])
-            .collect();
-        check_finite(&updated)?;
-        check_finite(&covariance)?;
-        self.covariance = covariance;
-        self.model.intercept = updated[0];
-        self.model.weights.copy_from_slice(&updated[1..]);
-        self.observations += 1;
-        Ok(predicted)
-    }
-}
-
 /// What is minimised.
 struct Problem<'a, R> {
     rows: &'a [R],
@@ -328,7 +230,6 @@ fn check_ridge(ridge: f64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::{stream, uniform};
     use super::super::testing::{A, B, assert_close};
     use super::*;
 
@@ -383,42 +284,6 @@ mod tests {
 
     // Oracle: the same recursion with numpy matrices.
     #[test]
-    fn online_agrees_with_numpy() {
-        for (retention, intercept, first, second) in [
-            (1.0, -0.44066921226436784, 0.7589575902023487, 0.5147240833671177),
-            (0.9, -0.7133702559296082, 1.2037828791238807, 0.7088684971842034),
-        ] {
-            let mut online = OnlineLogistic::new(2, 1.0, retention).unwrap();
-            for (row, &outcome) in rows().iter().zip(&OUTCOMES) {
-                online.observe(row, outcome).unwrap();
-            }
-            assert_eq!(online.observations(), 12);
-            assert_close(online.model().intercept, intercept, 1e-11);
-            assert_close(online.model().weights[0], first, 1e-11);
-            assert_close(online.model().weights[1], second, 1e-11);
-        }
-    }
-
-    #[test]
-    fn online_comes_close_to_batch() {
-        let mut random = stream(42, 0);
-        let (mut rows, mut outcomes) = (Vec::new(), Vec::new());
-        let mut online = OnlineLogistic::new(2, 1.0, 1.0).unwrap();
-        for _ in 0..2000 {
-            let row = [uniform(&mut random) * 4.0 - 2.0, uniform(&mut random) * 4.0 - 2.0];
-            let outcome = uniform(&mut random) < sigmoid(0.5 + 1.5 * row[0] - row[1]);
-            online.observe(&row, outcome).unwrap();
-            rows.push(row);
-            outcomes.push(outcome);
-        }
-        let batch = fit_logistic(&rows, &outcomes, 1.0).unwrap();
-        assert!((batch.weights[0] - 1.5).abs() < 0.2 && (batch.weights[1] + 1.0).abs() < 0.2);
-        assert!((online.model().intercept - batch.intercept).abs() < 0.1);
-        assert!((online.model().weights[0] - batch.weights[0]).abs() < 0.1);
-        assert!((online.model().weights[1] - batch.weights[1]).abs() < 0.1);
-    }
-
-    #[test]
     fn separable_data_have_a_ridge_solution() {
         let model = fit_logistic(&[[-1.0], [1.0]], &[false, true], 1e-4).unwrap();
         assert!(model.weights[0] > 3.0 && model.weights[0].is_finite());
@@ -436,11 +301,6 @@ mod tests {
         ));
         assert!(fit_logistic(&[vec![1.0], vec![]], &[true, false], 1.0).is_err());
         assert!(fit_logistic(&[[f64::NAN], [2.0]], &[true, false], 1.0).is_err());
-        assert!(OnlineLogistic::new(1, 1.0, 0.0).is_err());
-        let mut online = OnlineLogistic::new(1, 1.0, 1.0).unwrap();
-        assert!(online.observe(&[1.0, 2.0], true).is_err());
-        assert!(online.observe(&[f64::INFINITY], true).is_err());
-        assert_eq!(online.observations(), 0);
         // A constant feature is fine: the ridge decides.
         assert!(fit_logistic(&[[1.0], [1.0]], &[true, false], 1.0).is_ok());
     }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | what does the sample look like? | [`descriptive`] |
 //! | how far can an estimate be trusted? | [`interval`], [`bootstrap`], [`bayes`] |
-//! | is there a difference between paired results? | [`permutation`], [`ttest`], [`rank_tests`], [`exact`] |
+//! | is there a difference between paired results? | [`permutation`], [`ttest`], [`exact`] |
 //! | ... and may I look after every result? | [`sequential`] |
 //! | ... and among many metrics? | [`multiple`] |
 //! | could this design have shown it? | [`power`] |
@@ -46,7 +46,6 @@ pub mod permutation;
 pub mod power;
 pub(crate) mod random;
 pub mod rank_correlation;
-pub mod rank_tests;
 pub mod richness;
 pub mod sequential;
 #[cfg(test)]
@@ -68,14 +67,13 @@ pub use exact::sign_test;
 pub use hypothesis::Alternative;
 pub use interval::{Interval, MeanEstimate, clustered_mean_interval, mean_interval, wilson};
 pub use isotonic::{Isotonic, isotonic};
-pub use logistic::{LogisticModel, OnlineLogistic, fit_logistic, fit_logistic_towards};
+pub use logistic::{LogisticModel, fit_logistic, fit_logistic_towards};
 pub use multiple::holm;
 pub use passk::{pass_at_k, pass_hat_k};
 pub use permutation::{SignFlip, sign_flip};
 pub use power::{differences_needed, paired_t_detectable, paired_t_pairs, paired_t_power, smallest_p};
-pub use rank_correlation::{jaccard, kendall_tau, spearman};
-pub use rank_tests::{SignedRank, Zeros, signed_rank};
-pub use richness::{Abundance, Richness, UnseenMass, chao1, coverage, unseen_mass};
+pub use rank_correlation::{kendall_tau, spearman};
+pub use richness::{Abundance, Richness, UnseenMass, chao1, unseen_mass};
 pub use sequential::{
     BettingSettings, BettingTest, Evidence, NormalSprt, SprtDecision, SprtSettings, SprtSigma,
     discordant_evidence,

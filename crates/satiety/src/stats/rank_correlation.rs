@@ -1,13 +1,9 @@
-//! How alike are two orders? Kendall's tau-b, Spearman's rho, and Jaccard for what they have in common at all.
-
-use std::collections::HashSet;
-use std::hash::Hash;
+//! How alike are two orders? Kendall's tau-b and Spearman's rho.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_same_length, check_sample};
-use super::rank_tests::doubled_ranks;
 
 /// Pairs counted by how two rankings order them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +83,6 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64> {
     let centred = |values: &[f64]| -> Vec<f64> {
         let middle = values.len() as f64 + 1.0;
         doubled_ranks(values)
-            .0
             .into_iter()
             .map(|rank| rank as f64 - middle)
             .collect()
@@ -103,15 +98,26 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64> {
     Ok((product(&x, &y) / (xx.sqrt() * yy.sqrt())).clamp(-1.0, 1.0))
 }
 
-/// Shared elements divided by all elements, counting repeats once. Two empty sets cannot be compared.
-pub fn jaccard<T: Eq + Hash>(left: &[T], right: &[T]) -> Result<f64> {
-    let (left, right): (HashSet<&T>, HashSet<&T>) = (left.iter().collect(), right.iter().collect());
-    let shared = left.intersection(&right).count();
-    let all = left.len() + right.len() - shared;
-    if all == 0 {
-        return Err(StatsError::TooFew { needed: 1, got: 0 });
+/// Twice the average ranks, so that halves are whole.
+pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&i, &j| values[i].total_cmp(&values[j]));
+    let mut ranks = vec![0; values.len()];
+    let mut start = 0;
+    while start < order.len() {
+        let value = values[order[start]];
+        // total_cmp parts -0.0 from 0.0, equality does not; sorted order keeps them adjacent.
+        let end = start
+            + order[start..]
+                .iter()
+                .take_while(|&&index| values[index] == value)
+                .count();
+        for &index in &order[start..end] {
+            ranks[index] = (start + end + 1) as u64;
+        }
+        start = end;
     }
-    Ok(shared as f64 / all as f64)
+    ranks
 }
 
 /// Sorts by merging and counts the pairs that were out of order.
@@ -165,8 +171,6 @@ mod tests {
         assert!(kendall_tau(&[1.0, 1.0], &[1.0, 2.0]).is_err());
         assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_err());
         assert!(kendall_tau(&[1.0], &[1.0]).is_err());
-        assert!(jaccard::<u8>(&[], &[]).is_err());
-        assert_close(jaccard(&[1, 2, 2], &[2, 3]).unwrap(), 1.0 / 3.0, 1e-15);
     }
 
     proptest! {

@@ -112,29 +112,6 @@ pub fn unseen_mass(abundance: &Abundance, confidence: f64) -> Result<UnseenMass>
     })
 }
 
-/// Sample coverage, the share of probability mass that belongs to kinds already seen, after Chao and Jost
-/// (2012, *Ecology* 93:2533, eq. 4a): `1 − (f1/n) · (n−1)f1 / ((n−1)f1 + 2f2)`, and with `f2 = 0` the
-/// bias-corrected `1 − (f1/n) · (n−1)(f1−1) / ((n−1)(f1−1) + 2)`.
-pub fn coverage(abundance: &Abundance) -> Result<f64> {
-    abundance.check()?;
-    let n = abundance.observations as f64;
-    let f1 = abundance.singletons as f64;
-    let f2 = abundance.doubletons as f64;
-    if abundance.singletons == 0 {
-        return Ok(1.0);
-    }
-    if abundance.singletons == abundance.observations {
-        // Nothing was seen twice: the sample covers nothing that it can vouch for.
-        return Ok(0.0);
-    }
-    let adjustment = if abundance.doubletons > 0 {
-        (n - 1.0) * f1 / ((n - 1.0) * f1 + 2.0 * f2)
-    } else {
-        (n - 1.0) * (f1 - 1.0) / ((n - 1.0) * (f1 - 1.0) + 2.0)
-    };
-    Ok(1.0 - f1 / n * adjustment)
-}
-
 /// A lower-bound estimate of how many kinds exist.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Richness {
@@ -290,27 +267,6 @@ mod tests {
     }
 
     // iNEXT prints 0.9289 and 0.9446 for the spiders.
-    #[test]
-    fn coverage_agrees_with_inext() {
-        assert_close(
-            coverage(&abundance(168, 26, 12, 4)).unwrap(),
-            0.9288554387957967,
-            1e-14,
-        );
-        assert_close(
-            coverage(&abundance(252, 37, 14, 4)).unwrap(),
-            0.9445706353713168,
-            1e-14,
-        );
-        assert_close(
-            coverage(&abundance(20, 9, 5, 0)).unwrap(),
-            0.7564102564102564,
-            1e-14,
-        );
-        assert_close(coverage(&abundance(3, 3, 3, 0)).unwrap(), 0.0, 0.0);
-        assert_close(coverage(&abundance(6, 2, 0, 0)).unwrap(), 1.0, 0.0);
-    }
-
     // Oracle: skbio.diversity.alpha.esty_ci with its z = 1.959963985 replaced by scipy's; it does not clamp.
     #[test]
     fn unseen_mass_agrees_with_scikit_bio() {
@@ -342,8 +298,8 @@ mod tests {
             unseen_mass(&empty, 0.95),
             Err(StatsError::TooFew { needed: 1, got: 0 })
         );
-        assert!(coverage(&abundance(4, 1, 2, 0)).is_err());
-        assert!(coverage(&abundance(4, 3, 1, 2)).is_err());
+        assert!(chao1(&abundance(4, 1, 2, 0), 0.95).is_err());
+        assert!(chao1(&abundance(4, 3, 1, 2), 0.95).is_err());
         assert!(chao1(&abundance(u64::MAX, u64::MAX, u64::MAX, 1), 0.95).is_err());
         assert!(chao1(&abundance(4, 2, 1, 0), 1.0).is_err());
         assert!(chao1(&abundance(4, 2, 1, 0), f64::NAN).is_err());
@@ -359,10 +315,6 @@ mod tests {
             if let Some(interval) = mass.interval {
                 prop_assert!(interval.low >= 0.0 && interval.high <= 1.0 && interval.contains(mass.estimate));
             }
-            let covered = coverage(&sample).unwrap();
-            prop_assert!((0.0..=1.0).contains(&covered));
-            // Chao and Jost take less off than Good and Turing do.
-            prop_assert!(covered >= 1.0 - mass.estimate - 1e-12);
             let richness = chao1(&sample, 0.9).unwrap();
             let observed = sample.kinds as f64;
             prop_assert!(richness.estimate >= observed);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Bytes of an answer that are taken where the description does not say.
-pub const DEFAULT_MAX_OUTPUT: u64 = 10 << 20;
+pub(crate) const DEFAULT_MAX_OUTPUT: u64 = 10 << 20;
 
 /// A target, by its transport.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

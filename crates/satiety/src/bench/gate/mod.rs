@@ -50,7 +50,6 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::explanation::{Explanation, Number, Relation};
 use crate::stats::{Interval, StatsError, mean_interval};
 
 use super::run::{BenchmarkRun, Status};
@@ -413,49 +412,4 @@ fn compare_passes(
         ));
     }
     Ok(Some(comparison))
-}
-
-impl GateReport {
-    /// The same as a tree that every surface renders.
-    pub fn explanation(&self) -> Explanation {
-        let decision = match self.verdict {
-            GateVerdict::Pass => "PASS",
-            GateVerdict::Regression => "REGRESSION",
-            GateVerdict::Inconclusive => "INCONCLUSIVE",
-        };
-        let mut tree = Explanation::new("gate", decision);
-        tree.reasons.clone_from(&self.reasons);
-        if let Some(pass) = &self.pass {
-            let changed = if pass.difference < 0.0 {
-                "worse"
-            } else {
-                "not worse"
-            };
-            tree = tree.part(
-                Explanation::new("pass rate", changed)
-                    .with(Number::of("baseline", pass.baseline))
-                    .with(Number::of("candidate", pass.candidate))
-                    .with(Number::of("p", pass.p_value).compared(Relation::AtMost, pass.level)),
-            );
-        }
-        for (name, figure) in [("judge score", &self.score), ("latency", &self.latency)] {
-            let Some(figure) = figure else { continue };
-            let p = figure.p_value.map_or_else(
-                || Number::absent("p", "changed too little to ask"),
-                |p| Number::of("p", p).compared(Relation::AtMost, figure.level / 2.0),
-            );
-            let decision = if figure.regression.is_some() {
-                "worse"
-            } else {
-                "not worse"
-            };
-            tree = tree.part(
-                Explanation::new(name, decision)
-                    .with(Number::of("baseline", figure.baseline))
-                    .with(Number::of("candidate", figure.candidate))
-                    .with(p),
-            );
-        }
-        tree
-    }
 }

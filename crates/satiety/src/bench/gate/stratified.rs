@@ -116,7 +116,7 @@ impl Stratum {
 }
 
 /// The one-sided p-value of "no case passes less often than before", over all cases.
-pub fn suite_p_value(strata: &[Stratum]) -> f64 {
+pub(crate) fn suite_p_value(strata: &[Stratum]) -> f64 {
     let informative: Vec<(&Stratum, usize)> = strata
         .iter()
         .filter(|stratum| stratum.varies())
@@ -184,7 +184,7 @@ pub struct CaseTests {
 }
 
 /// Tests every case and adjusts for having looked at all of them.
-pub fn case_tests(strata: &[Stratum], level: f64) -> CaseTests {
+pub(crate) fn case_tests(strata: &[Stratum], level: f64) -> CaseTests {
     let attainable: Vec<Vec<f64>> = strata
         .iter()
         .filter(|stratum| stratum.varies())

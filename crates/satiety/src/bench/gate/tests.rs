@@ -263,11 +263,8 @@ fn a_drop_that_may_be_too_large_is_not_passed() {
 }
 
 #[test]
-fn the_report_explains_itself_and_survives_json() {
+fn the_report_survives_json() {
     let found = beside_stable(&[Pass; 5], &[Fail; 5]);
-    let tree = found.explanation().to_string();
-    assert!(tree.starts_with("gate: REGRESSION\n"), "{tree}");
-    assert!(tree.contains("pass rate: worse"), "{tree}");
     let json = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<GateReport>(&json).unwrap(), found);
     let nonsense = GatePolicy {

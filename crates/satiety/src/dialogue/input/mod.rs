@@ -113,12 +113,6 @@ pub fn read(bytes: &[u8], options: ReadOptions) -> Result<Input<Content>, InputE
     })
 }
 
-/// A transcript as the JSON that [`parse`] reads.
-pub fn to_json(transcript: &Transcript) -> String {
-    // Strings, numbers and lists of them under string keys: nothing that JSON cannot hold.
-    serde_json::to_string(transcript).unwrap_or_default()
-}
-
 /// The text without its byte order mark. The end of a growing file may cut a character in two.
 fn decode(bytes: &[u8], growing: bool) -> Result<&str, InputError> {
     let text = match std::str::from_utf8(bytes) {

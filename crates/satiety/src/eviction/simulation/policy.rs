@@ -47,7 +47,7 @@ impl Policy {
     }
 
     /// Whether it needs to know the future.
-    pub fn is_clairvoyant(&self) -> bool {
+    pub(crate) fn is_clairvoyant(&self) -> bool {
         matches!(self, Self::Belady | Self::BeladySize)
     }
 

@@ -30,7 +30,7 @@ pub struct CaseRecord {
 }
 
 /// Runs that a graduation needs: as many versions as it takes to call a case dead.
-pub fn graduation_runs() -> usize {
+pub(crate) fn graduation_runs() -> usize {
     MeasureSettings::default().minimum_versions
 }
 

@@ -51,7 +51,7 @@ fn figures(expected: &BenchmarkExpected) -> BTreeSet<&str> {
 }
 
 /// Whether every answer that passes `a` surely passes `b`.
-pub fn implies(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
+pub(crate) fn implies(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     if same(a, b) {
         return true;
     }

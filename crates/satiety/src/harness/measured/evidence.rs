@@ -8,14 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Matrix, MeasureError, MeasureSettings};
-use crate::explanation::{Explanation, Number, Relation};
 use crate::stats::power::differences_needed;
 use crate::stats::sequential::rate_below_evidence;
 use crate::stats::{Alternative, Evidence};
 
 /// From this e-value on saturation counts as shown: a suite that is not saturated reaches it in one history of twenty at
 /// most, however long the history is.
-pub const SHOWN_AT: f64 = 20.0;
+pub(crate) const SHOWN_AT: f64 = 20.0;
 
 /// What the versions say together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,36 +76,6 @@ pub fn saturation_evidence(
     }))
 }
 
-impl SaturationEvidence {
-    /// The figure with what it rests on.
-    pub fn explanation(&self) -> Explanation {
-        let verdict = if self.shown_after.is_some() {
-            "shown"
-        } else {
-            "not shown"
-        };
-        let whole = Explanation::new("consistent saturation", verdict)
-            .with(
-                Number::of("e-value, strongest", self.strongest.e_value())
-                    .compared(Relation::AtLeast, SHOWN_AT),
-            )
-            .with(Number::of("e-value, now", self.now.e_value()))
-            .with(Number::of("failure rate tested", self.rate))
-            .with(Number::of("failed results", self.failures as f64))
-            .with(Number::of("decided results", self.results as f64));
-        match self.shown_after {
-            Some(versions) => whole.because(format!(
-                "{} of {} results failed; by version {versions} a rate of {:.3} or more was refuted",
-                self.failures, self.results, self.rate
-            )),
-            None => whole.because(format!(
-                "{} of {} results failed; a rate of {:.3} is not refuted",
-                self.failures, self.results, self.rate
-            )),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::rows;
@@ -126,7 +95,6 @@ mod tests {
         let four = (0..100).map(|case| vec![u64::from(case >= 4); 3]).collect();
         let four = of(&rows(four, 1)).unwrap();
         assert_eq!((four.failures, four.shown_after), (12, None));
-        assert!(four.explanation().to_string().contains("not shown"));
         // What was shown stays shown, although the suite has found something again.
         let mut again: Vec<Vec<u64>> = vec![vec![1, 1, 0]; 30];
         again.extend(vec![vec![1, 1, 1]; 70]);

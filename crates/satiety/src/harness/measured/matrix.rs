@@ -82,13 +82,6 @@ impl Matrix {
         })
     }
 
-    /// For each case the accepted version's tally.
-    pub fn accepted(&self) -> impl Iterator<Item = Tally> {
-        self.cases
-            .iter()
-            .filter_map(|case| case.tallies.last().copied().flatten())
-    }
-
     /// The cases that every version decided, as pass rates: rows are cases, columns versions.
     pub(super) fn complete(&self) -> Vec<Vec<f64>> {
         self.cases
