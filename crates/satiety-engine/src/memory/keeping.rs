@@ -46,7 +46,7 @@ pub struct SaveRequest {
     /// decision, bug, convention, preference, note.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Delete it after so many days; temporary ones: 7.
+    /// Delete it after so many days.
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 36500))]
     pub expires_in_days: Option<i64>,

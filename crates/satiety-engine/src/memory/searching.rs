@@ -30,7 +30,7 @@ pub struct SearchRequest {
     /// What to look for, in words.
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub query: String,
-    /// How deep; chosen by the query and the free context.
+    /// How deep; chosen by query and free context.
     #[serde(default)]
     pub mode: Option<Mode>,
     /// Maximum number of results.
