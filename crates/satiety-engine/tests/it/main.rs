@@ -6,6 +6,7 @@ mod extraction;
 mod harness;
 mod judging;
 mod memory;
+mod memory_golden;
 mod remote_targets;
 mod research_fetch;
 mod research_loop;
