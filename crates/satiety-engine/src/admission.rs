@@ -225,15 +225,23 @@ impl Engine {
         units: u64,
         work: impl FnOnce(&Cancellation) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let current = current();
         if units < SMALL {
             let began = Instant::now();
             let outcome = work(&Cancellation::default());
-            if let Some(current) = current {
+            if let Some(current) = current() {
                 current.note_use(began.elapsed());
             }
             return outcome;
         }
+        self.compute_on_thread(work).await
+    }
+
+    /// The same on a thread of its own, however small it is.
+    pub(crate) async fn compute_on_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Cancellation) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let current = current();
         let pool = &self.compute;
         let before = pool.waiting.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting(Arc::clone(&pool.waiting));

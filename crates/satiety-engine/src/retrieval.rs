@@ -518,7 +518,7 @@ fn judged_share(
 }
 
 /// Runs work on a thread of its own, for use cases of this machine; requests from elsewhere use [`Engine::compute`].
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {
     match tokio::task::spawn_blocking(work).await {

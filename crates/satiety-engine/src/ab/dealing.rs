@@ -1,11 +1,11 @@
 //! Before a search: which pipeline answers it. After it: whether it is also run in the shadow. Neither waits for more than
 //! a look at what is in memory; features are read from the store again at most once a second.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use satiety::experiment::{Arm, Feature, arm, identity, is_shadowed, overridden};
-use satiety::memory::Pipeline;
+use satiety::memory::{Pipeline, ValidPipeline};
 use satiety_store::ab::AbTestRow;
 use serde_json::{Map, Value};
 
@@ -16,6 +16,8 @@ use crate::{Engine, EngineError};
 
 /// How old what is known about features may be: so long a change takes to reach other processes.
 const FRESH: Duration = Duration::from_secs(1);
+/// Combinations of arms whose pipelines are kept.
+const COMBINATIONS: usize = 256;
 
 /// What was dealt to a search.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl Engine {
             arms: Vec::new(),
             _searching: searching,
         };
-        if *request.pipeline != Pipeline::default() {
+        if request.pipeline != *ValidPipeline::standard() {
             return Ok(none);
         }
         let live = self.live_features().await?;
@@ -45,12 +47,8 @@ impl Engine {
             .iter()
             .map(|feature| arm(&feature.feature_id, &who, feature.rollout_percent))
             .collect();
-        request.pipeline = if arms.contains(&Arm::Treatment) {
-            // A combination that does not fit together is nobody's: the pipeline in force answers.
-            live.with(&arms).map_or_else(|_| live.pipeline.clone(), Arc::new)
-        } else {
-            live.pipeline.clone()
-        };
+        // A combination that does not fit together is left out: the pipeline in force answers.
+        request.pipeline = live.with(&arms).unwrap_or_else(|| live.pipeline.clone());
         Ok(Deal {
             live: Some(live),
             arms,
@@ -76,7 +74,7 @@ impl Engine {
                     .for_each(|place| *place = arm);
                 live.with(&arms)
             };
-            let (Ok(control), Ok(treatment)) = (with(Arm::Control), with(Arm::Treatment)) else {
+            let (Some(control), Some(treatment)) = (with(Arm::Control), with(Arm::Treatment)) else {
                 continue;
             };
             let job = Job {
@@ -87,8 +85,8 @@ impl Engine {
                     ..request.clone()
                 },
                 feature_id: feature.feature_id.clone(),
-                control: Arc::new(control),
-                treatment: Arc::new(treatment),
+                control,
+                treatment,
                 shown: deal.arms.get(position).copied().unwrap_or(Arm::Control),
             };
             self.ab.queue.push(job, self.ab.settings.queue);
@@ -127,7 +125,7 @@ impl Live {
     pub(crate) fn of(rows: &[AbTestRow]) -> Self {
         let mut graduated: Vec<&AbTestRow> = rows.iter().filter(|row| row.status == "graduated").collect();
         graduated.sort_by_key(|row| row.graduated_at);
-        let mut pipeline = Pipeline::default();
+        let mut pipeline = ValidPipeline::default();
         let mut unfit = Vec::new();
         for row in graduated {
             let change = row.feature.get("pipeline").and_then(Value::as_object);
@@ -147,36 +145,48 @@ impl Live {
             .collect();
         Self {
             pipeline: Arc::new(pipeline),
+            combined: Mutex::default(),
             running,
             unfit,
         }
     }
 
-    /// The pipeline in force with the features whose arm is the treatment, the oldest first.
-    fn with(&self, arms: &[Arm]) -> Result<Pipeline, AbError> {
-        let mut pipeline = self.pipeline.as_ref().clone();
-        for (feature, arm) in self.running.iter().zip(arms) {
-            if *arm == Arm::Treatment {
-                pipeline = laid_over(&pipeline, &feature.feature_id, &feature.pipeline)?;
-            }
+    /// The pipeline in force with the features whose arm is the treatment, the oldest first; none when they do not fit
+    /// together.
+    fn with(&self, arms: &[Arm]) -> Option<Arc<ValidPipeline>> {
+        if !arms.contains(&Arm::Treatment) {
+            return Some(self.pipeline.clone());
         }
-        Ok(pipeline)
+        let mut combined = self.combined.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = combined.get(arms) {
+            return known.clone();
+        }
+        let features = self.running.iter().zip(arms);
+        let mut treated = features.filter(|(_, arm)| **arm == Arm::Treatment);
+        let built = treated.try_fold(self.pipeline.as_ref().clone(), |pipeline, (feature, _)| {
+            laid_over(&pipeline, &feature.feature_id, &feature.pipeline)
+        });
+        let built = built.ok().map(Arc::new);
+        // Many features have more combinations than are worth keeping.
+        if combined.len() < COMBINATIONS {
+            combined.insert(arms.to_vec(), built.clone());
+        }
+        built
     }
 }
 
 /// A pipeline with a feature's change, checked.
 pub(super) fn laid_over(
-    base: &Pipeline,
+    base: &ValidPipeline,
     feature: &str,
     change: &Map<String, Value>,
-) -> Result<Pipeline, AbError> {
-    let changed = overridden(base, change).map_err(|problem| AbError::Override {
+) -> Result<ValidPipeline, AbError> {
+    let changed: Pipeline = overridden(&**base, change).map_err(|problem| AbError::Override {
         feature: feature.into(),
         problem,
     })?;
-    changed.check().map_err(|problem| AbError::Pipeline {
+    changed.validate().map_err(|problem| AbError::Pipeline {
         feature: feature.into(),
         problem,
-    })?;
-    Ok(changed)
+    })
 }

@@ -249,7 +249,7 @@ impl Engine {
         Ok(AbFeatures {
             features,
             unfit: live.unfit,
-            pipeline: live.pipeline.as_ref().clone(),
+            pipeline: Pipeline::clone(&live.pipeline),
         })
     }
 

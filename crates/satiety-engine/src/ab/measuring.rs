@@ -2,9 +2,10 @@
 //! machine does hits both.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use satiety::experiment::{Bounds, CorpusEvidence, Feature, MeasuredChange};
-use satiety::memory::Pipeline;
+use satiety::memory::ValidPipeline;
 use satiety::retrieval::{
     ComparisonError, ComparisonSettings, EvaluationOptions, Measure, OrderOptions, Qrels, QrelsReader,
     RetrievalError, Run, RunReader, Tier, compare, constitutional_surfacing, evaluate,
@@ -61,7 +62,7 @@ impl Engine {
             .filter(|row| row.feature_id != feature.feature_id)
             .collect();
         let base = super::Live::of(&others).pipeline;
-        let changed = laid_over(&base, &feature.feature_id, &feature.pipeline)?;
+        let changed = Arc::new(laid_over(&base, &feature.feature_id, &feature.pipeline)?);
         let questions: Vec<(String, BTreeMap<String, i32>)> = self
             .corpus_questions()
             .await?
@@ -96,7 +97,7 @@ impl Engine {
         question: &str,
         number: usize,
         repeat: usize,
-        pipelines: [&Pipeline; 2],
+        pipelines: [&Arc<ValidPipeline>; 2],
         rules: &[String],
         answers: &mut [Answers; 2],
     ) -> Result<(), EngineError> {

@@ -20,11 +20,12 @@ pub use graduating::AbChecked;
 pub use queue::ShadowTally;
 pub use status::{AbStatus, ShadowSummary};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use satiety::experiment::Feature;
-use satiety::memory::Pipeline;
+use satiety::experiment::{Arm, Feature};
+use satiety::memory::ValidPipeline;
 use tokio::sync::Mutex;
 
 /// How experiments are carried out.
@@ -69,10 +70,12 @@ struct Known {
 }
 
 /// What searches go by.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Live {
     /// The default with everything that graduated.
-    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) pipeline: Arc<ValidPipeline>,
+    /// Pipelines of combinations of arms, each built once; absent for one that does not fit together.
+    combined: std::sync::Mutex<BTreeMap<Vec<Arm>, Option<Arc<ValidPipeline>>>>,
     /// What runs, the oldest first.
     pub(crate) running: Vec<Feature>,
     /// Graduated features that no longer fit the pipeline, with the reason.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use satiety::experiment::Arm;
-use satiety::memory::Pipeline;
+use satiety::memory::ValidPipeline;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Notify;
@@ -25,8 +25,8 @@ pub(super) struct Job {
     pub(super) query_id: String,
     pub(super) request: SearchRequest,
     pub(super) feature_id: String,
-    pub(super) control: Arc<Pipeline>,
-    pub(super) treatment: Arc<Pipeline>,
+    pub(super) control: Arc<ValidPipeline>,
+    pub(super) treatment: Arc<ValidPipeline>,
     pub(super) shown: Arm,
 }
 

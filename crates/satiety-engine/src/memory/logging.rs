@@ -1,8 +1,8 @@
 //! What a session did before, and the log of what it asks now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use satiety::memory::{Pipeline, Scope, excerpt_of_query, is_research, session_attention};
+use satiety::memory::{MemorySearch, Scope, SessionHistory, SessionSettings, excerpt_of_query};
 use satiety_store::LoggedQuery;
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::FeedbackRow;
@@ -10,31 +10,23 @@ use satiety_store::now_micros;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::searching::{MemorySearch, SearchRequest};
+use super::searching::SearchRequest;
 use crate::{Engine, EngineError};
 
-/// What the session did before.
-#[derive(Debug, Default)]
-pub(super) struct Session {
-    pub(super) shown: BTreeSet<String>,
-    pub(super) attention: BTreeMap<String, f64>,
-    pub(super) research_of: Option<String>,
-}
-
 impl Engine {
-    pub(super) async fn memory_session(
+    /// What the session of a request did before.
+    pub(super) async fn session_history(
         &self,
         request: &SearchRequest,
-        pipeline: &Pipeline,
-    ) -> Result<Session, EngineError> {
+        settings: SessionSettings,
+    ) -> Result<SessionHistory, EngineError> {
         let Some(name) = &request.session else {
-            return Ok(Session::default());
+            return Ok(SessionHistory::default());
         };
         let store = self.store().await?;
-        let look_back = pipeline.session.look_back;
         let (queries, events) = tokio::try_join!(
-            store.query_log().queries_of_session(name, look_back),
-            store.memories().feedback_of_session(name, look_back)
+            store.query_log().queries_of_session(name, settings.look_back),
+            store.memories().feedback_of_session(name, settings.look_back)
         )?;
         let used = events.iter().filter(|event| {
             matches!(
@@ -42,25 +34,8 @@ impl Engine {
                 "read_after_search" | "reference" | "validate_useful"
             )
         });
-        // How many queries were asked since the one that the use belongs to.
-        let turns = |event: &FeedbackRow| {
-            let at = queries
-                .iter()
-                .position(|(id, ..)| Some(id) == event.query_id.as_ref());
-            u32::try_from(at.unwrap_or(0)).unwrap_or(look_back)
-        };
-        let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, turns(event))));
-        let again = queries
-            .first()
-            .filter(|(_, query, _)| is_research(&excerpt_of_query(&request.query), query));
-        Ok(Session {
-            attention: session_attention(used, pipeline.session.decay),
-            shown: queries
-                .iter()
-                .flat_map(|(_, _, results)| results.iter().cloned())
-                .collect(),
-            research_of: again.map(|(id, ..)| id.clone()),
-        })
+        let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, event.query_id.as_deref())));
+        Ok(SessionHistory::new(&request.query, &queries, used, settings))
     }
 
     /// Hands a search over to the log, which writes it soon.

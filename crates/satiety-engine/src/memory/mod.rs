@@ -1,7 +1,6 @@
-//! An agent's memory: save, change, search, learn. What is searched by meaning and by trigger phrases is held in memory
-//! and follows the store, whoever writes there; what is found, and why, is decided by the library.
+//! An agent's memory: save, change, search, learn. The index is an immutable snapshot that follows the store, whoever
+//! writes there; what is found, and why, is decided by the library.
 
-mod channels;
 mod error;
 mod feedback;
 mod index;
@@ -23,9 +22,8 @@ pub use keeping::{
     SaveRequest, Saved, UpdateRequest,
 };
 pub use reading::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
+pub use satiety::memory::{Held, MemoryResult, MemorySearch, SearchTelemetry, TriggerMatch};
 pub use scope::MemorySettings;
-pub use searching::{
-    Held, MatchedTriggers, MemoryResult, MemorySearch, SearchRequest, SearchTelemetry, TriggerMatch,
-};
+pub use searching::{MatchedTriggers, SearchRequest};
 pub use sessions::{ListedSession, ListedTask, Sessions, TaskFigures};
 pub use tasks::{Lesson, Postflight, PostflightRequest, Preflight, PreflightRequest};

@@ -20,8 +20,8 @@ use super::feedback::{ValidateRequest, Validated};
 use super::keeping::SaveRequest;
 use super::reading::event;
 use super::scope::check_names;
-use super::searching::{MemorySearch, SearchRequest};
-use super::{Held, MemoryError};
+use super::searching::SearchRequest;
+use super::{Held, MemoryError, MemorySearch};
 use crate::{Engine, EngineError};
 
 /// Queries and events of a session that closing a task looks at.

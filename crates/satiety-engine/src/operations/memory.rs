@@ -156,8 +156,8 @@ async fn search(call: Call, request: SearchRequest) -> Result<MemorySearch, Engi
     Ok(found)
 }
 
-impl MemorySearch {
-    /// What an agent gets of a search: results and reasons; telemetry only where the request asks to `explain`.
+impl SearchRequest {
+    /// What an agent gets of the answer: results and reasons; telemetry only where the request asks to `explain`.
     pub const AGENT_VIEW: View = View(&[
         keep("query_id"),
         keep("intent").optional(),
@@ -189,7 +189,7 @@ impl Preflight {
     pub const AGENT_VIEW: View = View(&[
         keep("task_id"),
         keep("session_id"),
-        keep("context").inside(&MemorySearch::AGENT_VIEW),
+        keep("context").inside(&SearchRequest::AGENT_VIEW),
     ]);
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use satiety::bench::contract::spec::{HttpSpec, McpSpec};
 use satiety::bench::contract::{Request, TargetSpec};
-use satiety::memory::{Mode, Pipeline};
+use satiety::memory::{Mode, ValidPipeline};
 use satiety::retrieval::{AnswerPaths, KnownTexts, PRESETS, read_answer};
 use serde_json::{Map, Value, json};
 
@@ -41,7 +41,7 @@ pub enum SystemSpec {
         /// Tokens of all results; absent for no limit, since it is the ranking that is measured.
         token_budget: Option<usize>,
         /// How the search goes.
-        pipeline: Arc<Pipeline>,
+        pipeline: Arc<ValidPipeline>,
     },
     /// A tool of an MCP server that is started here.
     McpCommand {
@@ -100,7 +100,7 @@ enum Way {
     Memory {
         mode: Option<Mode>,
         token_budget: Option<usize>,
-        pipeline: Arc<Pipeline>,
+        pipeline: Arc<ValidPipeline>,
     },
     Target {
         target: Box<Target>,

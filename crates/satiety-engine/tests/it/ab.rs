@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use satiety::experiment::{Decision, Feature, GraduationVerdict};
-use satiety::memory::{Draft, Pipeline};
+use satiety::memory::{Draft, Pipeline, ValidPipeline};
 use satiety::retrieval::Tier;
 use satiety_engine::ab::{AbError, AbSettings, StartRequest};
 use satiety_engine::memory::{SaveRequest, SearchRequest, ValidateRequest};
@@ -170,7 +170,7 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
         .await
         .unwrap();
     let plain = engine
-        .memory_search_with(&Pipeline::default(), &ask(1))
+        .memory_search_with(ValidPipeline::standard(), &ask(1))
         .await
         .unwrap();
     let answer = engine.memory_search(ask(1)).await.unwrap();
@@ -350,7 +350,7 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
     let mut own = Pipeline::default();
     own.modes.focused.limit = 2;
     let request = SearchRequest {
-        pipeline: Arc::new(own),
+        pipeline: Arc::new(own.validate().unwrap()),
         ..ask(0)
     };
     assert_eq!(engine.memory_search(request).await.unwrap().results.len(), 2);

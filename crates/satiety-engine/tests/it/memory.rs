@@ -116,7 +116,7 @@ fn request(asked: &Asked) -> SearchRequest {
         folder: Some(FOLDERS[asked.folder].into()),
         session: asked.session.then(|| "s".into()),
         skip_shown: asked.skip_shown,
-        pipeline: Arc::new(pipeline),
+        pipeline: Arc::new(pipeline.validate().unwrap()),
         ..SearchRequest::default()
     }
 }
@@ -319,6 +319,7 @@ async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at
     let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
     assert_eq!(ids, [id.as_str(), other.as_str()]);
     let alone = Pipeline::with(&serde_json::json!({"channels": {"graph": false}})).unwrap();
+    let alone = Arc::new(alone);
     let tried = engine.memory_search_with(&alone, &request).await.unwrap();
     assert_eq!(tried.results.len(), 1);
     // The log is written behind our back, and still the validation knows which query it is about.

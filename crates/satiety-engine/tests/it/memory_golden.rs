@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use satiety::experiment::Feature;
-use satiety::memory::{Author, Draft, LinkKind, Mode, Pipeline, Project, Scope};
+use satiety::memory::{Author, LinkKind, Mode, Pipeline, Project, Scope};
 use satiety::retrieval::Tier;
 use satiety_engine::ab::StartRequest;
 use satiety_engine::memory::{
@@ -53,19 +53,15 @@ impl Recorder {
     async fn save(&mut self, title: &str, content: &str, tier: Tier, at: (&str, Option<Scope>, &[&str])) {
         let (folder, scope, triggers) = at;
         let request = SaveRequest {
-            draft: Draft {
-                title: title.into(),
-                content: content.into(),
-                tier,
-                triggers: triggers.iter().map(ToString::to_string).collect(),
-                folder: folder.into(),
-                kind: if folder.is_empty() { "note" } else { "decision" }.into(),
-            },
-            expires_in_days: None,
-            origin: None,
+            title: title.into(),
+            content: content.into(),
+            tier: Some(tier),
+            triggers: triggers.iter().map(ToString::to_string).collect(),
+            folder: folder.into(),
+            kind: Some(if folder.is_empty() { "note" } else { "decision" }.into()),
             scope,
-            session: None,
             author: Author::Person,
+            ..SaveRequest::default()
         };
         let id = self.engine.memory_save(request).await.unwrap().memory.id;
         self.titles.insert(id, title.to_owned());
@@ -215,9 +211,9 @@ impl Recorder {
         self.link("Cache 3", LinkKind::Caused, "Try later").await;
         // Its time has come.
         let store = Store::open(&self.url).await.unwrap();
-        let mut rows = store.memories_by_id(&[self.id("Old")]).await.unwrap();
+        let mut rows = store.memories().by_id(&[self.id("Old")]).await.unwrap();
         rows[0].expires_at = Some(1);
-        store.put_memory(&rows[0], None).await.unwrap();
+        store.memories().put(&rows[0], None).await.unwrap();
         store.close().await;
     }
 
@@ -313,7 +309,7 @@ impl Recorder {
     }
 
     async fn tried(&mut self, what: &str, changes: Value, request: SearchRequest) {
-        let pipeline = Pipeline::with(&changes).unwrap();
+        let pipeline = Arc::new(Pipeline::with(&changes).unwrap());
         let mut found = self.engine.memory_search_with(&pipeline, &request).await.unwrap();
         found.query_id = String::new();
         self.write(what, serde_json::to_value(&found).unwrap());
@@ -323,14 +319,27 @@ impl Recorder {
     async fn rows(&mut self, feature: Option<&str>) {
         self.engine.close().await;
         let store = Store::open(&self.url).await.unwrap();
-        for (row, _) in store.logged_queries(None, 500).await.unwrap() {
-            self.write("logged", serde_json::to_value(&row).unwrap());
+        for (row, _) in store.evaluation().logged_queries(None, 500).await.unwrap() {
+            let fields = json!({
+                "query_id": row.query_id, "query": row.query, "intent": row.intent, "mode": row.mode,
+                "session_id": row.session_id, "tool_name": row.tool_name, "result_ids": row.result_ids,
+                "channel_contributions": row.channel_contributions, "fusion_weights": row.fusion_weights,
+                "detail": row.detail,
+            });
+            self.write("logged", fields);
         }
         if let Some(feature) = feature {
-            let mut rows = store.shadow_runs(feature, 500).await.unwrap();
+            let mut rows = store.experiments().shadow_runs(feature, 500).await.unwrap();
             rows.sort_by(|a, b| a.query_id.cmp(&b.query_id));
             for row in rows {
-                self.write("shadow", serde_json::to_value(&row).unwrap());
+                let fields = json!({
+                    "query_id": row.query_id, "shown": row.shown, "outcome": row.outcome, "failure": row.failure,
+                    "control_result_ids": row.control_result_ids, "treatment_result_ids": row.treatment_result_ids,
+                    "rank_correlation": row.rank_correlation, "set_overlap": row.set_overlap,
+                    "top_result_changed": row.top_result_changed, "order_differences": row.order_differences,
+                    "difference": row.difference,
+                });
+                self.write("shadow", fields);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! An agent's memory: what a memory is, which ones a question should bring back and in which order, and what may be
 //! learnt from what the agent did with them.
 //!
-//! Channels (words, meaning, trigger phrases, causal links) are searched by somebody else; here their findings become
-//! one list with its reasons. Nothing here knows about stores, models, clocks or protocols.
+//! [`SearchMachine`] decides a search from the query to the list with its reasons; embedding the query and reading links
+//! and texts is the caller's part. [`MemoryIndex`] is what it looks at. Nothing here knows about stores, models, clocks or
+//! protocols.
 //!
 //! ```
 //! use satiety::memory::{Channel, Fusion, Hit, Weights, fuse};
@@ -19,6 +20,7 @@ mod chunk;
 mod cpu;
 mod feedback;
 mod fusion;
+mod index;
 mod intent;
 mod lexical;
 mod markdown;
@@ -28,7 +30,9 @@ mod pipeline;
 mod project;
 mod query;
 mod rank;
+mod search;
 mod session;
+pub(crate) mod shared;
 mod task;
 mod telemetry;
 mod trigger;
@@ -41,6 +45,7 @@ pub use feedback::{
     scroll_past, unlearn, validate,
 };
 pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
+pub use index::{IndexedMemory, IndexedPiece, MemoryIndex, TriggerMatch};
 pub use intent::{Classified, Intent, classify, wants_depth, weights};
 pub use lexical::LexicalSettings;
 pub use markdown::{MarkdownError, read_markdown};
@@ -48,13 +53,17 @@ pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choos
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};
 pub use pipeline::{
     ChannelSwitches, IntentWeights, LinkSettings, ModeTable, Pipeline, PipelineError, RerankSettings,
-    SessionSettings,
+    SessionSettings, ValidPipeline,
 };
 pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
 pub use query::{QueryTerms, excerpt_of_query, query_terms};
 pub use rank::{
     Candidate, Chosen, ConfidenceFactors, Diversity, RankSettings, Ranked, TierFactors, rank,
     session_attention,
+};
+pub use search::{
+    Action, Held, MemoryResult, MemorySearch, Observation, SearchMachine, SearchQuery, SearchTelemetry,
+    SessionHistory,
 };
 pub use session::{
     LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,

@@ -2,7 +2,8 @@
 //! The defaults are data. A part of it is enough (JSON or TOML): what is absent is as it is by default, what nobody
 //! knows is refused.
 
-use std::sync::LazyLock;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -240,19 +241,18 @@ impl Pipeline {
     pub const DEFAULTS: &'static str = include_str!("data/pipeline.toml");
 
     /// The default with some knobs changed.
-    pub fn with(changes: &Value) -> Result<Self, PipelineError> {
+    pub fn with(changes: &Value) -> Result<ValidPipeline, PipelineError> {
         let mut whole = WHOLE.clone();
         overlay(&mut whole, changes);
         let Read(pipeline) = serde_path_to_error::deserialize(whole)
             .map_err(|error| PipelineError::Unreadable(error.to_string()))?;
-        pipeline.check()?;
-        Ok(pipeline)
+        pipeline.validate()
     }
 
-    /// Whether every knob is in its range, and there is something to search with.
-    pub fn check(&self) -> Result<(), PipelineError> {
+    /// Makes sure that every knob is in its range, and that there is something to search with.
+    pub fn validate(self) -> Result<ValidPipeline, PipelineError> {
         let value =
-            serde_json::to_value(self).map_err(|error| PipelineError::Unreadable(error.to_string()))?;
+            serde_json::to_value(&self).map_err(|error| PipelineError::Unreadable(error.to_string()))?;
         for (path, least, most) in RANGES {
             check_range(&value, path, *least, *most)?;
         }
@@ -275,7 +275,7 @@ impl Pipeline {
                 "words, meaning and triggers are all off, and links begin at what those find",
             ));
         }
-        Ok(())
+        Ok(ValidPipeline(self))
     }
 
     /// How candidates become the list, with the limit and the budget of this search.
@@ -294,7 +294,32 @@ impl Pipeline {
 
 impl Default for Pipeline {
     fn default() -> Self {
-        STANDARD.clone()
+        STANDARD.0.clone()
+    }
+}
+
+/// A pipeline that was validated, once: searches need not look again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValidPipeline(Pipeline);
+
+impl ValidPipeline {
+    /// The default.
+    pub fn standard() -> &'static Arc<Self> {
+        &STANDARD
+    }
+}
+
+impl Default for ValidPipeline {
+    fn default() -> Self {
+        STANDARD.as_ref().clone()
+    }
+}
+
+impl Deref for ValidPipeline {
+    type Target = Pipeline;
+
+    fn deref(&self) -> &Pipeline {
+        &self.0
     }
 }
 
@@ -394,7 +419,9 @@ impl Serialize for Pipeline {
 impl<'de> Deserialize<'de> for Pipeline {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let changes = Value::deserialize(deserializer)?;
-        Self::with(&changes).map_err(serde::de::Error::custom)
+        Self::with(&changes)
+            .map(|valid| valid.0)
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -412,8 +439,9 @@ static WHOLE: LazyLock<Value> = LazyLock::new(|| {
 });
 
 #[expect(clippy::expect_used, reason = "files of the program, read by the tests below")]
-static STANDARD: LazyLock<Pipeline> = LazyLock::new(|| {
-    Pipeline::with(&Value::Object(serde_json::Map::new())).expect("pipeline.toml is a whole pipeline")
+static STANDARD: LazyLock<Arc<ValidPipeline>> = LazyLock::new(|| {
+    let nothing = Value::Object(serde_json::Map::new());
+    Arc::new(Pipeline::with(&nothing).expect("pipeline.toml is a whole pipeline"))
 });
 
 #[cfg(test)]
@@ -495,7 +523,7 @@ mod tests {
             },
             ..Pipeline::default()
         };
-        assert!(pipeline.check().is_err());
+        assert!(pipeline.validate().is_err());
     }
 
     /// Every number has a range: a knob that is added without one fails here.

@@ -1,12 +1,10 @@
 //! Trigger phrases: which memories' phrases are said in a text. [`TriggerIndex`] finds them by the words of the text; its
 //! tests compare it with a look through all phrases.
 
-use rustc_hash::FxHashMap;
-
-use crate::text::words::WordRule;
-
 #[cfg(test)]
 use super::Hit;
+use super::shared::SharedMap;
+use crate::text::words::WordRule;
 
 /// Memories one of whose phrases stands in the text, word for word, best first: 1 for a phrase that is all of the text,
 /// and less the less of it the phrase is, but never below 0.5. Of several phrases the longest counts.
@@ -46,9 +44,9 @@ fn words(text: &str) -> String {
 /// phrases there are.
 #[derive(Debug, Clone, Default)]
 pub struct TriggerIndex {
-    by_word: FxHashMap<Box<str>, Vec<Phrase>>,
+    by_word: SharedMap<Box<str>, Vec<Phrase>>,
     /// The words under which each memory's phrases are kept.
-    kept: FxHashMap<u32, Vec<Box<str>>>,
+    kept: SharedMap<u32, Vec<Box<str>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -79,7 +77,7 @@ impl TriggerIndex {
                 before: small(before),
                 count: small(list.len()),
             };
-            self.by_word.entry((*word).into()).or_default().push(phrase);
+            self.by_word.entry((*word).into()).push(phrase);
             kept.push((*word).into());
         }
         if !kept.is_empty() {
@@ -90,11 +88,10 @@ impl TriggerIndex {
     /// Forgets a memory's phrases.
     pub fn remove(&mut self, memory: u32) {
         for word in self.kept.remove(&memory).unwrap_or_default() {
-            if let Some(list) = self.by_word.get_mut(&word) {
-                list.retain(|phrase| phrase.memory != memory);
-                if list.is_empty() {
-                    self.by_word.remove(&word);
-                }
+            let list = self.by_word.entry(word.clone());
+            list.retain(|phrase| phrase.memory != memory);
+            if list.is_empty() {
+                self.by_word.remove(&word);
             }
         }
     }

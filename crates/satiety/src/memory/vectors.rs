@@ -3,23 +3,31 @@
 //! Looking through all vectors is bound by memory bandwidth, so bytes are what counts: eight bits a component find the
 //! best few dozen, and sixteen bits put those in order.
 
+use std::sync::Arc;
+
 use super::cpu;
 
 /// Candidates beyond those that are asked for, which are ranked again with finer numbers, too.
 const AGAIN: usize = 50;
-/// Vectors that are compared before the best are picked.
+/// Vectors that are kept together, and compared before the best are picked.
 const BLOCK: usize = 1024;
 
 /// Vectors of one embedder, each with the position of what it belongs to.
 #[derive(Debug, Clone, Default)]
 pub struct VectorIndex {
     dimension: usize,
-    coarse: Vec<i8>,
+    /// [`BLOCK`] vectors each; a clone shares them, and a change copies the last one.
+    blocks: Vec<Arc<Block>>,
     /// What one step of each coarse vector is worth, up to a factor that is the same for all.
     steps: Vec<f32>,
-    fine: Vec<i16>,
     owners: Vec<Option<u32>>,
     gone: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Block {
+    coarse: Vec<i8>,
+    fine: Vec<i16>,
 }
 
 impl VectorIndex {
@@ -53,10 +61,11 @@ impl VectorIndex {
 
     /// Bytes that the vectors take.
     pub fn bytes(&self) -> usize {
-        self.coarse.capacity()
-            + 2 * self.fine.capacity()
-            + 4 * self.steps.capacity()
-            + 8 * self.owners.capacity()
+        let blocks = self.blocks.iter();
+        let components: usize = blocks
+            .map(|block| block.coarse.capacity() + 2 * block.fine.capacity())
+            .sum();
+        components + 4 * self.steps.capacity() + 8 * self.owners.capacity()
     }
 
     /// Adds a vector and gives its number; none when it has another number of components, and then it is left out.
@@ -76,10 +85,14 @@ impl VectorIndex {
         let coarse = vector
             .iter()
             .map(|value| (i32::from(*value) * 127 / largest) as i8);
-        self.coarse.extend(coarse);
+        if self.owners.len().is_multiple_of(BLOCK) {
+            self.blocks.push(Arc::default());
+        }
+        let block = Arc::make_mut(self.blocks.last_mut()?);
+        block.coarse.extend(coarse);
+        block.fine.extend_from_slice(vector);
         #[expect(clippy::cast_precision_loss, reason = "at most 32768")]
         self.steps.push(largest as f32);
-        self.fine.extend_from_slice(vector);
         self.owners.push(Some(owner));
         Some(number)
     }
@@ -105,8 +118,9 @@ impl VectorIndex {
     }
 
     fn finely(&self, number: u32) -> Option<&[i16]> {
-        let start = number as usize * self.dimension;
-        self.fine.get(start..start + self.dimension)
+        let block = self.blocks.get(number as usize / BLOCK)?;
+        let start = number as usize % BLOCK * self.dimension;
+        block.fine.get(start..start + self.dimension)
     }
 
     /// The owners of the nearest vectors with their cosines, nearest first; each vector by itself.
@@ -120,9 +134,8 @@ impl VectorIndex {
         let mut found: Vec<(f32, u32)> = Vec::with_capacity(2 * kept);
         let mut bar = f32::NEG_INFINITY;
         let mut products = Vec::with_capacity(BLOCK);
-        let blocks = self.coarse.chunks(BLOCK * self.dimension);
-        for (block, first) in blocks.zip((0..).step_by(BLOCK)) {
-            cpu::products(block, &coarse_query, &mut products);
+        for (block, first) in self.blocks.iter().zip((0..).step_by(BLOCK)) {
+            cpu::products(&block.coarse, &coarse_query, &mut products);
             let about = self.steps.iter().zip(&self.owners).skip(first);
             for ((at, product), (step, owner)) in (first..).zip(&products).zip(about) {
                 #[expect(

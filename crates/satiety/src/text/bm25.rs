@@ -4,7 +4,10 @@
 //! A text is scored whole, however many chunks it was cut into: a long note is no better for having its words in one
 //! chunk. Which chunk fits best is a question of its own, for the excerpt.
 
+use std::sync::Arc;
+
 use super::stem::{StopWords, Vocabulary, stem};
+use crate::memory::shared::SharedVec;
 
 /// How words are weighed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +61,7 @@ struct Span {
 pub struct LexicalIndex {
     vocabulary: Vocabulary,
     /// By term.
-    postings: Vec<Vec<Posting>>,
+    postings: SharedVec<Arc<Vec<Posting>>>,
     /// The memory that each piece belongs to; [`GONE`] when it was taken away.
     owners: Vec<u32>,
     spans: Vec<Span>,
@@ -111,7 +114,9 @@ impl LexicalIndex {
                     counted.extend(self.vocabulary.number(word).map(|term| (term, is_title)));
                 });
             }
-            self.postings.resize_with(self.vocabulary.len(), Vec::new);
+            while self.postings.len() < self.vocabulary.len() {
+                self.postings.push(Arc::default());
+            }
             length += u32::try_from(counted.len()).unwrap_or(u32::MAX);
             counted.sort_unstable();
             for same in counted.chunk_by(|a, b| a.0 == b.0) {
@@ -124,7 +129,7 @@ impl LexicalIndex {
                     body: small(same.len() - in_title),
                 };
                 if let Some(list) = self.postings.get_mut(*term as usize) {
-                    list.push(posting);
+                    Arc::make_mut(list).push(posting);
                 }
             }
         }

@@ -194,6 +194,15 @@ async fn search(
     engine: &Engine,
     printer: &Printer,
 ) -> Result<(), Failure> {
+    let pipeline = Pipeline {
+        fusion: match arguments.fusion {
+            MemoryFusion::Score => Fusion::Score,
+            MemoryFusion::Rrf => Fusion::ReciprocalRank { k: arguments.rrf_k },
+        },
+        ..Pipeline::default()
+    };
+    let pipeline = pipeline.validate().map_err(MemoryError::from);
+    let pipeline = pipeline.map_err(EngineError::from)?;
     let found = engine
         .memory_search(SearchRequest {
             query: arguments.query,
@@ -209,13 +218,7 @@ async fn search(
             folder: arguments.folder,
             session: arguments.session,
             skip_shown: tool == "memory_context",
-            pipeline: Arc::new(Pipeline {
-                fusion: match arguments.fusion {
-                    MemoryFusion::Score => Fusion::Score,
-                    MemoryFusion::Rrf => Fusion::ReciprocalRank { k: arguments.rrf_k },
-                },
-                ..Pipeline::default()
-            }),
+            pipeline: Arc::new(pipeline),
             tool,
             scope,
             ..SearchRequest::default()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::OwoColorize;
-use satiety::memory::{Mode, Pipeline};
+use satiety::memory::{Mode, Pipeline, ValidPipeline};
 use satiety::retrieval::{
     AnswerPaths, ComparisonSettings, EvaluationOptions, Gate, JudgmentSource, decisive_measures,
 };
@@ -216,7 +216,7 @@ fn pairs(texts: &[String], between: char, what: &str) -> Result<BTreeMap<String,
 }
 
 /// Some settings of a search, over the usual ones.
-fn pipeline(path: &Path) -> Result<Pipeline, Failure> {
+fn pipeline(path: &Path) -> Result<ValidPipeline, Failure> {
     let bad = |reason: String| {
         Failure::bad_input(
             format!("{}: {reason}", path.display()),

@@ -1,6 +1,6 @@
 //! Tools about the memory: find, read, save, change, judge.
 
-use satiety_engine::memory::MemorySearch;
+use satiety_engine::memory::SearchRequest;
 
 use super::super::registry::{Effect, Offer, Profile, Spec, Tool};
 
@@ -187,7 +187,7 @@ const FOUND: &[&str] = &[
 const SEARCH: Offer = Offer {
     hidden: &["skip_shown"],
     defaults: &[],
-    view: Some(&MemorySearch::AGENT_VIEW),
+    view: Some(&SearchRequest::AGENT_VIEW),
 };
 
 const fn hide(hidden: &'static [&'static str]) -> Offer {

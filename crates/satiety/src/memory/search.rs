@@ -1,0 +1,1063 @@
+//! A search as a state machine without I/O: [`SearchMachine::next`] says what is needed, the answer is given back with
+//! [`SearchMachine::observe`], and work for a processor is done by [`SearchMachine::compute`], on whichever thread the
+//! caller likes.
+//!
+//! Channels find candidates, their lists are fused, causal links add neighbours, constitutional memories of the folder
+//! join, the best are ranked, and what fits limit and token budget is returned.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::index::{Filter, MemoryHeader, MemoryIndex, Piece};
+use super::{
+    Candidate, Channel, Classified, Found, Fused, Hit, Mode, ModeChoice, ModeSettings, Project, Ranked,
+    Scope, SessionSettings, Stage, StageTrace, ValidPipeline, Weights, choose_mode, classify,
+    estimate_tokens, excerpt_of_query, fuse, is_research, quality_proxy, query_terms, rank,
+    session_attention, wants_depth,
+};
+use crate::retrieval::Tier;
+use crate::text::{Tokenization, jaccard};
+
+/// What to search for.
+#[derive(Debug, Clone)]
+pub struct SearchQuery {
+    /// The question.
+    pub text: String,
+    /// How deep; absent for a choice by question and context usage.
+    pub mode: Option<Mode>,
+    /// Results at most, instead of the mode's.
+    pub limit: Option<usize>,
+    /// Tokens of all results, instead of the mode's.
+    pub token_budget: Option<usize>,
+    /// How full the caller's context is, from 0 to 1.
+    pub token_usage: Option<f64>,
+    /// Only this folder and below; constitutional memories from the folders above come along. Empty for all.
+    pub folder: String,
+    /// Which project's memories.
+    pub scope: Scope,
+    /// Hold back what the session has already.
+    pub skip_shown: bool,
+}
+
+/// What the session did before.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionHistory {
+    shown: BTreeSet<String>,
+    attention: BTreeMap<String, f64>,
+    research_of: Option<String>,
+}
+
+impl SessionHistory {
+    /// `queries` are the session's with id, text and results, newest first; `used` are memories that were read, quoted
+    /// or judged useful, each with the query that found it.
+    pub fn new<'a>(
+        asked: &str,
+        queries: &[(String, String, Vec<String>)],
+        used: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+        settings: SessionSettings,
+    ) -> Self {
+        // How many queries were asked since the one that the use belongs to.
+        let turns = |query: Option<&str>| {
+            let at = queries.iter().position(|(id, ..)| Some(id.as_str()) == query);
+            u32::try_from(at.unwrap_or(0)).unwrap_or(settings.look_back)
+        };
+        let used = used.into_iter().map(|(memory, query)| (memory, turns(query)));
+        let again = queries
+            .first()
+            .filter(|(_, query, _)| is_research(&excerpt_of_query(asked), query));
+        Self {
+            attention: session_attention(used, settings.decay),
+            shown: queries
+                .iter()
+                .flat_map(|(_, _, results)| results.iter().cloned())
+                .collect(),
+            research_of: again.map(|(id, ..)| id.clone()),
+        }
+    }
+}
+
+/// What a search needs next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// The vector of the query; answered by [`Observation::QueryVector`].
+    EmbedQuery,
+    /// The index and what the session did before; answered by [`Observation::Index`].
+    OpenIndex,
+    /// A processor: call [`SearchMachine::compute`].
+    Compute {
+        /// Bytes that are about to be looked through: a measure of how long it takes.
+        bytes: usize,
+    },
+    /// All links that begin or end at these memories; answered by [`Observation::Links`].
+    ReadLinks(Vec<String>),
+    /// The texts of these pieces; answered by [`Observation::Texts`].
+    ReadTexts(Vec<i64>),
+    /// Nothing: call [`SearchMachine::finish`].
+    Done,
+}
+
+/// What came of an [`Action`].
+#[derive(Debug, Clone)]
+pub enum Observation {
+    /// The vector of the query; absent without a model, and then meaning is not compared.
+    QueryVector {
+        /// Of length 1.
+        vector: Option<Vec<f32>>,
+        /// How long it took.
+        took_ms: f64,
+    },
+    /// The index that the whole search looks at.
+    Index {
+        /// With vectors of the model that embedded the query.
+        index: Arc<MemoryIndex>,
+        /// What the session did before.
+        history: SessionHistory,
+        /// The present moment, in microseconds since 1970.
+        now: i64,
+    },
+    /// Links, each from one memory to another.
+    Links(Vec<(String, String)>),
+    /// Texts by the number of their piece. One that is missing was changed or deleted meanwhile.
+    Texts(Vec<(i64, String)>),
+}
+
+/// Where a search is: what it waits for, or what it computes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Embed,
+    Open,
+    Channels,
+    Links,
+    Fuse,
+    CompareTexts,
+    Rank,
+    ResultTexts,
+    Results,
+    Done,
+}
+
+/// A search under way.
+#[derive(Debug)]
+pub struct SearchMachine {
+    pipeline: Arc<ValidPipeline>,
+    query: SearchQuery,
+    intent: Classified,
+    mode: ModeChoice,
+    settings: ModeSettings,
+    weights: Weights,
+    phase: Phase,
+    vector: Option<Vec<f32>>,
+    embedding_ms: f64,
+    index: Arc<MemoryIndex>,
+    history: SessionHistory,
+    filter: Filter,
+    hits: ChannelHits,
+    fused: Vec<Fused>,
+    links: LinkWalk,
+    head: Vec<Head>,
+    candidates: Vec<Candidate>,
+    /// Pieces whose texts are waited for.
+    wanted: Vec<i64>,
+    texts: HashMap<i64, String>,
+    ranked: Ranked,
+    results: Vec<MemoryResult>,
+    stages: Vec<StageTrace>,
+    stage_began: f64,
+}
+
+/// What the channels found, each list best first and each memory once.
+#[derive(Debug, Default)]
+struct ChannelHits {
+    lexical: Vec<Hit>,
+    vector: Vec<Hit>,
+    trigger: Vec<Hit>,
+    graph: Vec<Hit>,
+    /// What they looked at before each memory counted once.
+    looked_at: usize,
+    /// By memory, the nearest piece by its number.
+    nearest: HashMap<u32, u32>,
+    /// By memory of several pieces, the place of the piece with most of the words.
+    best_place: HashMap<u32, u32>,
+}
+
+/// A walk along causal links from the best of what was found: each neighbour gets a share of the score of what led to it.
+#[derive(Debug, Default)]
+struct LinkWalk {
+    reached: BTreeMap<String, f64>,
+    border: BTreeMap<String, f64>,
+    hops_left: usize,
+}
+
+/// A candidate that is ranked in full.
+#[derive(Debug)]
+struct Head {
+    memory: u32,
+    fused: Fused,
+    /// The piece that is shown.
+    piece: Piece,
+    tokens: usize,
+}
+
+impl SearchMachine {
+    /// Begins a search.
+    pub fn new(pipeline: Arc<ValidPipeline>, query: SearchQuery) -> Self {
+        let intent = classify(&query.text);
+        let mode = choose_mode(
+            query.mode,
+            query.token_usage,
+            wants_depth(intent.intent),
+            pipeline.pressure,
+        );
+        let settings = pipeline.modes.of(mode.selected_mode);
+        let by_meaning = settings.vectors && pipeline.channels.vector;
+        Self {
+            weights: pipeline.weights.of(intent.intent),
+            phase: if by_meaning { Phase::Embed } else { Phase::Open },
+            pipeline,
+            query,
+            intent,
+            mode,
+            settings,
+            vector: None,
+            embedding_ms: 0.0,
+            index: Arc::default(),
+            history: SessionHistory::default(),
+            filter: Filter::default(),
+            hits: ChannelHits::default(),
+            fused: Vec::new(),
+            links: LinkWalk::default(),
+            head: Vec::new(),
+            candidates: Vec::new(),
+            wanted: Vec::new(),
+            texts: HashMap::new(),
+            ranked: Ranked::default(),
+            results: Vec::new(),
+            stages: Vec::new(),
+            stage_began: 0.0,
+        }
+    }
+
+    /// What is needed next.
+    pub fn next(&self) -> Action {
+        match self.phase {
+            Phase::Embed => Action::EmbedQuery,
+            Phase::Open => Action::OpenIndex,
+            Phase::Links => Action::ReadLinks(self.links.border.keys().cloned().collect()),
+            Phase::CompareTexts | Phase::ResultTexts => Action::ReadTexts(self.wanted.clone()),
+            Phase::Channels | Phase::Fuse | Phase::Rank | Phase::Results => {
+                Action::Compute { bytes: self.work() }
+            }
+            Phase::Done => Action::Done,
+        }
+    }
+
+    /// Takes what came of the action that [`SearchMachine::next`] named; the answer to another one is ignored.
+    pub fn observe(&mut self, observation: Observation) {
+        match (self.phase, observation) {
+            (Phase::Embed, Observation::QueryVector { vector, took_ms }) => {
+                (self.vector, self.embedding_ms) = (vector, took_ms);
+                self.phase = Phase::Open;
+            }
+            (Phase::Open, Observation::Index { index, history, now }) => {
+                self.filter = index.filter(&self.query.folder, &self.query.scope, now);
+                (self.index, self.history) = (index, history);
+                self.phase = Phase::Channels;
+            }
+            (Phase::Links, Observation::Links(links)) => {
+                self.follow(&links);
+                self.phase = self.after_hop();
+            }
+            (Phase::CompareTexts, Observation::Texts(texts)) => {
+                self.texts.extend(texts);
+                self.phase = Phase::Rank;
+            }
+            (Phase::ResultTexts, Observation::Texts(texts)) => {
+                self.texts.extend(texts);
+                self.phase = Phase::Results;
+            }
+            _ => {}
+        }
+    }
+
+    /// Does the work that [`Action::Compute`] announced. `elapsed_ms` is the time since the search began, for the trace.
+    pub fn compute(&mut self, elapsed_ms: &dyn Fn() -> f64) {
+        match self.phase {
+            Phase::Channels => self.search_channels(elapsed_ms),
+            Phase::Fuse => self.choose_head(elapsed_ms),
+            Phase::Rank => self.rank_head(elapsed_ms),
+            Phase::Results => self.collect_results(elapsed_ms),
+            Phase::Embed
+            | Phase::Open
+            | Phase::Links
+            | Phase::CompareTexts
+            | Phase::ResultTexts
+            | Phase::Done => {}
+        }
+    }
+
+    /// Bytes that the next computation looks through, about.
+    fn work(&self) -> usize {
+        match self.phase {
+            Phase::Channels => {
+                let vectors = self.vector.as_ref().map_or(0, Vec::len) * self.index.vectors.len();
+                vectors + 64 * self.index.len()
+            }
+            Phase::Fuse => 256 * self.fused.len(),
+            // Words are cut, put into sets, and sets are compared with each other.
+            Phase::Rank => 64 * self.texts.values().map(String::len).sum::<usize>(),
+            _ => 0,
+        }
+    }
+
+    fn end_stage(&mut self, stage: Stage, input_count: usize, output_count: usize, now_ms: f64) {
+        self.stages.push(StageTrace {
+            stage,
+            input_count,
+            output_count,
+            duration_ms: now_ms - self.stage_began,
+        });
+        self.stage_began = now_ms;
+    }
+
+    fn search_channels(&mut self, elapsed_ms: &dyn Fn() -> f64) {
+        self.hits = self.look();
+        let hits = &self.hits;
+        let kept = hits.lexical.len() + hits.vector.len() + hits.trigger.len();
+        let (all, looked_at) = (self.index.len(), hits.looked_at);
+        self.end_stage(Stage::Candidate, all, looked_at, elapsed_ms());
+        self.end_stage(Stage::Filter, looked_at, kept, elapsed_ms());
+        self.fused = self.fuse(false);
+        let seeds = self.fused.iter().take(self.pipeline.links.seeds);
+        let top = self
+            .fused
+            .first()
+            .map_or(1.0, |seed| seed.score)
+            .max(f64::MIN_POSITIVE);
+        self.links = LinkWalk {
+            border: seeds.map(|seed| (seed.id.clone(), seed.score / top)).collect(),
+            reached: BTreeMap::new(),
+            hops_left: if self.pipeline.channels.graph {
+                self.settings.hops
+            } else {
+                0
+            },
+        };
+        self.phase = self.after_hop();
+    }
+
+    fn look(&self) -> ChannelHits {
+        let (index, filter, most) = (&*self.index, &self.filter, self.settings.candidates);
+        let (switches, settings) = (self.pipeline.channels, self.pipeline.lexical);
+        let mut found = ChannelHits::default();
+        let hit =
+            |memory: u32, score: f64| index.get(memory).map(|header| Hit::new(header.id.clone(), score));
+        let hits = |all: Vec<(u32, f64)>| -> Vec<Hit> {
+            let hits = all.into_iter();
+            hits.filter_map(|(memory, score)| hit(memory, score)).collect()
+        };
+        if switches.lexical {
+            let terms = query_terms(&self.query.text, self.settings.expand).weighed(settings.expansion);
+            let question = index.lexical.question(&terms);
+            let all = question.search(settings, most, |memory| filter.wants(index, memory));
+            found.looked_at += all.len();
+            for (memory, _) in &all {
+                if index.pieces_of(*memory).nth(1).is_some()
+                    && let Some(place) = question.best_piece(settings, *memory)
+                {
+                    found.best_place.insert(*memory, place);
+                }
+            }
+            found.lexical = hits(all);
+        }
+        if let Some(vector) = &self.vector {
+            // A memory has several pieces, and more than one may be near.
+            let pieces = most.saturating_mul(self.pipeline.candidates_over);
+            let owner = |piece: u32| index.piece(piece).map(|piece| piece.memory);
+            let near = index.vectors.nearest(vector, pieces, |piece| {
+                owner(piece).is_some_and(|memory| filter.wants(index, memory))
+            });
+            found.looked_at += near.len();
+            for (piece, cosine) in near {
+                let Some(memory) = owner(piece).filter(|_| found.vector.len() < most) else {
+                    continue;
+                };
+                if let std::collections::hash_map::Entry::Vacant(place) = found.nearest.entry(memory) {
+                    place.insert(piece);
+                    found.vector.extend(hit(memory, cosine));
+                }
+            }
+        }
+        if switches.trigger {
+            let all = index
+                .triggers
+                .matches(&self.query.text, |memory| filter.wants(index, memory));
+            found.looked_at += all.len();
+            found.trigger = hits(all);
+        }
+        for list in [&mut found.lexical, &mut found.vector, &mut found.trigger] {
+            // Equals in the order of ids, whatever order the index happened to be filled in.
+            best_first(list);
+            list.truncate(most);
+        }
+        found
+    }
+
+    fn fuse(&self, with_graph: bool) -> Vec<Fused> {
+        let switches = self.pipeline.channels;
+        let lists = [
+            (Channel::Lexical, &self.hits.lexical, switches.lexical),
+            (Channel::Vector, &self.hits.vector, self.vector.is_some()),
+            (Channel::Trigger, &self.hits.trigger, switches.trigger),
+            (Channel::Graph, &self.hits.graph, with_graph),
+        ];
+        let searched = lists.into_iter().filter(|(.., searched)| *searched);
+        let lists: Vec<(Channel, &[Hit])> = searched
+            .map(|(channel, hits, _)| (channel, hits.as_slice()))
+            .collect();
+        fuse(&lists, self.weights, self.pipeline.fusion)
+    }
+
+    fn after_hop(&self) -> Phase {
+        if self.links.hops_left == 0 || self.links.border.is_empty() {
+            Phase::Fuse
+        } else {
+            Phase::Links
+        }
+    }
+
+    /// One hop. A way leads only through memories of the projects that are searched.
+    fn follow(&mut self, links: &[(String, String)]) {
+        let may_pass = |id: &str| {
+            let memory = self.index.position(id);
+            memory.is_some_and(|memory| self.filter.in_project(&self.index, memory))
+        };
+        let walk = &mut self.links;
+        let mut next: BTreeMap<String, f64> = BTreeMap::new();
+        for (one, other) in links {
+            for (from, to) in [(one, other), (other, one)] {
+                let Some(score) = walk.border.get(from).filter(|_| may_pass(to)) else {
+                    continue;
+                };
+                let share = score * self.pipeline.links.share;
+                if walk.reached.get(to).is_none_or(|known| *known < share) {
+                    walk.reached.insert(to.clone(), share);
+                    next.insert(to.clone(), share);
+                }
+            }
+        }
+        walk.border = next;
+        walk.hops_left -= 1;
+    }
+
+    /// Fuses once more, with what links led to, and picks what is ranked in full.
+    fn choose_head(&mut self, elapsed_ms: &dyn Fn() -> f64) {
+        let seeds = self.fused.len();
+        if self.pipeline.channels.graph {
+            let reached = std::mem::take(&mut self.links.reached).into_iter();
+            let mut graph: Vec<Hit> = reached.map(|(id, score)| Hit::new(id, score)).collect();
+            best_first(&mut graph);
+            graph.retain(|hit| {
+                let memory = self.index.position(&hit.id);
+                memory.is_some_and(|memory| self.filter.wants(&self.index, memory))
+            });
+            graph.truncate(self.settings.candidates);
+            self.hits.graph = graph;
+            self.fused = self.fuse(true);
+        }
+        self.end_stage(Stage::Fusion, seeds, self.fused.len(), elapsed_ms());
+
+        let rerank = self.pipeline.rerank;
+        let looked_at = (rerank.per_result * self.limit()).max(rerank.least);
+        let rules = self.index.rules(&self.filter, &self.query.folder);
+        let mut head = Vec::new();
+        let fused = std::mem::take(&mut self.fused).into_iter();
+        for (at, fused) in fused.take(self.settings.candidates).enumerate() {
+            let Some(memory) = self.index.position(&fused.id) else {
+                continue;
+            };
+            if at < looked_at || rules.contains(&memory) {
+                head.push((memory, fused));
+            }
+        }
+        // What is constitutional for the folders above holds here, too, whether a channel found it or not.
+        let there: BTreeSet<u32> = head.iter().map(|(memory, _)| *memory).collect();
+        for memory in rules.difference(&there) {
+            let Some(header) = self.index.get(*memory) else {
+                continue;
+            };
+            let fused = Fused {
+                id: header.id.clone(),
+                score: 0.0,
+                channels: BTreeMap::new(),
+            };
+            head.push((*memory, fused));
+        }
+        for (memory, fused) in head {
+            let (Some(piece), Some(header)) = (self.shown_piece(memory, &fused), self.index.get(memory))
+            else {
+                continue;
+            };
+            // As `estimate_tokens` of the piece and of the title.
+            let tokens = (piece.bytes as usize).div_ceil(4) + estimate_tokens(&header.title);
+            self.candidates.push(Candidate {
+                id: header.id.clone(),
+                score: fused.score,
+                tier: header.tier,
+                confidence: header.confidence,
+                attention: self.history.attention.get(&header.id).copied().unwrap_or(0.0),
+                tokens,
+                already_shown: self.query.skip_shown && self.history.shown.contains(&header.id),
+            });
+            self.head.push(Head {
+                memory,
+                fused,
+                piece,
+                tokens,
+            });
+        }
+        // By meaning only when this search compares it: whether vectors happen to be held must not decide.
+        let by_words = |head: &&Head| self.vector.is_none() || head.piece.vector.is_none();
+        self.wanted = self
+            .head
+            .iter()
+            .filter(by_words)
+            .map(|head| head.piece.doc)
+            .collect();
+        self.phase = if self.wanted.is_empty() {
+            Phase::Rank
+        } else {
+            Phase::CompareTexts
+        };
+    }
+
+    fn limit(&self) -> usize {
+        self.query.limit.unwrap_or(self.settings.limit)
+    }
+
+    /// The piece of a memory that is shown: the one with most of the words, else the nearest, else the first.
+    fn shown_piece(&self, memory: u32, fused: &Fused) -> Option<Piece> {
+        let by_words = fused.channels.contains_key(&Channel::Lexical);
+        let place = self.hits.best_place.get(&memory).filter(|_| by_words);
+        let mut own = self.index.pieces_of(memory);
+        if let Some(place) = place {
+            return own.nth(*place as usize).copied();
+        }
+        let nearest = self
+            .hits
+            .nearest
+            .get(&memory)
+            .and_then(|piece| self.index.piece(*piece));
+        nearest.or_else(|| own.next().copied())
+    }
+
+    fn rank_head(&mut self, elapsed_ms: &dyn Fn() -> f64) {
+        let words: Vec<BTreeSet<String>> = self
+            .head
+            .iter()
+            .map(|head| self.texts.get(&head.piece.doc))
+            .map(|text| text.map(|text| Tokenization::Words.set(text)).unwrap_or_default())
+            .collect();
+        let diversity = self.pipeline.diversity;
+        let budget = self.query.token_budget.unwrap_or(self.settings.token_budget);
+        let settings = self.pipeline.rank_settings(self.limit(), budget);
+        self.ranked = rank(&self.candidates, &settings, |one, other| {
+            let vectors = self.head[one].piece.vector.zip(self.head[other].piece.vector);
+            let vectors = vectors.filter(|_| self.vector.is_some());
+            let cosine = vectors.and_then(|(one, other)| self.index.vectors.likeness(one, other));
+            match cosine {
+                Some(cosine) => diversity.by_meaning(cosine),
+                None => diversity.by_words(jaccard(&words[one], &words[other])),
+            }
+        });
+        let (all, chosen) = (self.candidates.len(), self.ranked.chosen.len());
+        self.end_stage(Stage::Rerank, all, chosen, elapsed_ms());
+        let chosen = self.ranked.chosen.iter();
+        let docs = chosen.filter_map(|chosen| Some(self.head.get(chosen.candidate)?.piece.doc));
+        self.wanted = docs.filter(|doc| !self.texts.contains_key(doc)).collect();
+        self.phase = if self.wanted.is_empty() {
+            Phase::Results
+        } else {
+            Phase::ResultTexts
+        };
+    }
+
+    fn collect_results(&mut self, elapsed_ms: &dyn Fn() -> f64) {
+        for chosen in &self.ranked.chosen {
+            let Some(head) = self.head.get(chosen.candidate) else {
+                continue;
+            };
+            // A text that is missing was changed or deleted while we searched.
+            let text = self.texts.remove(&head.piece.doc);
+            let (Some(excerpt), Some(header)) = (text, self.index.get(head.memory)) else {
+                continue;
+            };
+            self.results.push(MemoryResult {
+                rank: self.results.len() + 1,
+                id: header.id.clone(),
+                title: header.title.clone(),
+                partial: excerpt.len() < header.bytes,
+                tier: header.tier,
+                folder: self.index.folder(header).to_owned(),
+                kind: header.kind.clone(),
+                project: self.index.project(header).cloned(),
+                score: chosen.score,
+                constitutional_only: chosen.lifted || head.fused.channels.is_empty(),
+                channels: head.fused.channels.clone(),
+                tokens: head.tokens,
+                excerpt,
+            });
+        }
+        let (chosen, shown) = (self.ranked.chosen.len(), self.results.len());
+        self.end_stage(Stage::FinalRank, chosen, shown, elapsed_ms());
+        self.phase = Phase::Done;
+    }
+
+    /// The answer, with what only the caller knows: ids, whether a channel could not be used, and how long it all took.
+    pub fn finish(
+        self,
+        query_id: String,
+        trace_id: String,
+        degraded: Option<String>,
+        total_ms: f64,
+    ) -> MemorySearch {
+        let held = |positions: &[usize]| -> Vec<Held> {
+            let held = positions.iter().filter_map(|at| self.head.get(*at));
+            let held = held.filter_map(|head| Some((head, self.index.get(head.memory)?)));
+            held.map(|(head, header): (&Head, &MemoryHeader)| Held {
+                id: header.id.clone(),
+                title: header.title.clone(),
+                tokens: head.tokens,
+            })
+            .collect()
+        };
+        let scores: Vec<f64> = self.results.iter().map(|result| result.score).collect();
+        MemorySearch {
+            query_id,
+            tokens: self.results.iter().map(|result| result.tokens).sum(),
+            intent: self.intent,
+            mode: self.mode,
+            already_shown: held(&self.ranked.already_shown),
+            over_budget: held(&self.ranked.over_budget),
+            degraded,
+            telemetry: SearchTelemetry {
+                trace_id,
+                stages: self.stages,
+                total_latency_ms: total_ms,
+                embedding_latency_ms: self.embedding_ms,
+                weights: self.weights,
+                result_count: self.results.len(),
+                avg_relevance_score: scores.iter().sum::<f64>() / scores.len().max(1) as f64,
+                top_result_score: scores.iter().copied().fold(0.0, f64::max),
+                boost_impact_delta: self.ranked.boost_delta,
+                quality_proxy_score: quality_proxy(&scores, total_ms),
+                re_search_of: self.history.research_of,
+            },
+            query: self.query.text,
+            results: self.results,
+        }
+    }
+}
+
+fn best_first(hits: &mut [Hit]) {
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MemorySearch {
+    /// The query in the log.
+    pub query_id: String,
+    /// The question.
+    pub query: String,
+    /// What the asker is after.
+    #[serde(flatten)]
+    pub intent: Classified,
+    /// How deep it went.
+    #[serde(flatten)]
+    pub mode: ModeChoice,
+    /// Best first.
+    pub results: Vec<MemoryResult>,
+    /// What the session has already and is not sent again.
+    pub already_shown: Vec<Held>,
+    /// What fits and had no room in the budget.
+    pub over_budget: Vec<Held>,
+    /// Tokens of the results.
+    pub tokens: usize,
+    /// Whether a channel could not be used, and why.
+    pub degraded: Option<String>,
+    /// How it went.
+    pub telemetry: SearchTelemetry,
+}
+
+/// A result.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MemoryResult {
+    /// From 1.
+    pub rank: usize,
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// The piece of it that fits best.
+    pub excerpt: String,
+    /// Whether there is more of it.
+    pub partial: bool,
+    /// Its tier.
+    pub tier: Tier,
+    /// Where it belongs.
+    pub folder: String,
+    /// What kind of thing it is.
+    pub kind: String,
+    /// The project that it belongs to; null for one that every project sees.
+    pub project: Option<Project>,
+    /// How well it fits.
+    pub score: f64,
+    /// Whether it is here only because it is constitutional.
+    pub constitutional_only: bool,
+    /// Which channels found it, and where.
+    pub channels: BTreeMap<Channel, Found>,
+    /// Tokens of the excerpt.
+    pub tokens: usize,
+}
+
+/// A result that was held back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Held {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Tokens that it would cost.
+    pub tokens: usize,
+}
+
+/// How a search went, by the names of the specification.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SearchTelemetry {
+    /// What tells this trace from others.
+    pub trace_id: String,
+    /// Stage by stage.
+    pub stages: Vec<StageTrace>,
+    /// All of it.
+    pub total_latency_ms: f64,
+    /// Of that, turning the question into a vector.
+    pub embedding_latency_ms: f64,
+    /// How much each channel counted.
+    pub weights: Weights,
+    /// Results.
+    pub result_count: usize,
+    /// Their mean score.
+    pub avg_relevance_score: f64,
+    /// The best score.
+    pub top_result_score: f64,
+    /// How much the session changed the mean.
+    pub boost_impact_delta: f64,
+    /// The specification's figure of health.
+    pub quality_proxy_score: f64,
+    /// Whether this asks again what the session asked before.
+    pub re_search_of: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{IndexedMemory, IndexedPiece, Pipeline, encode_vector};
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const WORDS: [&str; 8] = [
+        "database", "locked", "cache", "login", "deploy", "rollback", "index", "retry",
+    ];
+    const FOLDERS: [&str; 4] = ["", "store", "store/sqlite", "web"];
+
+    /// What a caller would have: an index, the texts of pieces, and links.
+    #[derive(Default)]
+    struct World {
+        index: MemoryIndex,
+        texts: HashMap<i64, String>,
+        links: Vec<(String, String)>,
+    }
+
+    impl World {
+        fn add(&mut self, id: &str, bodies: &[&str], tier: Tier, folder: &str) {
+            self.index.put(IndexedMemory {
+                id: id.into(),
+                title: id.into(),
+                tier,
+                kind: String::new(),
+                confidence: 0.5,
+                expires_at: None,
+                bytes: bodies.iter().map(|body| body.len()).sum(),
+                folder: folder.into(),
+                project: None,
+                phrases: Vec::new(),
+            });
+            let first = i64::try_from(self.texts.len()).unwrap();
+            let vectors: Vec<String> = bodies.iter().map(|body| encode_vector(&embed(body))).collect();
+            let pieces = bodies
+                .iter()
+                .zip(&vectors)
+                .zip(first..)
+                .map(|((body, vector), doc)| IndexedPiece {
+                    doc,
+                    title: id,
+                    phrases: "",
+                    body,
+                    vector: Some(("letters", vector)),
+                });
+            self.index.set_pieces(id, &pieces.collect::<Vec<_>>());
+            self.texts
+                .extend((first..).zip(bodies.iter().map(ToString::to_string)));
+        }
+
+        /// Drives a search to its end and says which actions it took.
+        fn search(&self, mut machine: SearchMachine) -> (MemorySearch, Vec<Action>) {
+            let index = Arc::new(self.index.clone());
+            let mut actions = Vec::new();
+            loop {
+                let action = machine.next();
+                actions.push(action.clone());
+                match action {
+                    Action::EmbedQuery => machine.observe(Observation::QueryVector {
+                        vector: (!self.index.embedder().is_empty()).then(|| embed(&machine.query.text)),
+                        took_ms: 1.0,
+                    }),
+                    Action::OpenIndex => machine.observe(Observation::Index {
+                        index: Arc::clone(&index),
+                        history: SessionHistory::default(),
+                        now: 0,
+                    }),
+                    Action::Compute { .. } => machine.compute(&|| 0.0),
+                    Action::ReadLinks(ids) => {
+                        let at = |id: &String| ids.contains(id);
+                        let links = self.links.iter().filter(|(from, to)| at(from) || at(to));
+                        machine.observe(Observation::Links(links.cloned().collect()));
+                    }
+                    Action::ReadTexts(docs) => {
+                        let text = |doc: &i64| Some((*doc, self.texts.get(doc)?.clone()));
+                        machine.observe(Observation::Texts(docs.iter().filter_map(text).collect()));
+                    }
+                    Action::Done => return (machine.finish("q".into(), "t".into(), None, 2.0), actions),
+                }
+            }
+        }
+    }
+
+    /// Letters of a text as a vector of length 1.
+    fn embed(text: &str) -> Vec<f32> {
+        let mut vector = vec![0.01_f32; 26];
+        for letter in text.bytes().filter(u8::is_ascii_lowercase) {
+            vector[usize::from(letter - b'a')] += 1.0;
+        }
+        let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+        vector.iter().map(|value| value / length).collect()
+    }
+
+    fn query(text: &str, mode: Mode) -> SearchQuery {
+        SearchQuery {
+            text: text.into(),
+            mode: Some(mode),
+            limit: None,
+            token_budget: None,
+            token_usage: None,
+            folder: String::new(),
+            scope: Scope::All,
+            skip_shown: false,
+        }
+    }
+
+    fn standard(query: SearchQuery) -> SearchMachine {
+        SearchMachine::new(Arc::clone(ValidPipeline::standard()), query)
+    }
+
+    fn world() -> World {
+        let mut world = World {
+            index: MemoryIndex::new("letters", 26),
+            ..World::default()
+        };
+        world.add(
+            "a",
+            &["the database is locked", "the cache is cold"],
+            Tier::Normal,
+            "store",
+        );
+        world.add("b", &["rollback of a deploy"], Tier::Normal, "web");
+        world.add("c", &["never log secrets"], Tier::Constitutional, "");
+        world.links = vec![("a".into(), "b".into()), ("b".into(), "c".into())];
+        world
+    }
+
+    fn kinds(actions: &[Action]) -> Vec<&'static str> {
+        let kind = |action: &Action| match action {
+            Action::EmbedQuery => "embed",
+            Action::OpenIndex => "open",
+            Action::Compute { .. } => "compute",
+            Action::ReadLinks(_) => "links",
+            Action::ReadTexts(_) => "texts",
+            Action::Done => "done",
+        };
+        actions.iter().map(kind).collect()
+    }
+
+    #[test]
+    fn each_mode_asks_for_what_it_needs() {
+        let world = world();
+        let (found, actions) = world.search(standard(query("cold cache", Mode::Focused)));
+        assert_eq!(
+            kinds(&actions),
+            [
+                "embed", "open", "compute", "links", "compute", "compute", "texts", "compute", "done"
+            ]
+        );
+        assert_eq!(
+            found.results[0].excerpt, "the cache is cold",
+            "the piece with the words is shown"
+        );
+        assert!(found.results[0].partial && found.results[0].rank == 1);
+        assert_eq!(found.telemetry.stages.len(), 5);
+        // Without vectors there is no embedding, texts are compared by words, and no link is followed.
+        let (found, actions) = world.search(standard(query("cold cache", Mode::Quick)));
+        assert_eq!(
+            kinds(&actions),
+            [
+                "open", "compute", "compute", "texts", "compute", "compute", "done"
+            ]
+        );
+        let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
+        assert_eq!(ids, ["a", "c"]);
+        assert!(found.results[1].constitutional_only);
+        // Two hops, the second from where the first one led.
+        let (_, actions) = world.search(standard(query("locked database", Mode::Deep)));
+        assert_eq!(kinds(&actions).iter().filter(|kind| **kind == "links").count(), 2);
+    }
+
+    #[test]
+    fn an_answer_to_another_action_is_ignored() {
+        let mut machine = standard(query("cold cache", Mode::Focused));
+        machine.compute(&|| 0.0);
+        machine.observe(Observation::Links(Vec::new()));
+        machine.observe(Observation::Texts(Vec::new()));
+        assert_eq!(machine.next(), Action::EmbedQuery);
+    }
+
+    #[test]
+    fn what_was_deleted_meanwhile_is_left_out_and_a_model_that_fails_costs_only_meaning() {
+        let mut world = world();
+        world.texts.remove(&2);
+        let (found, _) = world.search(standard(query("rollback", Mode::Quick)));
+        assert!(found.results.iter().all(|result| result.id != "b"));
+        assert_eq!(found.results[0].rank, 1);
+        world.index = MemoryIndex::new("", 0);
+        world.add("d", &["rollback again"], Tier::Normal, "");
+        let (found, actions) = world.search(standard(query("rollback", Mode::Focused)));
+        assert_eq!(actions[0], Action::EmbedQuery);
+        assert_eq!(found.results[0].id, "d");
+    }
+
+    #[test]
+    fn links_lead_as_far_as_the_mode_and_its_share_say() {
+        let mut world = world();
+        world.add("d", &["zzz"], Tier::Normal, "web");
+        world.links.push(("b".into(), "d".into()));
+        let changes = json!({"channels": {"vector": false}, "modes": {"focused": {"hops": 2}}});
+        let pipeline = Arc::new(Pipeline::with(&changes).unwrap());
+        let (found, _) = world.search(SearchMachine::new(pipeline, query("locked", Mode::Focused)));
+        let graph = |id: &str| {
+            let result = found.results.iter().find(|result| result.id == id).unwrap();
+            result.channels.get(&Channel::Graph).map(|found| found.score)
+        };
+        let close = |found: Option<f64>, score: f64| (found.unwrap() - score).abs() < 1e-12;
+        assert!(close(graph("b"), 0.6) && close(graph("d"), 0.36) && close(graph("a"), 0.36));
+    }
+
+    fn words() -> impl Strategy<Value = String> {
+        proptest::collection::vec(0..WORDS.len(), 1..8).prop_map(|words| {
+            words
+                .iter()
+                .map(|word| WORDS[*word])
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+    }
+
+    fn memories() -> impl Strategy<Value = Vec<(String, usize, usize)>> {
+        proptest::collection::vec((words(), 0..5_usize, 0..FOLDERS.len()), 0..20)
+    }
+
+    fn filled(memories: &[(String, usize, usize)]) -> World {
+        let mut world = World {
+            index: MemoryIndex::new("letters", 26),
+            ..World::default()
+        };
+        let tiers = [
+            Tier::Temporary,
+            Tier::Normal,
+            Tier::Important,
+            Tier::Critical,
+            Tier::Constitutional,
+        ];
+        for (number, (text, tier, folder)) in memories.iter().enumerate() {
+            world.add(&format!("m{number:02}"), &[text], tiers[*tier], FOLDERS[*folder]);
+        }
+        let ids: Vec<String> = world.index.ids().map(str::to_owned).collect();
+        world.links = ids
+            .iter()
+            .zip(ids.iter().skip(1))
+            .map(|(a, b)| (a.clone(), b.clone()))
+            .collect();
+        world
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Limits hold, ranks count up, nobody comes twice, constitutional memories of the folder are there up to five,
+        /// nothing of another folder is but for them, and the same observations give the same answer.
+        #[test]
+        fn every_search_keeps_its_promises(
+            memories in memories(), text in words(), mode in 0..3_usize, folder in 0..FOLDERS.len(),
+            limit in 5..12_usize, budget in 1..300_usize,
+        ) {
+            let world = filled(&memories);
+            let asked = SearchQuery {
+                limit: Some(limit),
+                token_budget: Some(budget),
+                folder: FOLDERS[folder].into(),
+                ..query(&text, Mode::ALL[mode])
+            };
+            let (found, _) = world.search(standard(asked.clone()));
+            prop_assert!(found.results.len() <= limit);
+            let ids: BTreeSet<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
+            prop_assert_eq!(ids.len(), found.results.len());
+            for (at, result) in found.results.iter().enumerate() {
+                prop_assert_eq!(result.rank, at + 1);
+                let inside = crate::memory::in_folder(&result.folder, FOLDERS[folder]);
+                prop_assert!(inside || result.tier == Tier::Constitutional);
+            }
+            let filter = world.index.filter(FOLDERS[folder], &Scope::All, 0);
+            let rules = world.index.rules(&filter, FOLDERS[folder]);
+            let first = found.results.iter().take(5).filter(|result| result.tier == Tier::Constitutional);
+            prop_assert!(first.count() >= rules.len().min(5));
+            let paid = found.results.iter().filter(|result| result.tier != Tier::Constitutional);
+            let paid: Vec<usize> = paid.map(|result| result.tokens).collect();
+            prop_assert!(paid.iter().sum::<usize>() <= budget || found.results.len() == 1);
+            prop_assert_eq!(&found, &world.search(standard(asked)).0);
+        }
+
+        /// A search keeps the index that it began with: changing a clone of it changes nothing.
+        #[test]
+        fn a_snapshot_does_not_change(memories in memories(), others in memories(), text in words()) {
+            let mut world = filled(&memories);
+            let before = world.index.clone();
+            let expected = world.search(standard(query(&text, Mode::Focused))).0;
+            for (number, (text, ..)) in others.iter().enumerate() {
+                world.add(&format!("m{:02}", number * 2), &[text, "another piece"], Tier::Important, "new");
+                world.index.remove(&format!("m{:02}", number * 2 + 1));
+            }
+            world.index = before;
+            prop_assert_eq!(world.search(standard(query(&text, Mode::Focused))).0, expected);
+        }
+    }
+}
