@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use satiety::memory::{ChannelSwitches, Fusion, Mode, Pipeline};
@@ -77,6 +78,7 @@ async fn one(collection: &Path, stores: &Path) -> Result<()> {
         "plain BM25 of whole texts", bar.0, bar.1
     );
     for (label, pipeline) in pipelines() {
+        let pipeline = Arc::new(pipeline.validate()?);
         let mut run = Run::new();
         for query in &queries {
             let request = SearchRequest {

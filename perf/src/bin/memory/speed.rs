@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use cpu_time::ProcessTime;
@@ -19,6 +21,12 @@ use crate::{Times, engine, plain, resident};
 
 /// The naive version and the peer are timed over fewer questions.
 const FEWER: usize = 30;
+/// Clients that search at once.
+const CLIENTS: usize = 8;
+/// How long a timer is set to while they do.
+const TICK: Duration = Duration::from_millis(1);
+/// Ends what runs beside the clients.
+static STOP: AtomicBool = AtomicBool::new(false);
 
 /// The id of the built-in model, which stored vectors carry.
 pub(crate) fn model_of() -> Result<String> {
@@ -74,6 +82,10 @@ pub(crate) async fn measure(
         }
     }
     changes(&engine, &corpus).await?;
+    let engine = Arc::new(engine);
+    for mode in [Mode::Quick, Mode::Focused] {
+        concurrent(&engine, &corpus, mode).await?;
+    }
     engine.close().await;
     naive(&corpus, &path).await?;
     match python {
@@ -138,6 +150,72 @@ async fn changes(engine: &Engine, corpus: &Corpus) -> Result<()> {
         times.0.push(search(engine, question, Mode::Focused).await?.wall);
     }
     println!("  {:<34} {}", "focused, after an update", times.line());
+    Ok(())
+}
+
+/// Several clients at once while a writer changes memories; and how late timers fire meanwhile, which tells how long
+/// searches keep the asynchronous threads from other work.
+async fn concurrent(engine: &Arc<Engine>, corpus: &Corpus, mode: Mode) -> Result<()> {
+    let late = tokio::spawn(async {
+        let mut late = Times::default();
+        loop {
+            let began = Instant::now();
+            tokio::time::sleep(TICK).await;
+            late.0
+                .push((began.elapsed().as_secs_f64() - TICK.as_secs_f64()) * 1e3);
+            if STOP.load(Ordering::Relaxed) {
+                return late;
+            }
+        }
+    });
+    let writer = tokio::spawn({
+        let engine = Arc::clone(engine);
+        async move {
+            for number in 0_usize.. {
+                if STOP.load(Ordering::Relaxed) {
+                    break;
+                }
+                let request = UpdateRequest {
+                    id: format!("mem-{:08}", number % 100),
+                    triggers: Some(vec![format!("phrase {number}")]),
+                    ..UpdateRequest::default()
+                };
+                engine.memory_update(request).await?;
+                tokio::time::sleep(20 * TICK).await;
+            }
+            anyhow::Ok(())
+        }
+    });
+    let began = Instant::now();
+    let mut clients = tokio::task::JoinSet::new();
+    for client in 0..CLIENTS {
+        let engine = Arc::clone(engine);
+        let own = corpus.questions.iter().skip(client).step_by(CLIENTS);
+        let questions: Vec<String> = own.cloned().collect();
+        clients.spawn(async move {
+            let mut times = Vec::new();
+            for question in questions {
+                times.push(search(&engine, &question, mode).await?.wall);
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut times = Times::default();
+    while let Some(own) = clients.join_next().await {
+        times.0.extend(own??);
+    }
+    let took = began.elapsed().as_secs_f64();
+    STOP.store(true, Ordering::Relaxed);
+    let late = late.await?;
+    writer.await??;
+    STOP.store(false, Ordering::Relaxed);
+    println!(
+        "  {:<34} {} {:>8.0} a second",
+        format!("{}, {CLIENTS} clients, a writer", mode.name()),
+        times.line(),
+        times.0.len() as f64 / took
+    );
+    println!("    {:<32} {}", "timers late by", late.line());
     Ok(())
 }
 
