@@ -37,22 +37,26 @@ fn openapi() -> Result<String, Failure> {
 const GENERATED: &str = "<!-- Written by `cargo xtask gen`; do not edit. -->\n\n";
 
 fn commands() -> String {
-    let mut text = format!("# Commands\n\n{GENERATED}");
+    let mut text = format!(
+        "# Commands\n\n{GENERATED}Every command also takes the global options, which are listed once, under `satiety`.\n\n"
+    );
     let mut command = Cli::command().term_width(100);
     command.build();
-    describe(&mut text, &mut command);
+    describe(&mut text, &command, command.clone());
     text
 }
 
-fn describe(text: &mut String, command: &mut clap::Command) {
-    let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
-    let help = command.render_long_help().to_string();
+/// Adds the help of a command, printed as `shown`, and that of its subcommands without the global options.
+fn describe(text: &mut String, command: &clap::Command, mut shown: clap::Command) {
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let help = shown.render_long_help().to_string();
     let _ = write!(text, "## `{name}`\n\n```text\n{}\n```\n\n", help.trim_end());
-    for subcommand in command
-        .get_subcommands_mut()
-        .filter(|subcommand| !subcommand.is_hide_set())
-    {
-        describe(text, subcommand);
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        let shown = subcommand.clone().mut_args(|argument| {
+            let hidden = argument.is_global_set() || argument.is_hide_set();
+            argument.hide(hidden)
+        });
+        describe(text, subcommand, shown);
     }
 }
 
