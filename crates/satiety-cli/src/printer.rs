@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use satiety_report::{Document, csv, html, markdown, terminal};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -9,25 +10,24 @@ use crate::settings::{Format, Settings};
 
 /// How an answer looks to a person. Its JSON is its serde form, so that all surfaces show the same.
 pub(crate) trait Render: Serialize {
+    /// The report that all forms but JSON are made of. An answer of a line or two has `human` alone.
+    fn document(&self) -> Document {
+        Document::default()
+    }
+
     /// For a terminal; colours are stripped where nobody sees them.
-    fn human(&self) -> String;
+    fn human(&self) -> String {
+        terminal::render(&self.document())
+    }
 
-    /// For a comment or a page; what a terminal shows, in a code block, unless there is something better.
+    /// For a comment or a page; what a terminal shows, in a code block, where there is no document.
     fn markdown(&self) -> String {
-        format!(
-            "```text\n{}\n```",
-            anstream::adapter::strip_str(self.human().trim_end())
-        )
-    }
-
-    /// As a table for a spreadsheet, where there is one.
-    fn csv(&self) -> Option<String> {
-        None
-    }
-
-    /// As a page in one file, where there is one.
-    fn html(&self) -> Option<String> {
-        None
+        let document = self.document();
+        if document.blocks.is_empty() {
+            let text = self.human();
+            return format!("```text\n{}\n```", anstream::adapter::strip_str(text.trim_end()));
+        }
+        markdown::render(&document)
     }
 }
 
@@ -63,8 +63,15 @@ impl Printer {
             _ if self.quiet => return Ok(()),
             Format::Human => answer.human(),
             Format::Markdown => answer.markdown(),
-            Format::Csv => answer.csv().ok_or_else(|| no_form("CSV"))?,
-            Format::Html => answer.html().ok_or_else(|| no_form("HTML"))?,
+            Format::Csv => csv::render(&answer.document()).ok_or_else(|| no_form("CSV"))?,
+            Format::Html => {
+                // A page has a title; a document without one is for terminals and comments.
+                let document = answer.document();
+                if document.title.is_empty() {
+                    return Err(no_form("HTML"));
+                }
+                html::render(&document)
+            }
         };
         self.text(&text)
     }

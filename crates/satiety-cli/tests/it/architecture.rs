@@ -22,18 +22,23 @@ const MAY_USE: &[(&str, &[&str], &str)] = &[
         "the store remembers; it knows neither models nor use cases",
     ),
     (
+        "satiety-report",
+        &["satiety"],
+        "a report knows what was decided, and neither where it came from nor where it goes",
+    ),
+    (
         "satiety-engine",
         &["satiety", "satiety-models", "satiety-store"],
         "the engine acts; surfaces are above it",
     ),
     (
         "satiety-server",
-        &["satiety", "satiety-engine"],
+        &["satiety", "satiety-engine", "satiety-report"],
         "a surface calls use cases and never touches store or models",
     ),
     (
         "satiety-cli",
-        &["satiety", "satiety-engine", "satiety-server"],
+        &["satiety", "satiety-engine", "satiety-report", "satiety-server"],
         "a surface calls use cases and never touches store or models",
     ),
 ];

@@ -9,8 +9,8 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::{Extension, Form};
 use serde::Deserialize;
 
-use crate::html::escape;
 use crate::http::{App, Peer, Problem};
+use satiety_report::html::escape;
 
 /// The cookie's name.
 pub(crate) const COOKIE: &str = "satiety_token";

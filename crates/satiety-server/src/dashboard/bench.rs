@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use satiety::bench::{BenchmarkRun, leading, summarize};
+use satiety::bench::BenchmarkRun;
 use satiety_engine::bench::{ComparedRuns, KeptAblation, ListedRun};
+use satiety_report::document::{badge, link, percent};
+use satiety_report::documents::bench::{self, RunReport};
+use satiety_report::html::{Html, blocks, escape, joined};
+use satiety_report::series::{Lines, Series};
+use satiety_report::{Block, Chart, Table, Tone, row};
 
-use super::shell::{badge, frame, moment, nothing, percent, segment, short_id, time};
-use crate::html::{Html, details, escape, joined, link, list, paragraph, section, table_of};
-use crate::reports::{ablation_parts, comparison_part, run_part};
-use crate::series::{Lines, Series, lines};
+use super::shell::{frame, moment, nothing, segment, short_id};
 
 /// Suites with their runs, and a form to compare two.
 pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
@@ -20,44 +22,10 @@ pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
     for run in runs {
         suites.entry(&run.suite_id).or_default().push(run);
     }
-    let mut body = vec![compare_form(runs)];
-    for (suite, runs) in suites {
-        let oldest_first: Vec<&&ListedRun> = runs.iter().rev().collect();
-        let places: Vec<String> = oldest_first
-            .iter()
-            .map(|run| run.started_at.strftime("%m-%d %H:%M").to_string())
-            .collect();
-        let chart = lines(&Lines {
-            title: "Pass rate over runs",
-            axis: "run",
-            places: &places,
-            series: &[Series::new(
-                "pass rate",
-                oldest_first.iter().map(|run| run.pass_rate).collect(),
-            )],
-            thresholds: &[],
-            range: Some((0.0, 1.0)),
-        });
-        let rows = runs.iter().map(|run| {
-            vec![
-                link(
-                    &format!("/bench/runs/{}", segment(&run.run_id)),
-                    &short_id(&run.run_id),
-                ),
-                time(run.started_at),
-                escape(&percent(run.pass_rate)),
-                escape(&run.target),
-                // Only what is not as it should be is marked.
-                if run.completed_at.is_some() {
-                    escape("")
-                } else {
-                    badge("unsure", "not complete")
-                },
-            ]
-        });
-        let table = table_of(&["run", "begun (UTC)", "pass rate", "target", ""], &[2], rows);
-        body.push(section(suite, &[chart, table]));
-    }
+    let mut body: Vec<Block> = suites
+        .into_iter()
+        .map(|(suite, runs)| over_time(suite, &runs))
+        .collect();
     if !ablations.is_empty() {
         let found = ablations.iter().map(|one| {
             let name = if one.tag.is_empty() {
@@ -65,12 +33,41 @@ pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
             } else {
                 one.tag.clone()
             };
-            let told = format!("{name}, {}", moment(one.decided_at));
-            details(&told, &ablation_parts(&one.report, None))
+            let report = bench::ablation(&one.report, None);
+            Block::details(format!("{name}, {}", moment(one.decided_at)), report.blocks)
         });
-        body.push(section("Ablations", &found.collect::<Vec<_>>()));
+        body.push(Block::section("Ablations", found.collect()));
     }
-    frame("/bench", "Bench", &body)
+    frame("/bench", "Bench", &[compare_form(runs), blocks(&body)])
+}
+
+/// The runs of a suite.
+fn over_time(suite: &str, runs: &[&ListedRun]) -> Block {
+    let oldest_first = || runs.iter().rev();
+    let places = oldest_first().map(|run| run.started_at.strftime("%m-%d %H:%M").to_string());
+    let series = Series::new("pass rate", oldest_first().map(|run| run.pass_rate).collect());
+    let chart = Lines::shares("Pass rate over runs", "run", places.collect(), vec![series]);
+    let rows = runs.iter().map(|run| {
+        let to = format!("/bench/runs/{}", segment(&run.run_id));
+        // Only what is not as it should be is marked.
+        let state = match run.completed_at {
+            Some(_) => "".into(),
+            None => badge(Tone::Unsure, "not complete"),
+        };
+        row![
+            link(to, short_id(&run.run_id)),
+            moment(run.started_at),
+            percent(run.pass_rate),
+            &run.target,
+            state,
+        ]
+    });
+    let header = ["run", "begun (UTC)", "pass rate", "target", ""];
+    let table = Table::new(&header, &[2], rows);
+    Block::section(
+        suite,
+        vec![Block::Chart(Chart::Lines(chart)), Block::Table(table)],
+    )
 }
 
 fn compare_form(runs: &[ListedRun]) -> Html {
@@ -109,59 +106,18 @@ fn compare_form(runs: &[ListedRun]) -> Html {
 
 /// One run.
 pub(super) fn one(run: &BenchmarkRun) -> String {
-    let summary = summarize(leading(&run.results));
-    let mut body = vec![run_part(run)];
-    if !summary.flaky.is_empty() {
-        body.push(section(
-            "Flaky cases",
-            &[
-                paragraph("These passed and failed without a change; the gate knows it."),
-                list(&summary.flaky),
-            ],
-        ));
-    }
-    frame("/bench", &format!("Bench {}", short_id(&run.run_id)), &body)
+    let report = bench::runs(vec![RunReport::new(run)]);
+    let title = format!("Bench {}", short_id(&run.run_id));
+    frame("/bench", &title, &[blocks(&report.blocks)])
 }
 
 /// Two runs, case by case.
 pub(super) fn two(found: &ComparedRuns) -> String {
     let (baseline, candidate) = &found.runs;
-    let body = [
-        comparison_part(&found.report, baseline, candidate),
-        cases(baseline, candidate),
-    ];
-    frame("/bench", "Two runs compared", &body)
-}
-
-fn cases(baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Html {
-    let rates = |run: &BenchmarkRun| -> BTreeMap<String, Option<f64>> {
-        let cases = summarize(leading(&run.results)).per_case.into_iter();
-        cases.map(|case| (case.case_id, case.pass_rate)).collect()
-    };
-    let (before, now) = (rates(baseline), rates(candidate));
-    let mut names: Vec<&String> = before.keys().chain(now.keys()).collect();
-    names.sort();
-    names.dedup();
-    let rows = names.into_iter().map(|name| {
-        let (old, new) = (
-            before.get(name).copied().flatten(),
-            now.get(name).copied().flatten(),
-        );
-        let word = match (old, new) {
-            (Some(old), Some(new)) if new > old => badge("good", "better"),
-            (Some(old), Some(new)) if new < old => badge("bad", "worse"),
-            (Some(_), Some(_)) => badge("plain", "same"),
-            (None, Some(_)) => badge("plain", "new"),
-            _ => badge("unsure", "not decided"),
-        };
-        vec![escape(name), escape(&percent(old)), escape(&percent(new)), word]
-    });
-    section(
+    let mut body = bench::comparison(&found.report, baseline, candidate).blocks;
+    body.push(Block::section(
         "Case by case",
-        &[Html(joined(&[table_of(
-            &["case", "baseline", "candidate", ""],
-            &[1, 2],
-            rows,
-        )]))],
-    )
+        vec![bench::cases(baseline, candidate)],
+    ));
+    frame("/bench", "Two runs compared", &[blocks(&body)])
 }

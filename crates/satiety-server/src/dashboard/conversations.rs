@@ -7,8 +7,10 @@ use satiety::explanation::{Explanation, Relation};
 use satiety_engine::conversations::{ConversationList, KeptConversation};
 
 use super::shell::{badge, figure, frame, nothing, segment, signal, time};
-use crate::html::{Html, details, escape, joined, link, list, paragraph, section, table_of, verdict};
-use crate::series::{Lines, Series, Threshold, lines};
+use satiety_report::html::{
+    Html, details, escape, joined, link, list, paragraph, section, table_of, verdict,
+};
+use satiety_report::series::{Lines, Series, Threshold, lines};
 
 /// The conversations of the store.
 pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
@@ -110,15 +112,15 @@ fn curves(report: &Report) -> Html {
         .iter()
         .map(|round| Some(round.action_readiness));
     lines(&Lines {
-        title: "Novelty and readiness",
+        title: "Novelty and readiness".into(),
         axis: "round",
-        places: &places,
-        series: &[
+        places,
+        series: vec![
             of("novelty", novelty.collect()),
             of("readiness", readiness.collect()),
             of("novelty rate", rate.collect()),
         ],
-        thresholds: &thresholds(&report.explanation),
+        thresholds: thresholds(&report.explanation),
         range: Some((0.0, 1.0)),
     })
 }

@@ -2,10 +2,12 @@
 
 use satiety::eviction::Timeline;
 use satiety_engine::eviction::{Feedback, ScopeListing, Scorers};
+use satiety_report::document::{badge, link, or_dash};
+use satiety_report::documents::eviction;
+use satiety_report::html::blocks;
+use satiety_report::{Block, Table, Tone, row};
 
-use super::shell::{badge, figure, frame, nothing, segment, short_id};
-use crate::html::{Html, escape, link, section, table_of};
-use crate::reports::{feedback_parts, timeline_parts};
+use super::shell::{frame, nothing, segment, short_id};
 
 /// All scopes, with what was learned over them.
 pub(super) fn all(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers) -> String {
@@ -14,53 +16,54 @@ pub(super) fn all(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers)
         return frame("/eviction", "Eviction", &[hint]);
     }
     let rows = scopes.scopes.iter().map(|scope| {
-        vec![
-            link(
-                &format!("/eviction/{}", segment(&scope.scope_id)),
-                &scope.scope_id,
-            ),
-            escape(&scope.turn.to_string()),
-            escape(&scope.items.to_string()),
-            escape(&scope.open_proposals.to_string()),
+        let to = format!("/eviction/{}", segment(&scope.scope_id));
+        row![
+            link(to, &scope.scope_id),
+            scope.turn.to_string(),
+            scope.items.to_string(),
+            scope.open_proposals.to_string(),
         ]
     });
-    let scopes = table_of(&["scope", "turn", "items", "open proposals"], &[1, 2, 3], rows);
-    let mut body = vec![
-        section("Scopes", &[scopes]),
-        section("Scorers", &[versions(scorers)]),
+    let scopes = Table::new(&["scope", "turn", "items", "open proposals"], &[1, 2, 3], rows);
+    let report = feedback.report.as_ref();
+    let learned = eviction::feedback(feedback.answered, feedback.timed_out, feedback.open, report);
+    let body = [
+        Block::section("Scopes", vec![Block::Table(scopes)]),
+        Block::section("Scorers", vec![Block::Table(versions(scorers))]),
+        Block::section("What is kept back", learned.blocks),
     ];
-    body.push(section("What is kept back", &feedback_parts(feedback)));
-    frame("/eviction", "Eviction", &body)
+    frame("/eviction", "Eviction", &[blocks(&body)])
 }
 
-fn versions(scorers: &Scorers) -> Html {
+fn versions(scorers: &Scorers) -> Table {
     let rows = scorers.versions.iter().map(|one| {
         let state = if one.version == scorers.in_force {
-            badge("good", "in force")
+            badge(Tone::Good, "in force")
         } else {
-            badge("plain", "not in force")
+            badge(Tone::Plain, "not in force")
         };
         let gain = match one.gain_shown {
             Some(true) => "shown",
             Some(false) => "not shown",
-            None => "–",
+            None => "-",
         };
-        vec![
-            escape(&short_id(&one.version)),
+        row![
+            short_id(&one.version),
             state,
-            escape(&one.variant),
-            escape(&figure(one.auc)),
-            escape(gain),
+            &one.variant,
+            or_dash(one.auc, |auc| format!("{auc:.3}")),
+            gain,
         ]
     });
-    table_of(&["version", "state", "variant", "AUC", "gain"], &[3], rows)
+    Table::new(&["version", "state", "variant", "AUC", "gain"], &[3], rows)
 }
 
 /// The proposals of one scope.
 pub(super) fn one(scope_id: &str, timeline: &Timeline) -> String {
+    let story = eviction::timeline(scope_id, timeline);
     frame(
         "/eviction",
         &format!("Scope {scope_id}"),
-        &timeline_parts(timeline),
+        &[blocks(&story.blocks)],
     )
 }

@@ -4,9 +4,9 @@ use satiety::experiment::{Check, Decision, GraduationVerdict};
 use satiety_engine::ab::{AbFeatures, AbStatus, ShadowSummary};
 
 use super::shell::{badge, command, figure, frame, nothing, percent, segment};
-use crate::charts::{Ranged, intervals};
-use crate::html::{Html, escape, link, paragraph, section, table, table_of, verdict};
-use crate::series::{Lines, Series, Threshold, lines};
+use satiety_report::charts::{Ranged, intervals};
+use satiety_report::html::{Html, escape, link, paragraph, section, table, table_of, verdict};
+use satiety_report::series::{Lines, Series, Threshold, lines};
 
 /// All features.
 pub(super) fn all(found: &AbFeatures) -> String {
@@ -124,14 +124,14 @@ fn evidence(found: &AbStatus) -> Html {
         figure(test.p_value)
     ));
     let chart = lines(&Lines {
-        title: "Evidence for the feature, and where it decides",
+        title: "Evidence for the feature, and where it decides".into(),
         axis: "queries compared",
-        places: &places,
-        series: &[Series::new(
+        places,
+        series: vec![Series::new(
             "log-evidence",
             test.history.iter().map(|value| Some(*value)).collect(),
         )],
-        thresholds: &[
+        thresholds: vec![
             Threshold {
                 name: "better above".into(),
                 value: test.upper_bound,

@@ -5,8 +5,8 @@ use satiety::harness::{Entry, Phase, Proposal, Rigor, SignalSettings, Verdict};
 use satiety_engine::harness::{HarnessStatus, History};
 
 use super::shell::{badge, command, count, driver_word, figure, frame, moment, nothing, percent};
-use crate::html::{Html, escape, joined, list, paragraph, section, table, table_of, verdict};
-use crate::series::{Lines, Series, Threshold, lines};
+use satiety_report::html::{Html, escape, joined, list, paragraph, section, table, table_of, verdict};
+use satiety_report::series::{Lines, Series, Threshold, lines};
 
 /// Entries of the log that are shown at once.
 const LATEST: usize = 6;
@@ -72,14 +72,14 @@ fn curve(status: &HarnessStatus) -> Html {
         })
         .collect();
     lines(&Lines {
-        title: &format!("Saturation over cycles: {}", driver_word(status.driver)),
+        title: format!("Saturation over cycles: {}", driver_word(status.driver)),
         axis: "cycle",
-        places: &places,
-        series: &[Series::new(
+        places,
+        series: vec![Series::new(
             "saturation",
             status.history.iter().map(|score| Some(*score)).collect(),
         )],
-        thresholds: &levels,
+        thresholds: levels,
         range: Some((0.0, 1.0)),
     })
 }
@@ -160,7 +160,7 @@ fn dead(status: &HarnessStatus) -> Vec<Html> {
         ("Flaky", &items.flaky),
     ] {
         if !cases.is_empty() {
-            parts.push(crate::html::details(
+            parts.push(satiety_report::html::details(
                 &format!("{name}: {}", cases.len()),
                 &[list(cases)],
             ));
@@ -209,7 +209,7 @@ fn log(entries: &[Entry]) -> Html {
     let mut parts = vec![shown(latest)];
     if !earlier.is_empty() {
         let told = format!("Earlier: {}", count(earlier.len(), "entry", "entries"));
-        parts.push(crate::html::details(&told, &[shown(earlier)]));
+        parts.push(satiety_report::html::details(&told, &[shown(earlier)]));
     }
     Html(joined(&parts))
 }

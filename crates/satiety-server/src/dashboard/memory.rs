@@ -3,7 +3,9 @@
 use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemorySearch};
 
 use super::shell::{badge, frame, nothing, segment};
-use crate::html::{Html, details, escape, link, paragraph, section, table, table_of, verbatim, verdict};
+use satiety_report::html::{
+    Html, details, escape, link, paragraph, section, table, table_of, verbatim, verdict,
+};
 
 /// What a project is called; memories of none are global.
 fn project(project: Option<&satiety::memory::Project>) -> &str {

@@ -29,8 +29,8 @@ use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
 use satiety_engine::{EngineError, Fault};
 use serde::Deserialize;
 
-use crate::html::paragraph;
 use crate::http::App;
+use satiety_report::html::paragraph;
 
 /// Rows of a list.
 const ROWS: u32 = 100;
@@ -316,11 +316,11 @@ async fn annotate(State(at): State<Arc<App>>, Form(said): Form<Judged>) -> Page 
 }
 
 async fn style() -> Response {
-    const STYLE: &str = concat!(
-        include_str!("../assets/base.css"),
-        include_str!("../assets/dashboard.css")
-    );
-    asset("text/css; charset=utf-8", STYLE)
+    let style = [
+        satiety_report::html::STYLE,
+        include_str!("../assets/dashboard.css"),
+    ];
+    asset("text/css; charset=utf-8", style.concat())
 }
 
 async fn script() -> Response {
@@ -334,7 +334,7 @@ async fn icon() -> Response {
     asset("image/svg+xml", include_str!("../assets/icon.svg"))
 }
 
-fn asset(kind: &'static str, text: &'static str) -> Response {
+fn asset(kind: &'static str, text: impl IntoResponse) -> Response {
     (
         [
             (header::CONTENT_TYPE, kind),

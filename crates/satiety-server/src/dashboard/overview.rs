@@ -12,7 +12,7 @@ use satiety_engine::research::ListedResearch;
 use satiety_engine::retrieval::MeasuredRun;
 
 use super::shell::{badge, card, count, frame, moment, percent, signal};
-use crate::html::{Html, escape, joined, link, paragraph, section, told};
+use satiety_report::html::{Html, escape, joined, link, paragraph, section, told};
 
 /// What each part says, or why it cannot be read.
 pub(super) struct Overview {
@@ -109,7 +109,7 @@ fn attention(seen: &Overview) -> Html {
         ));
     }
     if items.is_empty() {
-        return crate::html::verdict(
+        return satiety_report::html::verdict(
             "good",
             "Nothing waits for you.",
             "Nothing is saturated, and nothing got worse.",

@@ -4,8 +4,10 @@ use satiety::research::{Report, RoundOutcome, RoundRecord};
 use satiety_engine::research::{KeptResearch, ListedResearch};
 
 use super::shell::{badge, count, frame, moment, nothing, segment, time};
-use crate::html::{Html, details, escape, joined, link, list, paragraph, section, table, table_of, verdict};
-use crate::series::{Lines, Series, lines};
+use satiety_report::html::{
+    Html, details, escape, joined, link, list, paragraph, section, table, table_of, verdict,
+};
+use satiety_report::series::{Lines, Series, lines};
 
 /// The runs of the store.
 pub(super) fn all(runs: &[ListedResearch]) -> String {
@@ -66,17 +68,13 @@ pub(super) fn one(kept: &KeptResearch) -> String {
 
 fn curve(rounds: &[RoundRecord]) -> Html {
     let places: Vec<String> = rounds.iter().map(|round| round.round.to_string()).collect();
-    lines(&Lines {
-        title: "How much of each round was new",
-        axis: "round",
-        places: &places,
-        series: &[Series::new(
-            "novelty",
-            rounds.iter().map(|round| round.verdict.novelty).collect(),
-        )],
-        thresholds: &[],
-        range: Some((0.0, 1.0)),
-    })
+    let values = rounds.iter().map(|round| round.verdict.novelty).collect();
+    lines(&Lines::shares(
+        "How much of each round was new",
+        "round",
+        places,
+        vec![Series::new("novelty", values)],
+    ))
 }
 
 fn round(record: &RoundRecord) -> Html {

@@ -3,9 +3,9 @@
 use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns, RunChanges};
 
 use super::shell::{badge, figure, frame, nothing};
-use crate::charts::{Mark, changes};
-use crate::html::{Html, escape, joined, link, paragraph, section, table_of, verdict};
-use crate::series::{Lines, Series, lines};
+use satiety_report::charts::{Mark, changes};
+use satiety_report::html::{Html, escape, joined, link, paragraph, section, table_of, verdict};
+use satiety_report::series::{Lines, Series, lines};
 
 /// The figures that are drawn, with their names for people. The first is the one whose interval is kept.
 const DRAWN: [(&str, &str); 3] = [
@@ -40,14 +40,12 @@ pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> Strin
     });
     let [first, ..] = &mut series;
     first.intervals = oldest_first.iter().map(|run| interval(run)).collect();
-    body.push(lines(&Lines {
-        title: "Quality over runs, MRR@5 with its 95 % interval",
-        axis: "run",
-        places: &places,
-        series: &series,
-        thresholds: &[],
-        range: Some((0.0, 1.0)),
-    }));
+    body.push(lines(&Lines::shares(
+        "Quality over runs, MRR@5 with its 95 % interval",
+        "run",
+        places,
+        series.into(),
+    )));
     body.push(section("Runs", &[runs(found)]));
     body.extend(per_query.map(differences));
     frame("/retrieval", "Retrieval", &body)

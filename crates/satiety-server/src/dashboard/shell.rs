@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satiety::harness::Driver;
 
-use crate::html::{Html, escape, joined};
+use satiety_report::html::{Html, escape, joined};
 
 /// The pages, in the order of the menu.
 pub(super) const MENU: [(&str, &str); 9] = [

@@ -7,11 +7,11 @@ use rmcp::ErrorData;
 use rmcp::model::{
     ListResourcesResult, MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
-use satiety::bench::report::run_markdown;
 use satiety_engine::memory::{ListRequest, ReadMemory, ReadRequest};
 use satiety_engine::research::KeptResearch;
 use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::{Engine, EngineError, Fault};
+use satiety_report::documents::bench;
 use serde::Serialize;
 
 use super::call::{Call, Problem};
@@ -144,7 +144,8 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
                 return Err(unknown());
             }
             let run = engine.bench_run(id).await.map_err(failed)?;
-            text(uri, run_markdown(&run), MARKDOWN)
+            let report = bench::runs(vec![bench::RunReport::new(&run)]);
+            text(uri, satiety_report::markdown::render(&report), MARKDOWN)
         }
         Some(("research", id)) => {
             let run = engine.research_run(id).await.map_err(failed)?;

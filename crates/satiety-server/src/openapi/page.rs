@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::html::escape;
+use satiety_report::html::escape;
 
 /// The page.
 pub(crate) fn page(document: &Value) -> String {

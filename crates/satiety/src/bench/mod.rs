@@ -24,7 +24,8 @@
 )]
 
 pub mod ablation;
-pub mod ablation_table;
+#[cfg(test)]
+mod ablation_tests;
 pub mod check;
 mod compare_values;
 pub mod contract;
@@ -36,7 +37,6 @@ pub mod inspect_log;
 mod json_path;
 mod json_schema;
 pub mod judge;
-mod markdown;
 pub mod matching;
 #[cfg(test)]
 mod matching_tests;
@@ -60,7 +60,6 @@ pub use ablation::{
     AblationReport, AblationSettings, AblationVerdict, Margin, MetricReport, MetricSummary, VariantReport,
     ablation,
 };
-pub use ablation_table::ablation_markdown;
 pub use check::{Problem, check_case, check_suite};
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};

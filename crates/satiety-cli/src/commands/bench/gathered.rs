@@ -8,8 +8,8 @@ use satiety_engine::Engine;
 use satiety_engine::bench::{
     FailureCase, FromFailureRequest, ImportRequest, Imported, ScrubFilesRequest, Scrubbed,
 };
+use satiety_report::document::percent;
 
-use super::show::share;
 use crate::args::{BenchFromFailureArgs, BenchImportArgs, BenchScrubArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -72,7 +72,7 @@ impl Render for Imported {
                     run.suite_id,
                     run.target,
                     run.results,
-                    share(run.pass_rate)
+                    percent(run.pass_rate)
                 );
                 if run.skipped > 0 {
                     let _ = write!(text, "; {} that nobody scored are skipped", run.skipped);

@@ -7,8 +7,8 @@ use owo_colors::OwoColorize;
 use satiety::bench::judge::Calibration;
 use satiety_engine::Engine;
 use satiety_engine::bench::{Labelled, Labelling, ToLabel, read_labels};
+use satiety_report::document::percent;
 
-use super::show::share;
 use crate::args::BenchLabelArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, to_stderr};
@@ -152,7 +152,7 @@ impl Render for Labelled {
             self.labelled,
             if self.labelled == 1 { "label" } else { "labels" },
             self.run_id,
-            share(self.pass_rate),
+            percent(self.pass_rate),
             self.pending
         );
         if let Some(found) = &self.calibration {
@@ -171,7 +171,7 @@ fn calibration(found: &Calibration) -> String {
     let mut text = format!(
         "the judge agrees with people on {} of {count} answers: {} ({:.1} to {:.1})",
         found.both_pass + found.both_fail,
-        share(Some(found.agreement)),
+        percent(Some(found.agreement)),
         100.0 * ci.low,
         100.0 * ci.high
     );

@@ -5,12 +5,11 @@ pub(super) mod init;
 mod label;
 pub(super) mod run;
 mod show;
-mod spreadsheet;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use satiety::bench::report::{gate_markdown, junit_xml, prometheus_text, run_markdown, skill_benchmark};
+use satiety::bench::report::{junit_xml, prometheus_text, skill_benchmark};
 use satiety::bench::{
     AblationSettings, AblationVerdict, BenchmarkRun, GatePolicy, GateReport, GateVerdict, Margin,
     SandboxRequirement, suite_schema,
@@ -18,6 +17,8 @@ use satiety::bench::{
 use satiety_engine::Engine;
 use satiety_engine::bench::limits::Limits;
 use satiety_engine::bench::{AblationRequest, AcceptRequest, CompareRunsRequest, Override, RunBenchRequest};
+use satiety_report::documents::bench::{RunReport, runs};
+use satiety_report::markdown;
 
 use crate::args::{
     Bench, BenchAblationArgs, BenchBaselineArgs, BenchCheckArgs, BenchCompareArgs, BenchHowArgs,
@@ -294,11 +295,12 @@ fn write_reports(
         fs_err::write(path, prometheus_text(&[(run, gated.map(|(report, _)| report))]))?;
     }
     if let Some(path) = &files.markdown {
-        let text = match gated {
-            Some((report, Some(baseline))) => gate_markdown(report, baseline, run),
-            _ => run_markdown(run),
+        let report = RunReport {
+            gate: gated.map(|(report, _)| report),
+            baseline: gated.and_then(|(_, baseline)| baseline),
+            ..RunReport::new(run)
         };
-        fs_err::write(path, text)?;
+        fs_err::write(path, markdown::render(&runs(vec![report])))?;
     }
     if let Some(path) = &files.skill_json {
         let value = skill_benchmark(run, &run.target, None);

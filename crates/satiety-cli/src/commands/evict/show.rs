@@ -3,15 +3,14 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::eviction::calibration::{Prediction, RateRow};
 use satiety::eviction::gate::Scorer;
-use satiety::eviction::simulation::Budget;
-use satiety::eviction::{EvictionFeedback, Fate, ResolvedBy, Shortfall, Timeline};
+use satiety::eviction::{EvictionFeedback, Shortfall, Timeline};
 use satiety_engine::eviction::{
     Activated, Calibrated, Feedback, Proposed, Refreshed, ScopeListing, ScopeUpdated, Scorers, Simulated,
     Variants,
 };
-use satiety_server::reports::{eviction_feedback, eviction_simulation, eviction_timeline};
+use satiety_report::Document;
+use satiety_report::documents::eviction::{self, metrics};
 use serde::Serialize;
 
 use crate::printer::Render;
@@ -271,101 +270,15 @@ pub(super) struct Story {
 }
 
 impl Render for Story {
-    fn human(&self) -> String {
-        if self.timeline.rows.is_empty() {
-            return format!("{} has no proposals yet.", self.scope_id);
-        }
-        let rows = self.timeline.rows.iter().map(|row| {
-            let of = |fates: &[Fate]| {
-                let ids = row
-                    .items
-                    .iter()
-                    .filter(|item| fates.contains(&item.fate))
-                    .map(|item| item.ctx_id.as_str());
-                ids.collect::<Vec<_>>().join(" ")
-            };
-            vec![
-                row.turn_number.to_string(),
-                row.proposal_id.clone(),
-                row.resolved_by.map_or("open", ResolvedBy::name).to_owned(),
-                format!("{}/{}", row.freed_tokens, row.need_tokens),
-                of(&[Fate::Dropped, Fate::SecondPass]),
-                of(&[Fate::KeptBack, Fate::PinnedSince]),
-                of(&[Fate::Overruled]),
-            ]
-        });
-        table(
-            &[
-                "turn",
-                "proposal",
-                "answered by",
-                "freed",
-                "dropped",
-                "kept back",
-                "overruled",
-            ],
-            &[0, 3],
-            rows,
-        )
-    }
-
-    fn html(&self) -> Option<String> {
-        Some(eviction_timeline(&self.scope_id, &self.timeline))
+    fn document(&self) -> Document {
+        eviction::timeline(&self.scope_id, &self.timeline)
     }
 }
 
 impl Render for Feedback {
-    fn human(&self) -> String {
-        let head = format!(
-            "{} proposals answered, {} timed out (nothing is learned from those), {} open",
-            self.answered, self.timed_out, self.open
-        );
-        let Some(report) = &self.report else {
-            return head;
-        };
-        let mut parts = vec![head];
-        match &report.prediction {
-            Some(found) => parts.push(format!("Foretold: {}", figures(found))),
-            None => parts.push(
-                "All candidates had the same fate, so nothing can be said about foretelling it.".into(),
-            ),
-        }
-        let groups: [(&str, &[RateRow]); 5] = [
-            ("zone", &report.rates.zone),
-            ("age in turns", &report.rates.age),
-            ("kind", &report.rates.kind),
-            ("context", &report.rates.scope),
-            ("score", &report.rates.score),
-        ];
-        for (name, rows) in groups {
-            let rows = rows.iter().map(|row| {
-                vec![
-                    row.group.clone(),
-                    row.proposed.to_string(),
-                    row.kept_back.to_string(),
-                    format!("{:.3}", row.rate),
-                    format!("{:.3} to {:.3}", row.interval.low, row.interval.high),
-                ]
-            });
-            parts.push(table(
-                &[name, "proposed", "kept back", "rate", "95 % interval"],
-                &[1, 2, 3],
-                rows,
-            ));
-        }
-        parts.join("\n\n")
+    fn document(&self) -> Document {
+        eviction::feedback(self.answered, self.timed_out, self.open, self.report.as_ref())
     }
-
-    fn html(&self) -> Option<String> {
-        Some(eviction_feedback(self))
-    }
-}
-
-fn figures(found: &Prediction) -> String {
-    format!(
-        "AUC {:.3}, Brier {:.3}, log loss {:.3}, calibration error {:.3}",
-        found.auc, found.brier, found.log_loss, found.ece
-    )
 }
 
 impl Render for Calibrated {
@@ -379,9 +292,9 @@ impl Render for Calibrated {
         )];
         if let Some(fitted) = &self.fitted {
             let gain = fitted.gain.log_loss;
-            lines.push(format!("before, as it is:        {}", figures(&fitted.before)));
-            lines.push(format!("before, rescaled:        {}", figures(&fitted.rescaled)));
-            lines.push(format!("after, unseen proposals: {}", figures(&fitted.after)));
+            lines.push(format!("before, as it is:        {}", metrics(&fitted.before)));
+            lines.push(format!("before, rescaled:        {}", metrics(&fitted.rescaled)));
+            lines.push(format!("after, unseen proposals: {}", metrics(&fitted.after)));
             lines.push(format!(
                 "gain in log loss over the rescaled scorer: {:+.4} ({:+.4} to {:+.4}): {}",
                 gain.estimate,
@@ -484,66 +397,7 @@ impl Render for Activated {
 }
 
 impl Render for Simulated {
-    fn human(&self) -> String {
-        let budget = match self.budget {
-            Budget::Tokens(tokens) => format!("{tokens} tokens"),
-            Budget::Share(share) => format!("{:.0} % of each session's tokens", share * 100.0),
-        };
-        let found = &self.simulation;
-        let rows = found.policies.iter().map(|report| {
-            let against = |name: &str| {
-                report
-                    .against
-                    .iter()
-                    .find(|other| other.policy == name)
-                    .map_or_else(
-                        || "-".to_owned(),
-                        |other| {
-                            let interval = other.difference.interval;
-                            format!(
-                                "{:+.3} ({:+.3} to {:+.3})",
-                                other.difference.estimate, interval.low, interval.high
-                            )
-                        },
-                    )
-            };
-            vec![
-                report.policy.clone(),
-                format!("{:.3}", report.hit_rate),
-                report
-                    .share_of_bound
-                    .map_or_else(|| "-".into(), |share| format!("{share:.3}")),
-                format!("{:.3}", report.token_hit_rate),
-                format!("{:.3}", report.answers_preserved),
-                format!("{:.0}", report.tokens_retained),
-                against("lru"),
-                against("gdsf"),
-            ]
-        });
-        format!(
-            "{}: {} sessions, {} turns, {} uses; a context of {budget}\n\n{}",
-            self.trace,
-            found.sessions,
-            found.turns,
-            found.uses,
-            table(
-                &[
-                    "policy",
-                    "hit rate",
-                    "of bound",
-                    "by tokens",
-                    "answers",
-                    "tokens kept",
-                    "minus LRU",
-                    "minus GDSF"
-                ],
-                &[1, 2, 3, 4, 5],
-                rows
-            )
-        )
-    }
-
-    fn html(&self) -> Option<String> {
-        Some(eviction_simulation(self))
+    fn document(&self) -> Document {
+        eviction::simulation(&self.trace, self.budget, &self.simulation)
     }
 }

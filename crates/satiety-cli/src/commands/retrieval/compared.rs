@@ -2,131 +2,103 @@
 
 use std::fmt::Write;
 
-use owo_colors::OwoColorize;
 use satiety::retrieval::{Gate, MeasureComparison, Verdict};
 use satiety_engine::retrieval::{Compared, RunComparison};
+use satiety_report::charts::{Mark, Ranged};
+use satiety_report::document::{or_dash, strong};
+use satiety_report::{Block, Chart, Document, Medium, Table, Tone, row};
 
-use super::words::{csv, figure, markdown, probability, queries, signed};
+use super::words::{figure, probability, queries, signed};
 use crate::printer::Render;
-use crate::table::table;
 
 impl Render for Compared {
-    fn human(&self) -> String {
-        let parts = self.comparisons.iter().map(|found| {
-            let mut text = format!(
-                "{} beside {}\n{}",
-                found.treatment.bold(),
-                self.control,
-                table(&COMPARED, &[1, 2, 3, 5, 6, 7], compared_rows(found))
-            );
-            let _ = write!(text, "\n\n{}", details(found));
-            for (field, rows) in group_rows(found) {
-                let header = group_header(field);
-                let _ = write!(text, "\n\n{}", table(&header, &[1, 2, 3, 4, 6], rows));
-            }
-            if let Some(rows) = query_rows(found) {
-                let _ = write!(text, "\n\n{}", table(&PER_QUERY, &[1, 2, 3], rows));
-            }
-            let (word, rest) = verdict(found, self.fail_if_worse);
-            let word = match found.comparison.verdict {
-                Verdict::Better => word.green().bold().to_string(),
-                Verdict::Worse => word.red().bold().to_string(),
-                Verdict::NoEvidence => word.yellow().bold().to_string(),
-            };
-            let _ = write!(text, "\n\n{word}{rest}");
-            text
-        });
-        parts.collect::<Vec<_>>().join("\n\n")
-    }
-
-    fn markdown(&self) -> String {
-        let parts = self.comparisons.iter().map(|found| {
-            let (word, rest) = verdict(found, self.fail_if_worse);
-            let mut text = format!(
-                "### {} beside {}\n\n**{word}**{rest}\n\n{}\n\n{}",
-                found.treatment,
-                self.control,
-                markdown(&COMPARED, compared_rows(found)),
-                details(found)
-            );
-            for (field, rows) in group_rows(found) {
-                let _ = write!(text, "\n\n{}", markdown(&group_header(field), rows));
-            }
-            if let Some(rows) = query_rows(found) {
-                let _ = write!(text, "\n\n{}", markdown(&PER_QUERY, rows));
-            }
-            text
-        });
-        parts.collect::<Vec<_>>().join("\n\n")
-    }
-
-    /// A row for every query.
-    fn csv(&self) -> Option<String> {
-        let rows = self.comparisons.iter().flat_map(|found| {
-            let measure = found.comparison.measures.first();
-            let measure = measure.map(|found| found.measure.to_string()).unwrap_or_default();
-            found.per_query.iter().flatten().map(move |query| {
-                vec![
-                    found.treatment.clone(),
-                    query.change.query.clone(),
-                    measure.clone(),
-                    query.change.control.to_string(),
-                    query.change.treatment.to_string(),
-                    query.change.difference.to_string(),
-                ]
-            })
-        });
-        let header = [
-            "treatment_run",
-            "query",
-            "metric",
-            "control",
-            "treatment",
-            "difference",
-        ];
-        Some(csv(&header, rows))
-    }
-
-    fn html(&self) -> Option<String> {
-        Some(satiety_server::reports::retrieval_comparison(self))
+    fn document(&self) -> Document {
+        let sections = self
+            .comparisons
+            .iter()
+            .map(|found| section(self, found))
+            .collect();
+        let mut document = Document::new("Retrieval: is it better?", sections);
+        document.data = Some(data(self));
+        document
     }
 }
 
-const PER_QUERY: [&str; 5] = ["query", "control", "treatment", "change", "asked"];
+/// A row for every query.
+fn data(compared: &Compared) -> Table {
+    let rows = compared.comparisons.iter().flat_map(|found| {
+        let measure = found.comparison.measures.first();
+        let measure = measure.map(|found| found.measure.to_string()).unwrap_or_default();
+        found.per_query.iter().flatten().map(move |query| {
+            row![
+                &found.treatment,
+                &query.change.query,
+                &measure,
+                query.change.control.to_string(),
+                query.change.treatment.to_string(),
+                query.change.difference.to_string(),
+            ]
+        })
+    });
+    let header = [
+        "treatment_run",
+        "query",
+        "metric",
+        "control",
+        "treatment",
+        "difference",
+    ];
+    Table::new(&header, &[], rows)
+}
 
-fn query_rows(found: &RunComparison) -> Option<impl Iterator<Item = Vec<String>>> {
-    let rows = found.per_query.as_ref()?.iter().map(|query| {
-        vec![
-            query.change.query.clone(),
-            figure(query.change.control),
-            figure(query.change.treatment),
-            signed(query.change.difference),
-            query.text.clone().unwrap_or_default(),
+fn section(compared: &Compared, found: &RunComparison) -> Block {
+    let rows = found.comparison.measures.iter().map(|found| {
+        row![
+            found.measure.to_string(),
+            figure(found.control),
+            figure(found.treatment),
+            signed(found.difference),
+            change_interval(found),
+            probability(found.p_randomization),
+            probability(found.p_holm),
+            or_dash(found.effect_size, |effect| format!("{effect:+.2}")),
+            format!("{}/{}/{}", found.wins, found.losses, found.ties),
         ]
     });
-    Some(rows)
-}
-
-fn group_header(field: &str) -> [&str; 7] {
-    [
-        field,
-        "queries",
+    let header = [
+        "metric",
         "control",
         "treatment",
         "difference",
         "95 % interval",
+        "p",
         "p (Holm)",
-    ]
-}
-
-/// By field, what the deciding measure does in each group.
-fn group_rows(found: &RunComparison) -> impl Iterator<Item = (&str, Vec<Vec<String>>)> {
-    found.by.iter().map(|(field, groups)| {
+        "effect",
+        "won/lost/same",
+    ];
+    let mut parts = vec![
+        verdict(found, compared.fail_if_worse),
+        Block::Table(Table::new(&header, &[1, 2, 3, 5, 6, 7], rows)),
+    ];
+    parts.extend(details(found).into_iter().map(Block::text));
+    for (field, groups) in &found.by {
+        let shares = groups.iter().map(|group| Ranged {
+            label: format!("{} ({})", group.value, group.comparison.queries),
+            value: group.comparison.difference,
+            interval: group.comparison.ci.map(|ci| (ci.low, ci.high)),
+            hint: format!("p = {} after Holm", probability(group.comparison.p_holm)),
+        });
+        let measure = groups
+            .first()
+            .map(|group| group.comparison.measure.to_string())
+            .unwrap_or_default();
+        let title = format!("Difference of {measure} by {field}, with 95 % intervals");
+        parts.push(Block::Chart(Chart::Intervals(title, shares.collect())));
         let rows = groups.iter().map(|group| {
             let found = &group.comparison;
-            vec![
-                group.value.clone(),
-                found.queries.to_string(),
+            row![
+                &group.value,
+                found.queries,
                 figure(found.control),
                 figure(found.treatment),
                 signed(found.difference),
@@ -134,8 +106,59 @@ fn group_rows(found: &RunComparison) -> impl Iterator<Item = (&str, Vec<Vec<Stri
                 probability(found.p_holm),
             ]
         });
-        (field.as_str(), rows.collect())
-    })
+        let header = [
+            field,
+            "queries",
+            "control",
+            "treatment",
+            "difference",
+            "95 % interval",
+            "p (Holm)",
+        ];
+        let table = Table::new(&header, &[1, 2, 3, 4, 6], rows);
+        parts.push(Block::Only(Medium::Text, vec![Block::Table(table)]));
+    }
+    parts.extend(per_query(found));
+    let title = strong(&*found.treatment).then(format!(" beside {}", compared.control));
+    Block::Section(title, parts)
+}
+
+fn per_query(found: &RunComparison) -> Vec<Block> {
+    let (Some(changed), Some(first)) = (&found.per_query, found.comparison.measures.first()) else {
+        return Vec::new();
+    };
+    let marks = changed.iter().map(|query| {
+        let change = &query.change;
+        let asked = query
+            .text
+            .as_ref()
+            .map(|text| format!(" ({text})"))
+            .unwrap_or_default();
+        Mark {
+            label: change.query.clone(),
+            value: change.difference,
+            hint: format!(
+                "{}{asked}: {:.3} to {:.3}",
+                change.query, change.control, change.treatment
+            ),
+        }
+    });
+    let rows = changed.iter().map(|query| {
+        row![
+            &query.change.query,
+            figure(query.change.control),
+            figure(query.change.treatment),
+            signed(query.change.difference),
+            query.text.as_deref().unwrap_or_default(),
+        ]
+    });
+    let header = ["query", "control", "treatment", "change", "asked"];
+    let table = Block::Table(Table::new(&header, &[1, 2, 3], rows));
+    let title = format!("Change of {} by query, worst first", first.measure);
+    vec![
+        Block::Chart(Chart::Changes(title, marks.collect())),
+        Block::Only(Medium::Text, vec![table]),
+    ]
 }
 
 fn change_interval(found: &MeasureComparison) -> String {
@@ -145,95 +168,59 @@ fn change_interval(found: &MeasureComparison) -> String {
     range.unwrap_or_else(|| "-".into())
 }
 
-const COMPARED: [&str; 9] = [
-    "metric",
-    "control",
-    "treatment",
-    "difference",
-    "95 % interval",
-    "p",
-    "p (Holm)",
-    "effect",
-    "won/lost/same",
-];
-
-fn compared_rows(found: &RunComparison) -> impl Iterator<Item = Vec<String>> {
-    found.comparison.measures.iter().map(|found| {
-        vec![
-            found.measure.to_string(),
-            figure(found.control),
-            figure(found.treatment),
-            signed(found.difference),
-            change_interval(found),
-            probability(found.p_randomization),
-            probability(found.p_holm),
-            found
-                .effect_size
-                .map_or_else(|| "-".into(), |effect| format!("{effect:+.2}")),
-            format!("{}/{}/{}", found.wins, found.losses, found.ties),
-        ]
-    })
-}
-
-fn details(found: &RunComparison) -> String {
+fn details(found: &RunComparison) -> Vec<String> {
     let counts = &found.comparison.differences;
-    let mut text = format!(
+    let mut lines = vec![format!(
         "{}; answered identically {}, with minor changes {}, major changes {}, incompatibly {}",
         queries(found.comparison.queries),
         counts.identical,
         counts.minor,
         counts.major,
         counts.incompatible
-    );
+    )];
     if let (Some(control), Some(treatment)) = (found.judged.control, found.judged.treatment) {
-        let _ = write!(
-            text,
-            "\njudged among the first {}: control {:.0} %, treatment {:.0} %",
+        let unfair = if treatment < control - 0.05 {
+            " - what was not judged counts as irrelevant, which is unfair to the treatment"
+        } else {
+            ""
+        };
+        lines.push(format!(
+            "judged among the first {}: control {:.0} %, treatment {:.0} %{unfair}",
             found.judged.depth,
             100.0 * control,
             100.0 * treatment
-        );
-        if treatment < control - 0.05 {
-            text.push_str(" - what was not judged counts as irrelevant, which is unfair to the treatment");
-        }
+        ));
     }
     if let (Some(first), false) = (
         found.comparison.measures.first(),
         found.comparison.regressions.is_empty(),
     ) {
         let worst = found.comparison.regressions.iter().map(|change| {
-            format!(
-                "{} ({} to {})",
-                change.query,
-                figure(change.control),
-                figure(change.treatment)
-            )
+            let (control, treatment) = (figure(change.control), figure(change.treatment));
+            format!("{} ({control} to {treatment})", change.query)
         });
-        let _ = write!(
-            text,
-            "\nlost most by {}: {}",
-            first.measure,
-            worst.collect::<Vec<_>>().join(", ")
-        );
+        let worst = worst.collect::<Vec<_>>().join(", ");
+        lines.push(format!("lost most by {}: {worst}", first.measure));
     }
-    text
+    lines
 }
 
-/// The word, and the sentence that makes it something to act on.
-fn verdict(found: &RunComparison, margin: Option<f64>) -> (&'static str, String) {
+/// The word, the sentence that makes it something to act on, and what the gate says.
+fn verdict(found: &RunComparison, margin: Option<f64>) -> Block {
     let Some(first) = found.comparison.measures.first() else {
-        return ("NO EVIDENCE", String::new());
+        return Block::verdict(Tone::Unsure, "No evidence", "", &[]);
     };
-    let (word, mut rest) = match first.verdict {
-        Verdict::Better => ("BETTER", format!(": {}", shown(first))),
-        Verdict::Worse => ("WORSE", format!(": {}", shown(first))),
+    let (tone, word, sentence) = match first.verdict {
+        Verdict::Better => (Tone::Good, "Better", shown(first)),
+        Verdict::Worse => (Tone::Bad, "Worse", shown(first)),
         Verdict::NoEvidence => (
-            "NO EVIDENCE EITHER WAY",
+            Tone::Unsure,
+            "No evidence either way",
             match first.detectable {
-                None if first.difference == 0.0 => format!(": {} is the same for every query", first.measure),
-                None => format!(": {} cannot show a difference", queries(first.queries)),
+                None if first.difference == 0.0 => format!("{} is the same for every query", first.measure),
+                None => format!("{} cannot show a difference", queries(first.queries)),
                 Some(detectable) => format!(
-                    ": {} differs by {}; {} would have shown a difference of {} or more (power .8)",
+                    "{} differs by {}; {} would have shown a difference of {} or more (power .8)",
                     first.measure,
                     signed(first.difference),
                     queries(first.queries),
@@ -242,20 +229,14 @@ fn verdict(found: &RunComparison, margin: Option<f64>) -> (&'static str, String)
             },
         ),
     };
-    if let (Some(gate), Some(margin)) = (found.gate, margin) {
-        let _ = match gate {
-            Gate::Pass => write!(
-                rest,
-                "\ngate: passed, a loss of more than {margin} can be excluded"
-            ),
-            Gate::Fail => write!(rest, "\ngate: failed, worse by more than {margin}"),
-            Gate::Inconclusive => write!(
-                rest,
-                "\ngate: inconclusive, a loss of more than {margin} can be neither shown nor excluded"
-            ),
-        };
-    }
-    (word, rest)
+    let gate = found.gate.zip(margin).map(|(gate, margin)| match gate {
+        Gate::Pass => format!("gate: passed, a loss of more than {margin} can be excluded"),
+        Gate::Fail => format!("gate: failed, worse by more than {margin}"),
+        Gate::Inconclusive => {
+            format!("gate: inconclusive, a loss of more than {margin} can be neither shown nor excluded")
+        }
+    });
+    Block::verdict(tone, word, sentence, &Vec::from_iter(gate))
 }
 
 fn shown(found: &MeasureComparison) -> String {

@@ -1,198 +1,197 @@
 //! How measured runs are shown.
 
-use std::fmt::Write;
-
-use owo_colors::OwoColorize;
 use satiety::retrieval::{Aggregate, MissingQueries, NoRelevant};
 use satiety_engine::retrieval::{Evaluated, RunReport};
+use satiety_report::charts::Ranged;
+use satiety_report::document::{or_dash, strong};
+use satiety_report::{Block, Chart, Document, Medium, Table, Text, row};
 
-use super::words::{csv, figure, interval, markdown, queries};
+use super::words::{figure, interval, queries};
 use crate::printer::Render;
-use crate::table::table;
 
 impl Render for Evaluated {
-    fn human(&self) -> String {
-        let parts = self.runs().iter().map(|run| {
-            let mut text = format!("{}\n{}", run.run.bold(), table(&HEADER, &[1, 3], rows(run)));
-            let _ = write!(text, "\n\n{}", notes(run));
-            for (title, header, numbers, rows) in further(run) {
-                let _ = write!(text, "\n\n{}\n{}", title.bold(), table(&header, &numbers, rows));
-            }
-            if let Some((header, rows)) = query_rows(run) {
-                let header: Vec<&str> = header.iter().map(String::as_str).collect();
-                let numbers: Vec<usize> = (1..header.len()).collect();
-                let _ = write!(text, "\n\n{}", table(&header, &numbers, rows));
-            }
-            text
-        });
-        parts.collect::<Vec<_>>().join("\n\n")
+    fn document(&self) -> Document {
+        document(self.runs())
     }
+}
 
-    fn markdown(&self) -> String {
-        let parts = self.runs().iter().map(|run| {
-            let mut text = format!(
-                "### {}\n\n{}\n\n{}",
-                run.run,
-                markdown(&HEADER, rows(run)),
-                notes(run)
-            );
-            for (title, header, _, rows) in further(run) {
-                let _ = write!(text, "\n\n{title}\n\n{}", markdown(&header, rows));
-            }
-            if let Some((header, rows)) = query_rows(run) {
-                let header: Vec<&str> = header.iter().map(String::as_str).collect();
-                let _ = write!(text, "\n\n{}", markdown(&header, rows));
-            }
-            text
-        });
-        parts.collect::<Vec<_>>().join("\n\n")
-    }
+/// Measured runs, each in its section.
+pub(super) fn document(runs: &[RunReport]) -> Document {
+    let mut document = Document::new("Retrieval: how good is it?", runs.iter().map(section).collect());
+    document.data = Some(data(runs));
+    document
+}
 
-    /// A row for every query and measure.
-    fn csv(&self) -> Option<String> {
-        let rows = self.runs().iter().flat_map(|run| {
-            let queries = run.per_query.iter().flat_map(|queries| &queries.0);
-            queries.flat_map(move |(query, values)| {
-                let row = move |(name, value): &(String, f64)| {
-                    vec![run.run.clone(), query.clone(), name.clone(), value.to_string()]
-                };
-                values.0.iter().map(row)
-            })
-        });
-        Some(csv(&["run", "query", "metric", "value"], rows))
-    }
+/// A row for every query and measure.
+fn data(runs: &[RunReport]) -> Table {
+    let rows = runs.iter().flat_map(|run| {
+        let queries = run.per_query.iter().flat_map(|queries| &queries.0);
+        queries.flat_map(move |(query, values)| {
+            values
+                .0
+                .iter()
+                .map(move |(name, value)| row![&run.run, query, name, value.to_string()])
+        })
+    });
+    Table::new(&["run", "query", "metric", "value"], &[], rows)
+}
 
-    fn html(&self) -> Option<String> {
-        Some(satiety_server::reports::retrieval_evaluation(self))
+fn section(run: &RunReport) -> Block {
+    let rows = run
+        .metrics
+        .0
+        .iter()
+        .map(|(name, found)| row![name, mean(found), range(found), found.queries]);
+    let mut parts = vec![Block::Table(Table::new(&HEADER, &[1, 3], rows))];
+    parts.extend(notes(run).into_iter().map(Block::text));
+    parts.extend(groups(run));
+    parts.extend(sessions(run));
+    parts.extend(pipeline(run));
+    if let Some(values) = &run.per_query {
+        let names: Vec<&str> = run.metrics.0.iter().map(|(name, _)| name.as_str()).collect();
+        let rows = values.0.iter().map(|(query, values)| {
+            let value = |name: &&str| {
+                values
+                    .0
+                    .iter()
+                    .find(|(other, _)| other == name)
+                    .map(|(_, value)| *value)
+            };
+            let mut row = row![query];
+            row.extend(names.iter().map(|name| Text::from(or_dash(value(name), figure))));
+            row
+        });
+        let header: Vec<&str> = std::iter::once("query").chain(names.iter().copied()).collect();
+        let numbers: Vec<usize> = (1..header.len()).collect();
+        parts.push(Block::Table(Table::new(&header, &numbers, rows)));
     }
+    Block::Section(strong(&*run.run), parts)
 }
 
 const HEADER: [&str; 4] = ["metric", "mean", "95 % interval", "queries"];
 
-fn rows(run: &RunReport) -> impl Iterator<Item = Vec<String>> {
-    let row = |(name, found): &(String, Aggregate)| {
-        vec![
-            name.clone(),
-            found.mean.map_or_else(|| "-".into(), figure),
-            found.ci.map_or_else(|| "-".into(), interval),
-            found.queries.to_string(),
-        ]
-    };
-    run.metrics.0.iter().map(row)
+fn mean(found: &Aggregate) -> String {
+    or_dash(found.mean, figure)
 }
 
-fn query_rows(run: &RunReport) -> Option<(Vec<String>, Vec<Vec<String>>)> {
-    let names: Vec<String> = run.metrics.0.iter().map(|(name, _)| name.clone()).collect();
-    let rows = run.per_query.as_ref()?.0.iter().map(|(query, values)| {
-        let value = |name: &String| values.0.iter().find(|(other, _)| other == name);
-        let cells = names
-            .iter()
-            .map(|name| value(name).map_or_else(|| "-".into(), |(_, value)| figure(*value)));
-        std::iter::once(query.clone()).chain(cells).collect()
-    });
-    let rows = rows.collect();
-    Some((std::iter::once("query".into()).chain(names).collect(), rows))
+fn range(found: &Aggregate) -> String {
+    found.ci.map_or_else(|| "-".into(), interval)
 }
 
-fn notes(run: &RunReport) -> String {
+fn notes(run: &RunReport) -> Vec<String> {
     let threshold = run.options.relevance_threshold;
-    let mut text = format!("{}; relevant from grade {threshold} on", queries(run.queries));
-    let mut add = |count: usize, what: &str| {
-        if count > 0 {
-            let _ = write!(text, "\n{} {what}", queries(count));
-        }
+    let mut lines = vec![format!(
+        "{}; relevant from grade {threshold} on",
+        queries(run.queries)
+    )];
+    let missing = match run.options.missing {
+        MissingQueries::Zero => "without an answer in the run, counted as 0",
+        MissingQueries::Skip => "without an answer in the run, left out",
     };
-    add(
-        run.missing_queries,
-        match run.options.missing {
-            MissingQueries::Zero => "without an answer in the run, counted as 0",
-            MissingQueries::Skip => "without an answer in the run, left out",
-        },
-    );
-    add(
-        run.queries_without_relevant,
-        match run.options.no_relevant {
-            NoRelevant::Skip => "with nothing relevant to find, left out where relevance is asked for",
-            NoRelevant::Zero => "with nothing relevant to find, counted as 0",
-        },
-    );
-    add(
-        run.unjudged_queries,
-        "of the run are not judged and were not measured",
-    );
-    text
+    let nothing = match run.options.no_relevant {
+        NoRelevant::Skip => "with nothing relevant to find, left out where relevance is asked for",
+        NoRelevant::Zero => "with nothing relevant to find, counted as 0",
+    };
+    for (count, what) in [
+        (run.missing_queries, missing),
+        (run.queries_without_relevant, nothing),
+        (
+            run.unjudged_queries,
+            "of the run are not judged and were not measured",
+        ),
+    ] {
+        if count > 0 {
+            lines.push(format!("{} {what}", queries(count)));
+        }
+    }
+    lines
 }
 
-type Table<'a> = (String, Vec<&'a str>, Vec<usize>, Vec<Vec<String>>);
-
-/// Tables beside the means, where there is something to show: groups, sessions, the pipeline.
-fn further(run: &RunReport) -> Vec<Table<'_>> {
-    let mean = |found: &Aggregate| found.mean.map_or_else(|| "-".into(), figure);
-    let range = |found: &Aggregate| found.ci.map_or_else(|| "-".into(), interval);
-    let mut tables = Vec::new();
+fn groups(run: &RunReport) -> Vec<Block> {
+    let names: Vec<&str> = run.metrics.0.iter().map(|(name, _)| name.as_str()).collect();
+    let mut parts = Vec::new();
     for (field, groups) in &run.by {
-        let names = run.metrics.0.iter().map(|(name, _)| name.as_str());
-        let header: Vec<&str> = [field.as_str(), "queries"].into_iter().chain(names).collect();
-        let rows = groups.iter().map(|(value, group)| {
-            let means = group.metrics.0.iter().map(|(_, found)| mean(found));
-            [value.clone(), group.queries.to_string()]
-                .into_iter()
-                .chain(means)
-                .collect()
+        let shares = groups.iter().filter_map(|(value, group)| {
+            let (_, found) = group.metrics.0.first()?;
+            Some(Ranged {
+                label: format!("{value} ({})", group.queries),
+                value: found.mean?,
+                interval: found.ci.map(|ci| (ci.low, ci.high)),
+                hint: queries(found.queries),
+            })
         });
-        let numbers = (1..header.len()).collect();
-        tables.push((format!("by {field}"), header, numbers, rows.collect()));
+        let first = names.first().copied().unwrap_or_default();
+        let title = format!("{first} by {field}, with 95 % intervals");
+        parts.push(Block::Chart(Chart::Intervals(title, shares.collect())));
+        let header: Vec<&str> = [field.as_str(), "queries"]
+            .into_iter()
+            .chain(names.iter().copied())
+            .collect();
+        let rows = groups.iter().map(|(value, group)| {
+            let mut row = row![value, group.queries];
+            row.extend(group.metrics.0.iter().map(|(_, found)| Text::from(mean(found))));
+            row
+        });
+        let numbers: Vec<usize> = (1..header.len()).collect();
+        let table = Block::Table(Table::new(&header, &numbers, rows));
+        parts.push(Block::Only(
+            Medium::Text,
+            vec![Block::section(format!("by {field}"), vec![table])],
+        ));
     }
-    let mut sessions = Vec::new();
-    let mut add = |name: &str, found: &Aggregate| {
-        if found.queries > 0 {
-            sessions.push(vec![
-                name.into(),
-                mean(found),
-                range(found),
-                found.queries.to_string(),
-            ]);
-        }
-    };
-    if let Some(found) = &run.cold_start {
-        add("mrr, first of a session", &found.cold);
-        add("mrr, later", &found.warm);
-    }
-    if let Some(found) = &run.personalization_lift {
-        add("mrr, gained by the session", found);
-    }
-    if let Some(found) = &run.pipeline {
-        add("reordered by fusion", &found.fusion_reorder_rate);
-        add("found by expansion only", &found.expansion_impact);
-        if let Some(saved) = &found.dedup_tokens {
-            add("tokens not sent again", &saved.per_query);
-        }
-    }
-    if let Some(ratio) = run
+    parts
+}
+
+fn sessions(run: &RunReport) -> Option<Block> {
+    let pipeline = run.pipeline.as_ref();
+    let named = [
+        (
+            "mrr, first of a session",
+            run.cold_start.as_ref().map(|found| &found.cold),
+        ),
+        ("mrr, later", run.cold_start.as_ref().map(|found| &found.warm)),
+        ("mrr, gained by the session", run.personalization_lift.as_ref()),
+        (
+            "reordered by fusion",
+            pipeline.map(|found| &found.fusion_reorder_rate),
+        ),
+        (
+            "found by expansion only",
+            pipeline.map(|found| &found.expansion_impact),
+        ),
+        (
+            "tokens not sent again",
+            pipeline.and_then(|found| Some(&found.dedup_tokens.as_ref()?.per_query)),
+        ),
+    ];
+    let present = named
+        .into_iter()
+        .filter_map(|(name, found)| Some((name, found.filter(|found| found.queries > 0)?)));
+    let mut rows: Vec<Vec<Text>> = present
+        .map(|(name, found)| row![name, mean(found), range(found), found.queries])
+        .collect();
+    if let Some((ratio, ci)) = run
         .cold_start
         .and_then(|found| Some((found.ratio?, found.ratio_ci)))
     {
-        let range = ratio.1.map_or_else(|| "-".into(), interval);
-        sessions.push(vec![
-            "first over later".into(),
-            figure(ratio.0),
-            range,
-            String::new(),
-        ]);
+        let range = ci.map_or_else(|| "-".into(), interval);
+        rows.push(row!["first over later", figure(ratio), range, ""]);
     }
-    if !sessions.is_empty() {
-        let header = vec!["what", "mean", "95 % interval", "queries"];
-        tables.push(("sessions and pipeline".into(), header, vec![1, 3], sessions));
-    }
+    let table = Table::new(&["what", "mean", "95 % interval", "queries"], &[1, 3], rows);
+    (!table.rows.is_empty()).then(|| Block::section("sessions and pipeline", vec![Block::Table(table)]))
+}
+
+fn pipeline(run: &RunReport) -> Vec<Block> {
     let Some(pipeline) = &run.pipeline else {
-        return tables;
+        return Vec::new();
     };
+    let mut parts = Vec::new();
     if !pipeline.channels.is_empty() {
         let rows = pipeline.channels.iter().map(|(name, found)| {
             let (all, only) = (&found.contribution, &found.unique);
-            vec![name.clone(), mean(all), range(all), mean(only), range(only)]
+            row![name, mean(all), range(all), mean(only), range(only)]
         });
-        let header = vec![
+        let header = [
             "channel",
             "share of results",
             "95 % interval",
@@ -200,15 +199,19 @@ fn further(run: &RunReport) -> Vec<Table<'_>> {
             "95 % interval",
         ];
         let title = format!("channels, among the first {}", pipeline.depth);
-        tables.push((title, header, vec![1, 3], rows.collect()));
+        parts.push(Block::section(
+            title,
+            vec![Block::Table(Table::new(&header, &[1, 3], rows))],
+        ));
     }
     if !pipeline.latency_ms.is_empty() {
         let rows = pipeline.latency_ms.iter().map(|(stage, found)| {
-            let times = [found.mean, found.p50, found.p95, found.p99].map(|time| format!("{time:.1}"));
-            std::iter::once(stage.clone()).chain(times).collect()
+            let ms = |time: f64| format!("{time:.1}");
+            row![stage, ms(found.mean), ms(found.p50), ms(found.p95), ms(found.p99)]
         });
-        let header = vec!["stage", "mean ms", "p50", "p95", "p99"];
-        tables.push(("latency".into(), header, vec![1, 2, 3, 4], rows.collect()));
+        let header = ["stage", "mean ms", "p50", "p95", "p99"];
+        let table = Table::new(&header, &[1, 2, 3, 4], rows);
+        parts.push(Block::section("latency", vec![Block::Table(table)]));
     }
-    tables
+    parts
 }

@@ -1,14 +1,12 @@
 //! Replaying the corpus: from what was typed to a request, and how the answer is shown.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use owo_colors::OwoColorize;
 use satiety::memory::{Mode, Pipeline, ValidPipeline};
 use satiety::retrieval::{
     AnswerPaths, ComparisonSettings, EvaluationOptions, Gate, JudgmentSource, decisive_measures,
@@ -16,10 +14,12 @@ use satiety::retrieval::{
 use satiety::stats::BootstrapSettings;
 use satiety_engine::Engine;
 use satiety_engine::retrieval::{
-    Evaluated, JudgmentFilter, ReplayRequest, Replayed, SystemSpec, SystemSurroundings, ToolCall,
+    JudgmentFilter, ReplayRequest, Replayed, SystemSpec, SystemSurroundings, ToolCall,
 };
+use satiety_report::{Block, Document};
 
 use super::super::bench::stop_on_interrupt;
+use super::evaluated;
 use super::words::queries;
 use crate::args::{MemoryMode, RunArgs, Source};
 use crate::exit::Exit;
@@ -233,75 +233,47 @@ fn pipeline(path: &Path) -> Result<ValidPipeline, Failure> {
 }
 
 impl Render for Replayed {
-    fn human(&self) -> String {
-        let mut text = summary(self);
-        if let Some(report) = &self.report {
-            let _ = write!(text, "\n\n{}", Evaluated::One(Box::new(report.clone())).human());
-        }
+    fn document(&self) -> Document {
+        let mut document = self.report.as_ref().map_or_else(Document::default, |report| {
+            evaluated::document(std::slice::from_ref(report))
+        });
         if let Some(compared) = &self.comparison {
-            let _ = write!(text, "\n\n{}", compared.human());
+            let compared = compared.document();
+            document.title = compared.title;
+            document.blocks.extend(compared.blocks);
         }
-        text
-    }
-
-    fn markdown(&self) -> String {
-        let mut text = anstream::adapter::strip_str(&summary(self)).to_string();
-        if let Some(report) = &self.report {
-            let _ = write!(
-                text,
-                "\n\n{}",
-                Evaluated::One(Box::new(report.clone())).markdown()
-            );
-        }
-        if let Some(compared) = &self.comparison {
-            let _ = write!(text, "\n\n{}", compared.markdown());
-        }
-        text
-    }
-
-    fn csv(&self) -> Option<String> {
-        let report = self.report.clone()?;
-        Evaluated::One(Box::new(report)).csv()
-    }
-
-    fn html(&self) -> Option<String> {
-        match (&self.comparison, &self.report) {
-            (Some(compared), _) => compared.html(),
-            (None, Some(report)) => Evaluated::One(Box::new(report.clone())).html(),
-            (None, None) => None,
-        }
+        let told = summary(self);
+        document.blocks.insert(0, Block::section(&self.system, told));
+        document
     }
 }
 
-/// What came of asking, before any figure.
-fn summary(replayed: &Replayed) -> String {
+/// What came of asking, before any metric.
+fn summary(replayed: &Replayed) -> Vec<Block> {
     let mut text = format!(
-        "{}\n{} answered, {} without an answer and left out",
-        replayed.system.bold(),
+        "{} answered, {} without an answer and left out",
         queries(replayed.answered),
         replayed.failed.len()
     );
     if let Some(latency) = &replayed.latency_ms {
-        let _ = write!(
-            text,
+        text.push_str(&format!(
             "; {:.1} ms at p50, {:.1} ms at p95",
             latency.p50, latency.p95
-        );
+        ));
     }
+    let mut lines = vec![text];
     if replayed.prose > 0 {
-        let _ = write!(
-            text,
-            "\n{} answers were prose, told by what they say",
+        lines.push(format!(
+            "{} answers were prose, told by what they say",
             replayed.prose
-        );
+        ));
     }
-    for failed in replayed.failed.iter().take(SHOWN) {
-        let _ = write!(text, "\n  {}: {}", failed.query_id, failed.error);
-    }
+    let failed = replayed.failed.iter().take(SHOWN);
+    lines.extend(failed.map(|failed| format!("  {}: {}", failed.query_id, failed.error)));
     if replayed.report.is_none() && !replayed.interrupted {
-        text.push_str(
-            "\nnothing is judged yet: `satiety retrieval annotate` shows what was found, one by one",
+        lines.push(
+            "nothing is judged yet: `satiety retrieval annotate` shows what was found, one by one".into(),
         );
     }
-    text
+    lines.into_iter().map(Block::text).collect()
 }

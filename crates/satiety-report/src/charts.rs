@@ -264,6 +264,184 @@ pub fn margins(title: &str, rows: &[Margined]) -> Html {
     figure(title, height, &inside, &values)
 }
 
+/// Predicted shares beside observed ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    pub title: String,
+    /// What the axes show: the predicted share, and the observed one.
+    pub axes: [&'static str; 2],
+    pub points: Vec<CalibrationPoint>,
+}
+
+/// Items with about the same prediction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CalibrationPoint {
+    pub predicted: f64,
+    pub observed: f64,
+    pub interval: Option<(f64, f64)>,
+    pub items: usize,
+}
+
+/// A reliability diagram; on the dashed line predictions are perfect, and larger dots are more items.
+pub(crate) fn calibration(found: &Calibration) -> Html {
+    const LEFT: f64 = 46.0;
+    const TOP: f64 = 12.0;
+    const SIDE: f64 = 320.0;
+    let x = |p: f64| LEFT + p.clamp(0.0, 1.0) * SIDE;
+    let y = |p: f64| TOP + (1.0 - p.clamp(0.0, 1.0)) * SIDE;
+    let mut inside = String::new();
+    // Writing to a string cannot fail.
+    for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let _ = write!(
+            inside,
+            "<line class=\"axis\" x1=\"{a:.1}\" x2=\"{a:.1}\" y1=\"{TOP}\" y2=\"{b:.1}\"/>\
+             <line class=\"axis\" x1=\"{LEFT}\" x2=\"{r:.1}\" y1=\"{c:.1}\" y2=\"{c:.1}\"/>\
+             <text x=\"{a:.1}\" y=\"{t:.1}\" text-anchor=\"middle\">{tick:.2}</text>\
+             <text x=\"{l:.1}\" y=\"{d:.1}\" text-anchor=\"end\">{tick:.2}</text>",
+            a = x(tick),
+            b = y(0.0),
+            c = y(tick),
+            r = x(1.0),
+            t = y(0.0) + 18.0,
+            l = LEFT - 6.0,
+            d = y(tick) + 4.0
+        );
+    }
+    let _ = write!(
+        inside,
+        "<line class=\"zero\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke-dasharray=\"4 4\"/>",
+        x(0.0),
+        y(0.0),
+        x(1.0),
+        y(1.0)
+    );
+    let total: usize = found.points.iter().map(|point| point.items).sum();
+    let [predicted, observed] = found.axes;
+    let mut line = Vec::new();
+    for point in &found.points {
+        let (at, up) = (x(point.predicted), y(point.observed));
+        line.push(format!("{at:.1},{up:.1}"));
+        if let Some((low, high)) = point.interval {
+            let (low, high) = (y(low), y(high));
+            let _ = write!(
+                inside,
+                "<line class=\"band\" stroke-width=\"1.5\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{low:.1}\" y2=\"{high:.1}\"/>"
+            );
+        }
+        let radius = 3.0 + 7.0 * (point.items as f64 / total.max(1) as f64).sqrt();
+        let _ = write!(
+            inside,
+            "<circle class=\"mark\" cx=\"{at:.1}\" cy=\"{up:.1}\" r=\"{radius:.1}\"><title>{predicted} {:.3}, \
+             {observed} {:.3}, {} items</title></circle>",
+            point.predicted, point.observed, point.items
+        );
+    }
+    let _ = write!(
+        inside,
+        "<polyline class=\"line\" points=\"{}\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{predicted}</text>\
+         <text x=\"{:.1}\" y=\"{:.1}\">{observed}; the dashed line is perfect</text>",
+        line.join(" "),
+        x(0.5),
+        y(0.0) + 38.0,
+        x(1.0) + 16.0,
+        TOP + 12.0
+    );
+    let rows = found.points.iter().map(|point| {
+        vec![
+            format!("{:.3}", point.predicted),
+            format!("{:.3}", point.observed),
+            point.items.to_string(),
+        ]
+    });
+    let values = table(&[predicted, observed, "items"], &[0, 1, 2], rows);
+    figure(&found.title, TOP + SIDE + 50.0, &inside, &values)
+}
+
+/// The colours of parts of a bar.
+const STACKED: [&str; 4] = ["mark", "up", "down", "same"];
+
+/// Bars made of parts, each part of one of up to four kinds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack {
+    pub title: String,
+    /// What a bar is.
+    pub axis: &'static str,
+    /// The names of the kinds.
+    pub kinds: [&'static str; 4],
+    pub bars: Vec<StackBar>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StackBar {
+    pub label: String,
+    /// The place of a part's kind, its size and what is told about it.
+    pub parts: Vec<(usize, u64, String)>,
+}
+
+/// One bar a row, with a legend below.
+pub(crate) fn stack(found: &Stack) -> Html {
+    const LEFT: f64 = 90.0;
+    const PLOT: f64 = 640.0;
+    const ROW: f64 = 26.0;
+    let size = |bar: &StackBar| bar.parts.iter().map(|(_, size, _)| size).sum::<u64>();
+    let most = found.bars.iter().map(size).max().unwrap_or(0).max(1) as f64;
+    let class = |kind: usize| STACKED.get(kind).copied().unwrap_or("same");
+    let mut inside = String::new();
+    for (index, bar) in found.bars.iter().enumerate() {
+        let top = 6.0 + index as f64 * ROW;
+        let _ = write!(
+            inside,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{} {}</text>",
+            LEFT - 8.0,
+            top + 14.0,
+            found.axis,
+            escape(&bar.label)
+        );
+        let mut x = LEFT;
+        for (kind, size, hint) in &bar.parts {
+            let width = *size as f64 / most * PLOT;
+            let _ = write!(
+                inside,
+                "<rect class=\"{}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"18\"><title>{}</title></rect>",
+                class(*kind),
+                (width - 1.0).max(0.5),
+                escape(hint)
+            );
+            x += width;
+        }
+    }
+    let bottom = 6.0 + found.bars.len() as f64 * ROW;
+    let mut x = LEFT;
+    for (kind, name) in found.kinds.iter().enumerate() {
+        let _ = write!(
+            inside,
+            "<rect class=\"{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\"/><text x=\"{:.1}\" y=\"{:.1}\">{name}</text>",
+            class(kind),
+            bottom + 8.0,
+            x + 18.0,
+            bottom + 18.0
+        );
+        x += 50.0 + 7.0 * name.len() as f64;
+    }
+    let mut header = vec![found.axis];
+    header.extend(found.kinds);
+    let rows = found.bars.iter().map(|bar| {
+        let mut row = vec![bar.label.clone()];
+        row.extend((0..found.kinds.len()).map(|kind| {
+            let parts = bar.parts.iter().filter(|(other, _, _)| *other == kind);
+            parts.map(|(_, size, _)| size).sum::<u64>().to_string()
+        }));
+        row
+    });
+    figure(
+        &found.title,
+        bottom + 30.0,
+        &inside,
+        &table(&header, &[0, 1, 2, 3, 4], rows),
+    )
+}
+
 /// Where a row's texts stand.
 struct Place {
     label_end: f64,
@@ -333,7 +511,7 @@ fn ranged_row(row: &Ranged, shown: impl Fn(f64) -> String) -> Vec<String> {
 }
 
 /// A drawing with its name above it and its values as a table below it: the eye needs the one, everybody the other.
-pub(crate) fn figure(title: &str, height: f64, inside: &str, values: &Html) -> Html {
+pub fn figure(title: &str, height: f64, inside: &str, values: &Html) -> Html {
     let title = escape(title);
     Html(format!(
         "<figure class=\"chart\"><figcaption>{title}</figcaption>\

@@ -62,30 +62,52 @@ pub struct Threshold {
 
 /// A chart of lines.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Lines<'a> {
-    /// What is seen.
-    pub title: &'a str,
+pub struct Lines {
+    pub title: String,
     /// What the axis counts.
-    pub axis: &'a str,
+    pub axis: &'static str,
     /// The names of the places on the axis.
-    pub places: &'a [String],
-    /// The lines.
-    pub series: &'a [Series],
+    pub places: Vec<String>,
+    pub series: Vec<Series>,
     /// Values that mean something.
-    pub thresholds: &'a [Threshold],
+    pub thresholds: Vec<Threshold>,
     /// The ends of the scale; by the values where absent.
     pub range: Option<(f64, f64)>,
 }
 
+impl Lines {
+    /// Lines on a scale from 0 to 1.
+    pub fn shares(
+        title: impl Into<String>,
+        axis: &'static str,
+        places: Vec<String>,
+        series: Vec<Series>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            axis,
+            places,
+            series,
+            thresholds: Vec::new(),
+            range: Some((0.0, 1.0)),
+        }
+    }
+
+    /// The ends of the scale.
+    pub(crate) fn scale(&self) -> (f64, f64) {
+        self.range.unwrap_or_else(|| ends(self))
+    }
+}
+
 /// Draws lines, with a legend, and with their values as a table.
-pub fn lines(chart: &Lines<'_>) -> Html {
+pub fn lines(chart: &Lines) -> Html {
     if chart.places.is_empty() {
         return Html(format!(
             "<p class=\"empty\">{}: nothing yet.</p>",
-            escape(chart.title)
+            escape(&chart.title)
         ));
     }
-    let (low, high) = chart.range.unwrap_or_else(|| ends(chart));
+    let (low, high) = chart.scale();
     let last = chart.places.len().saturating_sub(1).max(1) as f64;
     let plot = WIDTH - LEFT - 12.0;
     let x = |place: usize| place as f64 / last * plot;
@@ -143,7 +165,7 @@ pub fn lines(chart: &Lines<'_>) -> Html {
     }
     inside.push_str("</svg>");
     names(&mut inside, chart, plot / last * plot / seen);
-    let title = escape(chart.title);
+    let title = escape(&chart.title);
     let height = TOP + HEIGHT + 26.0;
     Html(format!(
         "<figure class=\"chart\" data-chart=\"lines\" data-axis=\"{axis}\"><figcaption>{title}{legend}</figcaption>\
@@ -157,7 +179,7 @@ pub fn lines(chart: &Lines<'_>) -> Html {
 }
 
 /// Lines at the ends, in the middle, and where thresholds are.
-fn scale(inside: &mut String, chart: &Lines<'_>, (low, high): (f64, f64), y: &dyn Fn(f64) -> f64) {
+fn scale(inside: &mut String, chart: &Lines, (low, high): (f64, f64), y: &dyn Fn(f64) -> f64) {
     for value in [low, f64::midpoint(low, high), high] {
         let _ = write!(
             inside,
@@ -182,7 +204,7 @@ fn scale(inside: &mut String, chart: &Lines<'_>, (low, high): (f64, f64), y: &dy
     }
 }
 
-fn names(inside: &mut String, chart: &Lines<'_>, step: f64) {
+fn names(inside: &mut String, chart: &Lines, step: f64) {
     let longest = chart
         .places
         .iter()
@@ -211,7 +233,7 @@ fn names(inside: &mut String, chart: &Lines<'_>, step: f64) {
     }
 }
 
-fn legend(chart: &Lines<'_>) -> String {
+fn legend(chart: &Lines) -> String {
     let mut text = String::new();
     for (index, series) in chart.series.iter().enumerate() {
         let _ = write!(
@@ -224,7 +246,7 @@ fn legend(chart: &Lines<'_>) -> String {
     text
 }
 
-fn values(chart: &Lines<'_>) -> Html {
+fn values(chart: &Lines) -> Html {
     let mut header = vec![chart.axis];
     header.extend(chart.series.iter().map(|series| series.name.as_str()));
     let numbers: Vec<usize> = (1..header.len()).collect();
@@ -259,7 +281,7 @@ fn unbroken(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     parts
 }
 
-fn ends(chart: &Lines<'_>) -> (f64, f64) {
+fn ends(chart: &Lines) -> (f64, f64) {
     let values = chart.series.iter().flat_map(|series| present(&series.values));
     let thresholds = chart.thresholds.iter().map(|one| one.value);
     let all = values
@@ -295,14 +317,14 @@ fn shortened(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn drawn(values: Vec<Option<f64>>, thresholds: &[Threshold]) -> String {
+    fn drawn(values: Vec<Option<f64>>, thresholds: Vec<Threshold>) -> String {
         let places: Vec<String> = (1..=values.len()).map(|place| place.to_string()).collect();
-        let series = [Series::new("<novelty>", values)];
+        let series = vec![Series::new("<novelty>", values)];
         lines(&Lines {
-            title: "what <is> new",
+            title: "what <is> new".into(),
             axis: "round",
-            places: &places,
-            series: &series,
+            places,
+            series,
             thresholds,
             range: None,
         })
@@ -311,7 +333,7 @@ mod tests {
 
     #[test]
     fn every_value_is_a_dot_and_a_cell_and_what_is_missing_breaks_the_line() {
-        let text = drawn(vec![Some(0.5), Some(0.4), None, Some(0.1)], &[]);
+        let text = drawn(vec![Some(0.5), Some(0.4), None, Some(0.1)], vec![]);
         assert_eq!(text.matches("<path class=\"dot").count(), 3);
         assert_eq!(text.matches("<polyline").count(), 2);
         assert!(text.contains("<td>3</td><td class=\"number\">–</td>"), "{text}");
@@ -325,11 +347,11 @@ mod tests {
             name: "never".into(),
             value: f64::INFINITY,
         };
-        let text = drawn(strange, &[threshold]);
+        let text = drawn(strange, vec![threshold]);
         let drawing = text.split("<details").next().unwrap();
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{drawing}");
         assert_eq!(drawing.matches("<path class=\"dot").count(), 1);
-        assert!(drawn(vec![], &[]).contains("nothing yet"));
+        assert!(drawn(vec![], vec![]).contains("nothing yet"));
     }
 
     #[test]
@@ -338,7 +360,7 @@ mod tests {
             name: "low".into(),
             value: 0.9,
         };
-        let text = drawn(vec![Some(0.1), Some(0.2)], &[threshold]);
+        let text = drawn(vec![Some(0.1), Some(0.2)], vec![threshold]);
         let line = text.split("class=\"margin\"").nth(1).unwrap();
         let at: f64 = line
             .split("y1=\"")

@@ -4,9 +4,16 @@
 
 use std::fmt::{self, Display};
 
+use crate::charts;
+use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
+use crate::series;
+
+/// Rows of a table that may be long.
+const ROWS: usize = 200;
+
 /// Text that may stand in a page as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Html(pub(crate) String);
+pub struct Html(pub String);
 
 impl Display for Html {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,6 +35,138 @@ pub fn escape(text: &str) -> Html {
         }
     }
     Html(safe)
+}
+
+/// The document as a page in one file.
+pub fn render(document: &Document) -> String {
+    page(&document.title, &[blocks(&document.blocks)])
+}
+
+/// Blocks as a part of a page.
+pub fn blocks(blocks: &[Block]) -> Html {
+    nested(blocks, 2)
+}
+
+fn nested(blocks: &[Block], level: usize) -> Html {
+    let parts: Vec<Html> = blocks.iter().map(|block| one(block, level)).collect();
+    Html(joined(&parts))
+}
+
+fn one(block: &Block, level: usize) -> Html {
+    match block {
+        Block::Section(title, inner) => Html(format!(
+            "<section>\n<h{level}>{}</h{level}>\n{}\n</section>",
+            line(title),
+            nested(inner, (level + 1).min(6))
+        )),
+        Block::Text(text) => Html(format!("<p>{}</p>", line(text))),
+        Block::Verdict {
+            tone,
+            word,
+            sentence,
+            reasons,
+        } => {
+            let colon = if sentence.is_empty() || word.ends_with('.') {
+                ""
+            } else {
+                ":"
+            };
+            let told = verdict(tone_class(*tone), &format!("{word}{colon}"), sentence);
+            if reasons.is_empty() {
+                return told;
+            }
+            Html(joined(&[told, one(&Block::list(reasons), level)]))
+        }
+        Block::List(items) => {
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| format!("<li>{}</li>", line(item)))
+                .collect();
+            Html(format!("<ul>\n{}\n</ul>", items.join("\n")))
+        }
+        Block::Fields(fields) => {
+            let row = |(name, value): &(String, Text)| {
+                format!(
+                    "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+                    escape(name),
+                    line(value)
+                )
+            };
+            let rows: Vec<String> = fields.iter().map(row).collect();
+            Html(format!(
+                "<div class=\"wide\" tabindex=\"0\"><table>\n<tbody>\n{}\n</tbody>\n</table></div>",
+                rows.join("\n")
+            ))
+        }
+        Block::Table(table) => listed(table),
+        Block::Chart(chart) => drawn(chart),
+        Block::Note(tone, label, text) => Html(format!(
+            "<p class=\"verdict {}\"><strong>{}:</strong> {}</p>",
+            tone_class(*tone),
+            escape(label),
+            line(text)
+        )),
+        Block::Verbatim(text) => Html(format!("<pre>{}</pre>", escape(text))),
+        Block::Details {
+            summary,
+            open,
+            blocks,
+        } => Html(format!(
+            "<details{}><summary>{}</summary>\n{}\n</details>",
+            if *open { " open" } else { "" },
+            line(summary),
+            nested(blocks, level + 1)
+        )),
+        Block::Only(Medium::Page, inner) => nested(inner, level),
+        Block::Only(Medium::Terminal | Medium::Text, _) => Html::default(),
+    }
+}
+
+/// A line of text with its styles.
+pub fn line(text: &Text) -> Html {
+    let spans = text.0.iter().map(|span| {
+        let words = told(&span.text);
+        match &span.style {
+            Style::Plain => words.0,
+            Style::Strong => format!("<strong>{words}</strong>"),
+            Style::Dim => format!("<small>{words}</small>"),
+            Style::Badge(tone) => format!("<span class=\"badge {}\">{words}</span>", tone_class(*tone)),
+            Style::Link(to) => link(to, &span.text).0,
+        }
+    });
+    Html(spans.collect())
+}
+
+fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+        Tone::Unsure => "unsure",
+        Tone::Plain => "plain",
+    }
+}
+
+fn listed(table: &Table) -> Html {
+    let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
+    let (shown, left) = table.shown(Some(ROWS));
+    let rows = shown.iter().map(|row| row.iter().map(line).collect());
+    let mut parts = vec![table_of(&header, &table.numbers, rows)];
+    if left > 0 {
+        parts.push(paragraph(&format!("… and {left} more.")));
+    }
+    Html(joined(&parts))
+}
+
+fn drawn(chart: &Chart) -> Html {
+    match chart {
+        Chart::Changes(title, marks) => charts::changes(title, marks),
+        Chart::Intervals(title, rows) => charts::intervals(title, rows),
+        Chart::Shares(title, rows) => charts::shares(title, rows),
+        Chart::Margins(title, rows) => charts::margins(title, rows),
+        Chart::Lines(lines) => series::lines(lines),
+        Chart::Calibration(found) => charts::calibration(found),
+        Chart::Stack(found) => charts::stack(found),
+    }
 }
 
 /// A whole page.
@@ -58,7 +197,7 @@ pub fn paragraph(text: &str) -> Html {
 }
 
 /// Text from outside, made harmless, with what stands between backticks as code.
-pub(crate) fn told(text: &str) -> Html {
+pub fn told(text: &str) -> Html {
     let parts: Vec<&str> = text.split('`').collect();
     // Backticks that do not come in pairs are backticks.
     if parts.len().is_multiple_of(2) {
@@ -157,7 +296,7 @@ pub fn details(summary: &str, parts: &[Html]) -> Html {
 }
 
 /// What every page looks like.
-pub(crate) const STYLE: &str = include_str!("assets/base.css");
+pub const STYLE: &str = include_str!("assets/base.css");
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,808 @@
+//! Benchmark runs, comparisons and ablations.
+
+use std::collections::BTreeMap;
+
+use satiety::bench::{
+    AblationReport, AblationVerdict, BenchmarkResult, BenchmarkRun, BenchmarkSummary, CaseSummary, Direction,
+    ErrorOwner, GateReport, GateVerdict, MetricReport, Status, VariantReport, leading, sandbox_note,
+    summarize,
+};
+use satiety::stats::wilson;
+
+use crate::charts::{Margined, Mark, Ranged};
+use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, or_dash, percent, strong};
+use crate::row;
+
+/// Cases that a plot shows; the ones that pass least come first.
+const PLOTTED: usize = 60;
+/// Cases and changes that a terminal lists.
+const LISTED: usize = 10;
+/// Answers that a page shows, and letters of each.
+const ANSWERS: usize = 50;
+const LETTERS: usize = 4000;
+
+/// A run with what a gate said about it.
+#[derive(Debug, Clone)]
+pub struct RunReport<'a> {
+    pub run: &'a BenchmarkRun,
+    pub gate: Option<&'a GateReport>,
+    /// The run that the gate compared with.
+    pub baseline: Option<&'a BenchmarkRun>,
+    /// What else there is to say about it.
+    pub more: Vec<Block>,
+}
+
+impl<'a> RunReport<'a> {
+    /// A run by itself.
+    pub fn new(run: &'a BenchmarkRun) -> Self {
+        Self {
+            run,
+            gate: None,
+            baseline: None,
+            more: Vec::new(),
+        }
+    }
+}
+
+/// Runs, each in its section.
+pub fn runs(reports: Vec<RunReport<'_>>) -> Document {
+    let data = result_data(reports.iter().map(|report| report.run));
+    let sections = reports.into_iter().map(run_section).collect();
+    let mut document = Document::new("Benchmark: how good is it?", sections);
+    document.data = Some(data);
+    document
+}
+
+/// Two runs of a suite, compared case by case.
+pub fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Document {
+    let (before, now) = (summary(baseline), summary(candidate));
+    let title =
+        strong(&*candidate.suite_id).then(format!(": {} beside {}", candidate.run_id, baseline.run_id));
+    let mut parts = vec![verdict(report)];
+    parts.extend(sandbox_note(candidate).map(Block::note));
+    parts.extend(comparison_blocks(report, &before, &now));
+    let mut document = Document::new(
+        "Benchmark: is it worse than before?",
+        vec![Block::Section(title, parts)],
+    );
+    document.data = Some(case_data(report, &before, &now));
+    document
+}
+
+fn summary(run: &BenchmarkRun) -> BenchmarkSummary {
+    summarize(leading(&run.results))
+}
+
+fn run_section(report: RunReport<'_>) -> Block {
+    let RunReport {
+        run,
+        gate,
+        baseline,
+        more,
+    } = report;
+    let found = summary(run);
+    let title = strong(&*run.suite_id).then(format!(" {} ({})", run.run_id, run.target));
+    let mut parts: Vec<Block> = gate.map(verdict).into_iter().collect();
+    parts.extend(sandbox_note(run).map(Block::note));
+    parts.push(headline(&found));
+    for (owner, count) in &found.errors_by_owner {
+        parts.push(Block::text(format!(
+            "{count} errors of the {}",
+            owner_name(*owner)
+        )));
+    }
+    let fields = METRICS.iter().skip(HEADLINE).filter_map(|(name, value)| {
+        let value = value(&found)?;
+        Some(((*name).to_owned(), Text::from(value)))
+    });
+    parts.push(Block::Fields(fields.collect()));
+    parts.push(Block::Only(
+        Medium::Page,
+        vec![Block::text(format!(
+            "Started {}{}.",
+            run.started_at.strftime("%Y-%m-%d %H:%M UTC"),
+            if run.completed_at.is_some() {
+                ""
+            } else {
+                "; not complete"
+            }
+        ))],
+    ));
+    parts.extend(by_case(&found));
+    parts.extend(failures(run));
+    if let (Some(report), Some(baseline)) = (gate, baseline) {
+        let compared = comparison_blocks(report, &summary(baseline), &found);
+        parts.push(Block::Only(Medium::Page, compared));
+    }
+    parts.extend(more);
+    Block::Section(title, parts)
+}
+
+fn headline(summary: &BenchmarkSummary) -> Block {
+    let counts = &summary.counts;
+    let mut text = format!(
+        "{} passed: {} of {} results, {} cases",
+        interval(summary),
+        counts.pass,
+        counts.pass + counts.fail + counts.timeout,
+        summary.cases
+    );
+    for (count, what) in [
+        (counts.error, "errors"),
+        (counts.skipped, "skipped"),
+        (counts.pending, "waiting for a judge or a person"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    let share = percent(summary.pass_rate);
+    let rest = text.split_off(share.len());
+    Block::Text(strong(share).then(rest))
+}
+
+/// The pass rate with its interval.
+fn interval(summary: &BenchmarkSummary) -> String {
+    let range = summary.pass_rate_interval.map_or_else(String::new, |ci| {
+        format!(" ({:.1} to {:.1})", 100.0 * ci.low, 100.0 * ci.high)
+    });
+    format!("{}{range}", percent(summary.pass_rate))
+}
+
+/// A metric of a run as text, where the run has it.
+type Metric = fn(&BenchmarkSummary) -> Option<String>;
+
+/// The metrics that the sentence about a run has already.
+const HEADLINE: usize = 4;
+
+const METRICS: [(&str, Metric); 11] = [
+    ("pass rate", |summary| Some(interval(summary))),
+    ("cases, results", |summary| {
+        Some(format!("{}, {}", summary.cases, summary.counts.total()))
+    }),
+    ("failed, timed out, errors", |summary| {
+        let counts = summary.counts;
+        Some(format!("{}, {}, {}", counts.fail, counts.timeout, counts.error))
+    }),
+    ("skipped, waiting", |summary| {
+        Some(format!("{}, {}", summary.counts.skipped, summary.counts.pending))
+    }),
+    ("pass@k, pass^k", |summary| {
+        let most = summary
+            .reliability
+            .iter()
+            .filter(|entry| entry.k > 1)
+            .max_by_key(|entry| entry.k)?;
+        Some(format!(
+            "{}, {} (k = {})",
+            percent(Some(most.pass_at_k)),
+            percent(Some(most.pass_hat_k)),
+            most.k
+        ))
+    }),
+    ("flaky", |summary| {
+        (!summary.flaky.is_empty()).then(|| summary.flaky.join(", "))
+    }),
+    ("judge score", |summary| {
+        summary.mean_quality_score.map(|score| format!("{score:.3}"))
+    }),
+    ("agreement of the judges (Krippendorff's alpha)", |summary| {
+        summary.judge_agreement.map(|alpha| format!("{alpha:.3}"))
+    }),
+    ("latency, p95", |summary| {
+        Some(format!(
+            "{:.1} ms, {:.1} ms",
+            summary.mean_latency_ms?, summary.p95_latency_ms?
+        ))
+    }),
+    ("tokens", |summary| Some(summary.total_token_cost.to_string())),
+    ("cost", |summary| {
+        summary.total_cost_usd.map(|cost| format!("${cost:.4}"))
+    }),
+];
+
+fn by_case(summary: &BenchmarkSummary) -> Option<Block> {
+    let mut cases: Vec<(&CaseSummary, f64)> = summary
+        .per_case
+        .iter()
+        .filter_map(|case| Some((case, case.pass_rate?)))
+        .collect();
+    cases.sort_by(|(a, rate), (b, other)| rate.total_cmp(other).then_with(|| a.case_id.cmp(&b.case_id)));
+    let rows: Vec<Ranged> = cases
+        .iter()
+        .take(PLOTTED)
+        .map(|(case, value)| Ranged {
+            label: case.case_id.clone(),
+            value: *value,
+            interval: wilson(case.passes, case.decided, 0.95)
+                .ok()
+                .map(|ci| (ci.low, ci.high)),
+            hint: format!("{}: {} of {} passed", case.case_id, case.passes, case.decided),
+        })
+        .collect();
+    let left = match summary.per_case.len() - rows.len() {
+        0 => String::new(),
+        left => format!("; {left} cases are not shown"),
+    };
+    let title = format!("Pass rate by case, lowest first, with 95 % intervals (Wilson){left}");
+    (!rows.is_empty()).then(|| Block::Chart(Chart::Shares(title, rows)))
+}
+
+/// Cases that did not always pass, each once with what the first such result says, and what was answered.
+fn failures(run: &BenchmarkRun) -> Vec<Block> {
+    let mut cases: BTreeMap<String, (usize, usize, Option<&BenchmarkResult>)> = BTreeMap::new();
+    for result in &run.results {
+        let (passed, total, first) = cases.entry(case_name(result)).or_default();
+        *total += 1;
+        *passed += usize::from(result.status == Status::Pass);
+        if first.is_none() && is_failure(result) {
+            *first = Some(result);
+        }
+    }
+    let rows: Vec<Vec<Text>> = cases
+        .into_iter()
+        .filter_map(|(name, (passed, total, first))| {
+            let first = first?;
+            let why = why(first);
+            let why = why.lines().next().unwrap_or_default();
+            Some(row![
+                name,
+                format!("{passed}/{total}"),
+                status_name(first.status),
+                why
+            ])
+        })
+        .collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut parts = vec![Block::Table(
+        Table::new(&["case", "passed", "then", "why"], &[1], rows).limit(LISTED),
+    )];
+    let answered = run
+        .results
+        .iter()
+        .filter(|result| is_failure(result))
+        .filter_map(|result| Some((result, result.actual_output.as_deref()?)))
+        .take(ANSWERS);
+    let answers: Vec<Block> = answered
+        .flat_map(|(result, output)| {
+            let name = format!("{}, repeat {}: {}", case_name(result), result.repeat, why(result));
+            [Block::text(name), Block::Verbatim(shortened(output))]
+        })
+        .collect();
+    if !answers.is_empty() {
+        parts.push(Block::details("What was answered", answers));
+    }
+    parts
+}
+
+fn is_failure(result: &BenchmarkResult) -> bool {
+    !matches!(result.status, Status::Pass | Status::Skipped)
+}
+
+fn verdict(report: &GateReport) -> Block {
+    let (tone, word) = match report.verdict {
+        GateVerdict::Pass => (Tone::Good, "Pass"),
+        GateVerdict::Regression => (Tone::Bad, "Regression"),
+        GateVerdict::Inconclusive => (Tone::Unsure, "Inconclusive"),
+    };
+    let sentence = report.pass.as_ref().map_or_else(
+        || "there is no case to compare".into(),
+        |pass| {
+            let range = pass.interval.map_or_else(String::new, |ci| {
+                format!(
+                    ", 90 % interval {:+.1} to {:+.1}",
+                    100.0 * ci.low,
+                    100.0 * ci.high
+                )
+            });
+            format!(
+                "{} cases passed {} before and {} now ({:+.1} points{range})",
+                pass.cases,
+                percent(Some(pass.baseline)),
+                percent(Some(pass.candidate)),
+                100.0 * pass.difference
+            )
+        },
+    );
+    Block::verdict(tone, word, sentence, &report.reasons)
+}
+
+/// What the verdict rests on.
+fn comparison_blocks(report: &GateReport, before: &BenchmarkSummary, now: &BenchmarkSummary) -> Vec<Block> {
+    let rows = METRICS.iter().filter_map(|(name, value)| {
+        let cells = (value(before), value(now));
+        // A metric that neither run has is left out.
+        (cells != (None, None)).then(|| {
+            let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".into());
+            row![*name, or_dash(cells.0), or_dash(cells.1)]
+        })
+    });
+    let mut parts = vec![Block::Table(Table::new(
+        &["metric", "baseline", "candidate"],
+        &[1, 2],
+        rows,
+    ))];
+    let marks = differences(before, now);
+    if !marks.is_empty() {
+        parts.push(Block::Chart(Chart::Changes(
+            "Change of the pass rate by case, worst first".into(),
+            marks,
+        )));
+    }
+    if !report.changes.is_empty() {
+        let rows = report.changes.iter().map(|change| {
+            row![
+                &*change.case_id,
+                &*change.reason,
+                or_dash(change.adjusted_p_value, |p| format!("{p:.4}")),
+                if change.decides {
+                    badge(Tone::Bad, "yes")
+                } else {
+                    "".into()
+                },
+            ]
+        });
+        parts.push(Block::Table(
+            Table::new(&["case", "what", "p", "decides"], &[2], rows).limit(2 * LISTED),
+        ));
+        parts.push(Block::text(
+            "p is the probability of so large a change anywhere in an unchanged suite.",
+        ));
+    }
+    parts
+}
+
+/// The pass rates of each case in the two runs.
+fn both<'a>(
+    before: &'a BenchmarkSummary,
+    now: &'a BenchmarkSummary,
+) -> BTreeMap<&'a str, (Option<&'a CaseSummary>, Option<&'a CaseSummary>)> {
+    let mut cases: BTreeMap<&str, (Option<&CaseSummary>, Option<&CaseSummary>)> = BTreeMap::new();
+    for case in &before.per_case {
+        cases.entry(&case.case_id).or_default().0 = Some(case);
+    }
+    for case in &now.per_case {
+        cases.entry(&case.case_id).or_default().1 = Some(case);
+    }
+    cases
+}
+
+fn rate(case: Option<&CaseSummary>) -> Option<f64> {
+    case.and_then(|case| case.pass_rate)
+}
+
+fn differences(before: &BenchmarkSummary, now: &BenchmarkSummary) -> Vec<Mark> {
+    let cases = both(before, now).into_iter();
+    let mut marks: Vec<Mark> = cases
+        .filter_map(|(id, (old, new))| {
+            let (old, new) = (rate(old)?, rate(new)?);
+            Some(Mark {
+                label: id.to_owned(),
+                value: new - old,
+                hint: format!("{id}: {:.0} % to {:.0} %", 100.0 * old, 100.0 * new),
+            })
+        })
+        .collect();
+    marks.sort_by(|a, b| a.value.total_cmp(&b.value));
+    marks
+}
+
+/// Every case of either run with its pass rates.
+pub fn cases(baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Block {
+    let (before, now) = (summary(baseline), summary(candidate));
+    let rows = both(&before, &now).into_iter().map(|(id, (old, new))| {
+        let word = match (rate(old), rate(new)) {
+            (Some(old), Some(new)) if new > old => badge(Tone::Good, "better"),
+            (Some(old), Some(new)) if new < old => badge(Tone::Bad, "worse"),
+            (Some(_), Some(_)) => badge(Tone::Plain, "same"),
+            _ => badge(Tone::Unsure, "in one run only"),
+        };
+        row![id, percent(rate(old)), percent(rate(new)), word]
+    });
+    Block::Table(Table::new(&["case", "baseline", "candidate", ""], &[1, 2], rows))
+}
+
+/// Variants beside their control, with what each metric may lose.
+pub fn ablation(report: &AblationReport, component: Option<&str>) -> Document {
+    let mut blocks: Vec<Block> = component
+        .map(|name| Block::text(format!("Component: {name}.")))
+        .into_iter()
+        .collect();
+    blocks.extend(report.variants.iter().map(|found| variant(report, found)));
+    blocks.push(Block::text(format!(
+        "A variant ships when being worse by the margin is excluded for every metric; it is harmful when a metric is \
+         significantly worse after Holm over all variants and metrics, at an error rate of {}. Intervals are {:.0} %, \
+         so that each side holds at {:.0} %.",
+        report.alpha,
+        100.0 * (1.0 - 2.0 * report.alpha),
+        100.0 * (1.0 - report.alpha)
+    )));
+    if let Some(metric) = report.variants.iter().flat_map(|variant| &variant.metrics).next() {
+        let enough = if metric.smallest_p > report.alpha {
+            "so no difference can be significant"
+        } else {
+            "which is low enough"
+        };
+        blocks.push(Block::text(format!(
+            "Paired by case, repeats averaged; sign-flip test. {} cases can reach p = {:.2e} at best, {enough}.",
+            metric.cases, metric.smallest_p
+        )));
+    }
+    Document::new("Ablation: does the change ship?", blocks)
+}
+
+fn variant(report: &AblationReport, found: &VariantReport) -> Block {
+    let word = match found.verdict {
+        AblationVerdict::Ships => badge(Tone::Good, "SHIPS"),
+        AblationVerdict::Harmful => badge(Tone::Bad, "HARMFUL"),
+        AblationVerdict::Inconclusive => badge(Tone::Unsure, "INCONCLUSIVE"),
+    };
+    let title = word
+        .then(" ")
+        .then(strong(&*found.variant))
+        .then(format!(" beside {}", report.control));
+    let with_spread = |mean: f64, sd: Option<f64>| {
+        let sd = sd.map_or_else(String::new, |sd| format!(" ± {}", digits(sd, mean)));
+        format!("{}{sd}", plain(mean))
+    };
+    let rows = found.metrics.iter().map(|metric| {
+        let control = report.control_metrics.get(&metric.metric);
+        let range = metric
+            .interval
+            .map(|ci| format!("{} to {}", signed(ci.low), signed(ci.high)));
+        row![
+            &*metric.metric,
+            control.map_or_else(
+                || "-".into(),
+                |control| with_spread(control.mean, control.standard_deviation)
+            ),
+            with_spread(metric.summary.mean, metric.summary.standard_deviation),
+            signed(metric.difference),
+            range.unwrap_or_else(|| "-".into()),
+            format!("{:.4}", metric.p_holm),
+            plain(metric.margin),
+            metric.cases,
+        ]
+    });
+    let header = [
+        "metric",
+        "control",
+        "variant",
+        "difference",
+        "interval",
+        "p (Holm)",
+        "may lose",
+        "cases",
+    ];
+    let chart = format!(
+        "Difference from {} with intervals, in units of what each metric may lose; right of the line is better",
+        report.control
+    );
+    let parts = vec![
+        Block::list(&found.reasons),
+        Block::Chart(Chart::Margins(
+            chart,
+            found.metrics.iter().map(margined).collect(),
+        )),
+        Block::Table(Table::new(&header, &[1, 2, 3, 5, 6, 7], rows)),
+    ];
+    Block::Section(title, parts)
+}
+
+/// Turned so that right is better.
+fn margined(metric: &MetricReport) -> Margined {
+    let sign = match metric.direction {
+        Direction::Higher => 1.0,
+        Direction::Lower => -1.0,
+    };
+    let interval = metric.interval.map(|ci| {
+        let (a, b) = (sign * ci.low, sign * ci.high);
+        (a.min(b), a.max(b))
+    });
+    Margined {
+        difference: Ranged {
+            label: metric.metric.clone(),
+            value: sign * metric.difference,
+            interval,
+            hint: format!(
+                "{}: {} on {} cases; it may lose {}",
+                metric.metric,
+                signed(metric.difference),
+                metric.cases,
+                plain(metric.margin)
+            ),
+        },
+        margin: metric.margin,
+        shown: signed(metric.difference),
+    }
+}
+
+/// Four digits for shares, fewer for milliseconds and tokens.
+fn plain(value: f64) -> String {
+    digits(value, value)
+}
+
+/// A value with as many digits as another is shown with.
+fn digits(value: f64, like: f64) -> String {
+    match like.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+fn signed(value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", plain(value.abs()))
+}
+
+fn case_name(result: &BenchmarkResult) -> String {
+    match &result.variant {
+        Some(variant) => format!("{} ({variant})", result.case_id),
+        None => result.case_id.clone(),
+    }
+}
+
+fn why(result: &BenchmarkResult) -> String {
+    result.error.clone().unwrap_or_else(|| result.reasons.join("; "))
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
+}
+
+/// As JSON has it.
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Pass => "pass",
+        Status::Fail => "fail",
+        Status::Error => "error",
+        Status::Timeout => "timeout",
+        Status::Skipped => "skipped",
+        Status::Pending => "pending",
+    }
+}
+
+/// As JSON has it.
+fn owner_name(owner: ErrorOwner) -> &'static str {
+    match owner {
+        ErrorOwner::Target => "target",
+        ErrorOwner::Judge => "judge",
+        ErrorOwner::Harness => "harness",
+        ErrorOwner::Infra => "infra",
+    }
+}
+
+/// A row for every result.
+fn result_data<'a>(runs: impl Iterator<Item = &'a BenchmarkRun>) -> Table {
+    let header = [
+        "run_id",
+        "suite_id",
+        "case_id",
+        "variant",
+        "repeat",
+        "status",
+        "score",
+        "latency_ms",
+        "tokens",
+        "cost_usd",
+        "judge_score",
+        "human_label",
+        "error_owner",
+        "error_kind",
+        "why",
+    ];
+    let rows = runs.flat_map(|run| {
+        run.results.iter().map(move |result| {
+            row![
+                &*run.run_id,
+                &*run.suite_id,
+                &*result.case_id,
+                result.variant.as_deref().unwrap_or_default(),
+                result.repeat,
+                status_name(result.status),
+                number(result.score),
+                result.latency_ms.to_string(),
+                result.token_cost,
+                number(result.cost_usd),
+                number(result.llm_judge_score),
+                result.human_label.as_deref().unwrap_or_default(),
+                result.error_owner.map_or("", owner_name),
+                result.error_kind.as_deref().unwrap_or_default(),
+                why(result),
+            ]
+        })
+    });
+    Table::new(&header, &[], rows)
+}
+
+/// A row for every case of either run.
+fn case_data(report: &GateReport, before: &BenchmarkSummary, now: &BenchmarkSummary) -> Table {
+    let header = [
+        "case_id",
+        "baseline_passes",
+        "baseline_decided",
+        "baseline_pass_rate",
+        "candidate_passes",
+        "candidate_decided",
+        "candidate_pass_rate",
+        "difference",
+        "p_value",
+        "adjusted_p_value",
+        "decides",
+        "change",
+    ];
+    let count = |case: Option<&CaseSummary>, of: fn(&CaseSummary) -> u64| {
+        case.map_or_else(String::new, |case| of(case).to_string())
+    };
+    let rows = both(before, now).into_iter().map(|(id, (old, new))| {
+        let changes: Vec<_> = report
+            .changes
+            .iter()
+            .filter(|change| change.case_id == id)
+            .collect();
+        let reasons: Vec<&str> = changes.iter().map(|change| change.reason.as_str()).collect();
+        row![
+            id,
+            count(old, |case| case.passes),
+            count(old, |case| case.decided),
+            number(rate(old)),
+            count(new, |case| case.passes),
+            count(new, |case| case.decided),
+            number(rate(new)),
+            number(rate(new).zip(rate(old)).map(|(new, old)| new - old)),
+            number(changes.iter().find_map(|change| change.p_value)),
+            number(changes.iter().find_map(|change| change.adjusted_p_value)),
+            changes.iter().any(|change| change.decides).to_string(),
+            reasons.join("; "),
+        ]
+    });
+    Table::new(&header, &[], rows)
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{csv, html, markdown, terminal};
+    use satiety::bench::{AblationSettings, GatePolicy, compare};
+
+    fn results(right: impl Fn(u32, u32) -> bool) -> Vec<BenchmarkResult> {
+        let one = |case: u32, repeat: u32| {
+            let status = if right(case, repeat) {
+                Status::Pass
+            } else {
+                Status::Fail
+            };
+            let mut result = BenchmarkResult::new(format!("<case|{case}>"), repeat, status);
+            result.latency_ms = 10.0;
+            result.actual_output = Some("<script>alert(1)</script>".into());
+            result
+        };
+        (0..70)
+            .flat_map(|case| (0..3).map(move |repeat| (case, repeat)))
+            .map(|(case, repeat)| one(case, repeat))
+            .collect()
+    }
+
+    fn of(results: Vec<BenchmarkResult>) -> BenchmarkRun {
+        BenchmarkRun {
+            run_id: "<run>".into(),
+            suite_id: "<suite>".into(),
+            suite_hash: None,
+            target: "<target>".into(),
+            started_at: "2026-08-01T10:00:00Z".parse().unwrap(),
+            completed_at: None,
+            config_snapshot: BTreeMap::new(),
+            results,
+            summary: None,
+        }
+    }
+
+    fn gated(report: &GateReport, baseline: &BenchmarkRun, run: &BenchmarkRun) -> Document {
+        let (gate, baseline) = (Some(report), Some(baseline));
+        let more = Vec::new();
+        runs(vec![RunReport {
+            run,
+            gate,
+            baseline,
+            more,
+        }])
+    }
+
+    #[test]
+    fn pages_show_the_worst_first_and_nothing_from_outside_acts() {
+        let good = of(results(|_, _| true));
+        let bad = of(results(|case, repeat| case > 3 || repeat == case));
+        let report = compare(&good, &bad, &GatePolicy::default()).unwrap();
+        let gated = gated(&report, &good, &bad);
+        let text = html::render(&gated);
+        assert!(text.contains("10 cases are not shown"), "{text}");
+        assert!(text.contains("<strong>Regression:</strong>"), "{text}");
+        let place = |case: &str| text.find(&format!("&lt;case|{case}&gt;: ")).unwrap();
+        assert!(place("3") < place("0"), "case 3 never passes, case 0 once");
+        let study = satiety::bench::ablation(
+            ("<control>", &good.results),
+            &[("<variant>", &bad.results)],
+            &AblationSettings::default(),
+        );
+        let study = ablation(&study.unwrap(), Some("<component>"));
+        for document in [gated, comparison(&report, &good, &bad), study] {
+            for page in [html::render(&document), markdown::render(&document)] {
+                for sign in [
+                    "<script>a",
+                    "<case",
+                    "<run>",
+                    "<suite>",
+                    "<target>",
+                    "<control>",
+                    "<variant>",
+                    "NaN",
+                ] {
+                    // Answers stand in a code block in Markdown, where nothing acts.
+                    assert!(
+                        !page.replace("```text\n<script>", "").contains(sign),
+                        "{sign}: {page}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_regression_is_first_on_a_page_and_last_on_a_terminal() {
+        let good = of(results(|_, _| true));
+        let bad = of(results(|case, _| case > 3));
+        let report = compare(&good, &bad, &GatePolicy::default()).unwrap();
+        let document = gated(&report, &good, &bad);
+        let shown = terminal::render_in(&document, 100);
+        let last = shown.rsplit("\n\n").next().unwrap();
+        assert!(last.contains("REGRESSION") && last.contains("\n- "), "{shown}");
+        let page = markdown::render(&document);
+        assert!(
+            page.contains("**❌ Regression**: 70 cases passed 100.0 % before"),
+            "{page}"
+        );
+        assert!(page.contains("| pass rate | 100.0 % "), "{page}");
+        assert!(page.contains("| &lt;case\\|0&gt; | 0/3 | fail |"), "{page}");
+        let data = csv::render(&comparison(&report, &good, &bad)).unwrap();
+        assert!(data.contains("<case|0>,3,3,1,0,3,0,-1,"), "{data}");
+        assert_eq!(csv::render(&document).unwrap().lines().count(), 211);
+    }
+
+    #[test]
+    fn right_is_better_whichever_way_a_metric_counts() {
+        let mut slow = results(|_, _| true);
+        for result in &mut slow {
+            result.latency_ms = 14.0 + f64::from(result.repeat);
+        }
+        let fast = results(|_, _| true);
+        let report =
+            satiety::bench::ablation(("c", &fast), &[("v", &slow)], &AblationSettings::default()).unwrap();
+        let metrics = &report.variants[0].metrics;
+        let metric = metrics
+            .iter()
+            .find(|metric| metric.metric == "latency_ms")
+            .unwrap();
+        let row = margined(metric);
+        assert!(metric.difference > 0.0 && row.difference.value < 0.0);
+        assert!(
+            row.difference
+                .interval
+                .is_none_or(|(low, high)| low <= high && high < 0.0)
+        );
+        assert_eq!(row.shown, "+5.0000");
+        assert_eq!(
+            (digits(0.0, 130.0), plain(12.0), plain(0.05)),
+            ("0".into(), "12.00".into(), "0.0500".into())
+        );
+    }
+}

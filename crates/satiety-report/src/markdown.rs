@@ -1,0 +1,176 @@
+//! For a comment or a file: GitHub-flavoured Markdown. Names, answers and reasons come from outside, so everything is
+//! escaped: no column breaks, no HTML, no mentions.
+
+use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
+use crate::terminal;
+
+/// Rows of a table that may be long.
+const ROWS: usize = 50;
+/// Letters of a cell.
+const LETTERS: usize = 300;
+
+/// The document, with sections as headings of the second level and below.
+pub fn render(document: &Document) -> String {
+    let mut out = blocks(&document.blocks, 2);
+    out.push('\n');
+    out
+}
+
+fn blocks(parts: &[Block], level: usize) -> String {
+    let shown = parts.iter().map(|block| one(block, level));
+    shown
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+fn one(block: &Block, level: usize) -> String {
+    match block {
+        Block::Section(title, inner) => {
+            let marks = "#".repeat(level.min(6));
+            let inside = blocks(inner, level + 1);
+            // A heading is strong as it is.
+            format!("{marks} {}\n\n{inside}", escape(&title.plain(), LETTERS))
+                .trim_end()
+                .to_owned()
+        }
+        Block::Text(text) => line(text),
+        Block::Verdict {
+            tone,
+            word,
+            sentence,
+            reasons,
+        } => {
+            let sign = match tone {
+                Tone::Good => "✅ ",
+                Tone::Bad => "❌ ",
+                Tone::Unsure => "❔ ",
+                Tone::Plain => "",
+            };
+            let colon = if sentence.is_empty() { "" } else { ": " };
+            let mut lines = vec![format!("**{sign}{}**{colon}{}", cell(word), cell(sentence))];
+            if !reasons.is_empty() {
+                lines.push(String::new());
+            }
+            lines.extend(reasons.iter().map(|reason| format!("- {}", cell(reason))));
+            lines.join("\n")
+        }
+        Block::List(items) => items
+            .iter()
+            .map(|item| format!("- {}", line(item)))
+            .collect::<Vec<_>>()
+            .join("\n"),
+        Block::Fields(fields) => {
+            let rows = fields
+                .iter()
+                .map(|(name, value)| vec![Text::from(name.as_str()), value.clone()]);
+            if fields.is_empty() {
+                String::new()
+            } else {
+                table(&Table::new(&["", ""], &[], rows))
+            }
+        }
+        Block::Table(found) => table(found),
+        Block::Chart(Chart::Lines(lines)) => {
+            let lines = Document::from(Block::Chart(Chart::Lines(lines.clone())));
+            let curves = terminal::render(&lines);
+            if curves.is_empty() {
+                curves
+            } else {
+                format!("```text\n{curves}\n```")
+            }
+        }
+        Block::Chart(_) | Block::Only(Medium::Terminal, _) => String::new(),
+        Block::Note(_, label, text) => format!("**{}:** {}", cell(label), line(text)),
+        Block::Verbatim(text) => {
+            let longest = text
+                .split(|letter| letter != '`')
+                .map(str::len)
+                .max()
+                .unwrap_or(0);
+            let fence = "`".repeat(longest.max(2) + 1);
+            format!("{fence}text\n{text}\n{fence}")
+        }
+        Block::Details {
+            summary,
+            open,
+            blocks: inner,
+        } => {
+            let open = if *open { " open" } else { "" };
+            format!(
+                "<details{open}><summary>{}</summary>\n\n{}\n\n</details>",
+                escape(&summary.plain(), LETTERS),
+                blocks(inner, level + 1)
+            )
+        }
+        Block::Only(Medium::Page | Medium::Text, inner) => blocks(inner, level),
+    }
+}
+
+fn table(table: &Table) -> String {
+    let row = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let header: Vec<String> = table.header.iter().map(|name| cell(name)).collect();
+    let rules: String = (0..header.len())
+        .map(|column| {
+            if table.numbers.contains(&column) {
+                "--:|"
+            } else {
+                "---|"
+            }
+        })
+        .collect();
+    let mut lines = vec![row(&header), format!("|{rules}")];
+    let (shown, left) = table.shown(Some(ROWS));
+    lines.extend(
+        shown
+            .iter()
+            .map(|cells| row(&cells.iter().map(line).collect::<Vec<_>>())),
+    );
+    if left > 0 {
+        lines.push(format!("\n… and {left} more."));
+    }
+    lines.join("\n")
+}
+
+/// A line of text, as one paragraph, list item or cell.
+fn line(text: &Text) -> String {
+    let spans = text.0.iter().map(|span| match &span.style {
+        Style::Strong if !span.text.trim().is_empty() => format!("**{}**", escape(span.text.trim(), LETTERS)),
+        _ => escape(&span.text, LETTERS),
+    });
+    spans.collect()
+}
+
+fn cell(text: &str) -> String {
+    escape(text.trim(), LETTERS)
+}
+
+/// Text from outside in one line: no column breaks, no HTML, no mentions, not too long.
+pub fn escape(text: &str, most: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut space = false;
+    for (count, letter) in text.chars().enumerate() {
+        if count == most {
+            out.push('…');
+            break;
+        }
+        if letter.is_whitespace() {
+            if !space {
+                out.push(' ');
+            }
+            space = true;
+            continue;
+        }
+        space = false;
+        match letter {
+            '|' => out.push_str("\\|"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // A zero-width space keeps `@name` from notifying anybody.
+            '@' => out.push_str("@\u{200b}"),
+            letter if letter.is_control() => {}
+            letter => out.push(letter),
+        }
+    }
+    out
+}

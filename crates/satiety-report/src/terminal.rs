@@ -1,0 +1,219 @@
+//! For a terminal: aligned columns without lines, colours that the writer strips where nobody sees them.
+
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, presets};
+use owo_colors::OwoColorize;
+
+use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
+use crate::series::Lines;
+
+/// The document, as wide as the terminal is.
+pub fn render(document: &Document) -> String {
+    blocks(&document.blocks, None)
+}
+
+/// The document in a given width.
+pub fn render_in(document: &Document, width: u16) -> String {
+    blocks(&document.blocks, Some(width))
+}
+
+fn blocks(blocks: &[Block], width: Option<u16>) -> String {
+    let mut shown: Vec<(bool, String)> = Vec::new();
+    collect(blocks, width, &mut shown);
+    let mut text = String::new();
+    let mut before = true;
+    for (is_line, part) in shown {
+        if !text.is_empty() {
+            // Lines stand together; whatever is more than a line has room around it.
+            text.push_str(if before && is_line { "\n" } else { "\n\n" });
+        }
+        text.push_str(&part);
+        before = is_line;
+    }
+    text
+}
+
+/// Adds the parts that are shown, each with whether it is made of lines; verdicts come last.
+fn collect(blocks: &[Block], width: Option<u16>, shown: &mut Vec<(bool, String)>) {
+    let is_verdict = |block: &&Block| matches!(block, Block::Verdict { .. });
+    let others = blocks.iter().filter(|block| !is_verdict(block));
+    for block in others.chain(blocks.iter().filter(is_verdict)) {
+        let (is_line, text) = match block {
+            Block::Only(Medium::Terminal | Medium::Text, inner) => {
+                collect(inner, width, shown);
+                continue;
+            }
+            Block::Only(Medium::Page, _) | Block::Details { .. } => continue,
+            Block::Section(title, inner) => (false, section(title, &self::blocks(inner, width))),
+            Block::Text(text) => (true, line(text)),
+            Block::Verdict {
+                tone,
+                word,
+                sentence,
+                reasons,
+            } => (false, verdict(*tone, word, sentence, reasons)),
+            Block::List(items) => (
+                true,
+                items
+                    .iter()
+                    .map(|item| format!("- {}", line(item)))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            ),
+            Block::Fields(fields) => (true, named(fields)),
+            Block::Table(table) => (false, rows(table, width)),
+            Block::Chart(Chart::Lines(lines)) => (true, curves(lines)),
+            Block::Chart(_) => continue,
+            Block::Note(tone, label, text) => (
+                true,
+                format!("{} {}", toned(*tone, &format!("{label}:")), line(text)),
+            ),
+            Block::Verbatim(text) => (false, text.clone()),
+        };
+        if !text.is_empty() {
+            shown.push((is_line, text));
+        }
+    }
+}
+
+fn section(title: &Text, inside: &str) -> String {
+    let title = match title.0.as_slice() {
+        // A title in one piece is set apart from what it names.
+        [only] if only.style == Style::Plain => only.text.bold().to_string(),
+        _ => line(title),
+    };
+    if inside.is_empty() {
+        title
+    } else {
+        format!("{title}\n{inside}")
+    }
+}
+
+fn verdict(tone: Tone, word: &str, sentence: &str, reasons: &[String]) -> String {
+    let mut text = toned(tone, &word.to_uppercase()).bold().to_string();
+    if !sentence.is_empty() {
+        text.push_str(": ");
+        text.push_str(sentence);
+    }
+    for reason in reasons {
+        text.push_str("\n- ");
+        text.push_str(reason);
+    }
+    text
+}
+
+fn toned(tone: Tone, word: &str) -> String {
+    match tone {
+        Tone::Good => word.green().to_string(),
+        Tone::Bad => word.red().to_string(),
+        Tone::Unsure => word.yellow().to_string(),
+        Tone::Plain => word.to_owned(),
+    }
+}
+
+/// A line with its colours.
+pub fn line(text: &Text) -> String {
+    let spans = text.0.iter().map(|span| match &span.style {
+        Style::Plain | Style::Link(_) => span.text.clone(),
+        Style::Strong => span.text.bold().to_string(),
+        Style::Dim => span.text.dimmed().to_string(),
+        Style::Badge(tone) => toned(*tone, &span.text),
+    });
+    spans.collect()
+}
+
+fn named(fields: &[(String, Text)]) -> String {
+    let widest = fields
+        .iter()
+        .map(|(name, _)| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let lines = fields
+        .iter()
+        .map(|(name, value)| format!("{name:widest$}  {}", line(value)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A table; a header without names is no line.
+fn rows(table: &Table, width: Option<u16>) -> String {
+    let mut shown = comfy_table::Table::new();
+    shown
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .enforce_styling()
+        .style_text_only();
+    if let Some(width) = width {
+        shown.set_width(width);
+    }
+    if table.header.iter().any(|name| !name.is_empty()) {
+        shown.set_header(&table.header);
+    }
+    let (listed, left) = table.shown(None);
+    for row in listed {
+        shown.add_row(row.iter().map(cell));
+    }
+    for index in &table.numbers {
+        if let Some(column) = shown.column_mut(*index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for column in shown.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut lines: Vec<String> = shown.lines().map(|line| line.trim_end().to_owned()).collect();
+    if left > 0 {
+        lines.push(format!("… and {left} more"));
+    }
+    lines.join("\n")
+}
+
+/// A cell in one style: the table measures letters, and colours inside a text would count as some.
+fn cell(text: &Text) -> Cell {
+    let cell = Cell::new(text.plain());
+    match text.0.as_slice() {
+        [only] => match &only.style {
+            Style::Plain | Style::Link(_) | Style::Badge(Tone::Plain) => cell,
+            Style::Strong => cell.add_attribute(Attribute::Bold),
+            Style::Dim => cell.add_attribute(Attribute::Dim),
+            Style::Badge(Tone::Good) => cell.fg(Color::DarkGreen),
+            Style::Badge(Tone::Bad) => cell.fg(Color::DarkRed),
+            Style::Badge(Tone::Unsure) => cell.fg(Color::DarkYellow),
+        },
+        _ => cell,
+    }
+}
+
+/// Curves as rows of bars, one a series.
+fn curves(chart: &Lines) -> String {
+    let (low, high) = chart.scale();
+    let curve = |values: &[Option<f64>]| {
+        let values = values.iter().flatten().filter(|value| value.is_finite());
+        sparkline(
+            &values
+                .map(|value| (value - low) / (high - low))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let rows = chart
+        .series
+        .iter()
+        .filter(|series| !chart.places.is_empty() && series.values.iter().any(Option::is_some))
+        .map(|series| (series.name.clone(), Text::from(curve(&series.values))));
+    named(&rows.collect::<Vec<_>>())
+}
+
+/// A curve of values from 0 to 1 in one line of blocks.
+pub fn sparkline(values: &[f64]) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    values
+        .iter()
+        .map(|value| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "clamped to 0..=7 before"
+            )]
+            let index = (value * 7.0).round().clamp(0.0, 7.0) as usize;
+            BLOCKS[index]
+        })
+        .collect()
+}

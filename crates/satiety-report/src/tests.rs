@@ -1,0 +1,175 @@
+//! One document in every rendering, with what people and programs from outside may put into it.
+
+use crate::charts::Mark;
+use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, link, strong};
+use crate::series::{Lines, Series};
+use crate::{csv, html, markdown, row, terminal};
+
+const EVIL: &str = "<script>x</script> a|b @all \"c\" & d\n=1+1";
+
+fn everything(text: &str) -> Document {
+    let table = Table::new(
+        &["name", text],
+        &[1],
+        [
+            row![text, badge(Tone::Good, text)],
+            row![link(text, text), dim(text)],
+        ],
+    );
+    let mut document = Document::new(
+        text,
+        vec![
+            Block::verdict(Tone::Bad, text, text, &[text.to_owned()]),
+            Block::section(
+                text,
+                vec![
+                    Block::text(strong(text).then(text)),
+                    Block::list(&[text.to_owned()]),
+                    Block::Fields(vec![(text.to_owned(), text.into())]),
+                    Block::Table(table.clone()),
+                    Block::note(text),
+                    Block::details(text, vec![Block::Verbatim(text.to_owned())]),
+                ],
+            ),
+        ],
+    );
+    document.data = Some(table);
+    document
+}
+
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '\u{1b}' {
+            letters.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+#[test]
+fn text_from_outside_cannot_act_on_a_page() {
+    let page = html::render(&everything(EVIL));
+    assert!(!page.contains("<script") && !page.contains("\"c\" "), "{page}");
+    assert!(page.contains("&lt;script&gt;"), "{page}");
+}
+
+#[test]
+fn text_from_outside_breaks_no_markdown() {
+    let page = markdown::render(&everything(EVIL));
+    // A code block shows what is in it and does nothing.
+    let (before, fenced) = page.split_once("```text").unwrap();
+    assert!(!before.contains("<script") && !before.contains("@all"), "{page}");
+    for line in before.lines().filter(|line| line.starts_with("| ")) {
+        assert_eq!(line.replace("\\|", "").matches('|').count(), 3, "{line}");
+    }
+    assert!(fenced.contains("\n```\n\n</details>"), "{page}");
+    let fences = Document::from(Block::Verbatim("```\nend of block\n```".into()));
+    assert_eq!(
+        markdown::render(&fences),
+        "````text\n```\nend of block\n```\n````\n"
+    );
+    assert_eq!(markdown::escape(&"x".repeat(400), 300).chars().count(), 301);
+}
+
+#[test]
+fn csv_quotes_what_would_break_a_row_and_keeps_every_value_as_it_is() {
+    let data = Table::new(
+        &["a", "b"],
+        &[],
+        [
+            row!["x,\"y\"", "two\nlines"],
+            row!["=1+1", badge(Tone::Bad, "no")],
+        ],
+    );
+    let mut document = Document::default();
+    assert_eq!(csv::render(&document), None);
+    document.data = Some(data);
+    assert_eq!(
+        csv::render(&document).unwrap(),
+        "a,b\n\"x,\"\"y\"\"\",\"two\nlines\"\n=1+1,no"
+    );
+}
+
+#[test]
+fn numbers_line_up_beside_wide_letters_and_colours() {
+    let rows = [row!["a", 7_u64], row!["日本", badge(Tone::Bad, "123")]];
+    let table = Document::from(Block::Table(Table::new(&["what", "rows"], &[1], rows)));
+    assert_eq!(
+        plain(&terminal::render_in(&table, 80)),
+        "what  rows\na        7\n日本   123"
+    );
+}
+
+#[test]
+fn a_table_keeps_to_the_width_and_to_its_limit() {
+    let long = "word ".repeat(40);
+    let rows = (0..300).map(|_| row!["name", &*long]);
+    let document = Document::from(Block::Table(Table::new(&["a", "b"], &[], rows).limit(2)));
+    let shown = terminal::render_in(&document, 60);
+    assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+    assert!(shown.ends_with("… and 298 more"), "{shown}");
+    assert!(markdown::render(&document).ends_with("… and 250 more.\n"));
+    assert!(html::render(&document).contains("… and 100 more."));
+}
+
+#[test]
+fn lines_stand_together_and_the_verdict_is_last() {
+    let document = Document::new(
+        "",
+        vec![
+            Block::verdict(Tone::Good, "Pass", "", &["enough cases".into()]),
+            Block::section("suite", vec![Block::text("one"), Block::note("two")]),
+            Block::Table(Table::new(&["a"], &[], [row!["1"]])),
+            Block::details("hidden", vec![]),
+            Block::Only(Medium::Page, vec![Block::text("page")]),
+            Block::Only(Medium::Terminal, vec![Block::text("terminal")]),
+        ],
+    );
+    let shown = plain(&terminal::render_in(&document, 80));
+    assert_eq!(
+        shown,
+        "suite\none\nnote: two\n\na\n1\n\nterminal\n\nPASS\n- enough cases"
+    );
+    let page = markdown::render(&document);
+    assert!(
+        page.starts_with("**✅ Pass**\n\n- enough cases\n\n## suite\n\none\n\n**note:** two\n"),
+        "{page}"
+    );
+    assert!(page.contains("page") && !page.contains("terminal"), "{page}");
+}
+
+#[test]
+fn curves_are_bars_in_text_and_other_charts_are_left_out() {
+    let series = vec![Series::new("new", vec![Some(0.0), None, Some(1.0)])];
+    let places = vec!["1".into(), "2".into(), "3".into()];
+    let lines = Chart::Lines(Lines::shares("t", "round", places, series));
+    let mark = Mark {
+        label: "q".into(),
+        value: 0.5,
+        hint: String::new(),
+    };
+    let document = Document::new(
+        "",
+        vec![
+            Block::Chart(lines),
+            Block::Chart(Chart::Changes("t".into(), vec![mark])),
+        ],
+    );
+    assert_eq!(terminal::render_in(&document, 80), "new  ▁█");
+    assert_eq!(markdown::render(&document), "```text\nnew  ▁█\n```\n");
+    assert_eq!(html::render(&document).matches("<figure").count(), 2);
+    assert_eq!(
+        terminal::sparkline(&[0.0, 0.5, 1.0, 7.0, -1.0, f64::NAN]),
+        "▁▅██▁▁"
+    );
+}
+
+#[test]
+fn backticks_are_code_on_a_page() {
+    let line = html::line(&Text::from("run `a <b>` now"));
+    assert_eq!(line.0, "run <code>a &lt;b&gt;</code> now");
+}
