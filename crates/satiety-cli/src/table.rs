@@ -1,7 +1,7 @@
 //! Tables for people: aligned columns, no lines, as wide as the terminal.
 
 pub(crate) use satiety_report::terminal::sparkline;
-use satiety_report::{Block, Table, Text, terminal};
+use satiety_report::{Table, Text, terminal};
 
 /// A table with a header; columns named in `numbers` are aligned to the right.
 pub(crate) fn table(
@@ -10,8 +10,7 @@ pub(crate) fn table(
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {
     let cells = |row: Vec<String>| row.into_iter().map(Text::from).collect();
-    let table = Table::new(header, numbers, rows.into_iter().map(cells));
-    terminal::render(&Block::Table(table).into())
+    terminal::coloured_table(&Table::new(header, numbers, rows.into_iter().map(cells)))
 }
 
 /// Bytes as a person says them.

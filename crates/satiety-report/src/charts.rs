@@ -33,7 +33,7 @@ pub struct Ranged {
 }
 
 /// Signed values side by side, in the order given: what a change did, query by query.
-pub fn changes(title: &str, marks: &[Mark]) -> Html {
+pub(crate) fn changes(title: &str, marks: &[Mark]) -> Html {
     let (left, top, height) = (46.0, 14.0, 200.0);
     let most = marks
         .iter()
@@ -90,7 +90,7 @@ pub fn changes(title: &str, marks: &[Mark]) -> Html {
 }
 
 /// Values with their intervals, one a row, beside a line at zero: groups of a comparison, measures of a run.
-pub fn intervals(title: &str, rows: &[Ranged]) -> Html {
+pub(crate) fn intervals(title: &str, rows: &[Ranged]) -> Html {
     let (left, right, row_height) = (190.0, 90.0, 24.0);
     let ends = rows.iter().flat_map(|row| {
         let (low, high) = row.interval.unwrap_or((row.value, row.value));
@@ -146,7 +146,7 @@ pub fn intervals(title: &str, rows: &[Ranged]) -> Html {
 }
 
 /// Shares between 0 and 1 with their intervals, one a row.
-pub fn shares(title: &str, rows: &[Ranged]) -> Html {
+pub(crate) fn shares(title: &str, rows: &[Ranged]) -> Html {
     let (left, right, row_height) = (230.0, 70.0, 22.0);
     let height = row_height * rows.len() as f64 + 30.0;
     let x = |value: f64| left + finite(value).clamp(0.0, 1.0) * (WIDTH - left - right);
@@ -189,7 +189,7 @@ pub struct Margined {
 
 /// Differences in units of their margins, one a row: right of zero is better, and what reaches the line at the left may
 /// be worse by more than was agreed. What is farther out than four margins is an arrow at the edge.
-pub fn margins(title: &str, rows: &[Margined]) -> Html {
+pub(crate) fn margins(title: &str, rows: &[Margined]) -> Html {
     let (left, right, row_height, most) = (150.0, 130.0, 26.0, 4.0);
     let height = row_height * rows.len() as f64 + 32.0;
     let unit = |row: &Margined, value: f64| {
@@ -511,7 +511,7 @@ fn ranged_row(row: &Ranged, shown: impl Fn(f64) -> String) -> Vec<String> {
 }
 
 /// A drawing with its name above it and its values as a table below it: the eye needs the one, everybody the other.
-pub fn figure(title: &str, height: f64, inside: &str, values: &Html) -> Html {
+fn figure(title: &str, height: f64, inside: &str, values: &Html) -> Html {
     let title = escape(title);
     Html(format!(
         "<figure class=\"chart\"><figcaption>{title}</figcaption>\

@@ -34,7 +34,7 @@ fn one(block: &Block, level: usize) -> String {
                 .trim_end()
                 .to_owned()
         }
-        Block::Text(text) => line(text),
+        Block::Text(text) => line(text, usize::MAX),
         Block::Verdict {
             tone,
             word,
@@ -57,7 +57,7 @@ fn one(block: &Block, level: usize) -> String {
         }
         Block::List(items) => items
             .iter()
-            .map(|item| format!("- {}", line(item)))
+            .map(|item| format!("- {}", line(item, usize::MAX)))
             .collect::<Vec<_>>()
             .join("\n"),
         Block::Fields(fields) => {
@@ -81,7 +81,7 @@ fn one(block: &Block, level: usize) -> String {
             }
         }
         Block::Chart(_) | Block::Only(Medium::Terminal, _) => String::new(),
-        Block::Note(_, label, text) => format!("**{}:** {}", cell(label), line(text)),
+        Block::Note(_, label, text) => format!("**{}:** {}", cell(label), line(text, usize::MAX)),
         Block::Verbatim(text) => {
             let longest = text
                 .split(|letter| letter != '`')
@@ -124,7 +124,7 @@ fn table(table: &Table) -> String {
     lines.extend(
         shown
             .iter()
-            .map(|cells| row(&cells.iter().map(line).collect::<Vec<_>>())),
+            .map(|cells| row(&cells.iter().map(|cell| line(cell, LETTERS)).collect::<Vec<_>>())),
     );
     if left > 0 {
         lines.push(format!("\n… and {left} more."));
@@ -132,11 +132,11 @@ fn table(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// A line of text, as one paragraph, list item or cell.
-fn line(text: &Text) -> String {
+/// A line of text; only cells of a table are cut.
+fn line(text: &Text, most: usize) -> String {
     let spans = text.0.iter().map(|span| match &span.style {
-        Style::Strong if !span.text.trim().is_empty() => format!("**{}**", escape(span.text.trim(), LETTERS)),
-        _ => escape(&span.text, LETTERS),
+        Style::Strong if !span.text.trim().is_empty() => format!("**{}**", escape(span.text.trim(), most)),
+        _ => escape(&span.text, most),
     });
     spans.collect()
 }

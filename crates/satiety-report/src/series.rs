@@ -100,7 +100,7 @@ impl Lines {
 }
 
 /// Draws lines, with a legend, and with their values as a table.
-pub fn lines(chart: &Lines) -> Html {
+pub(crate) fn lines(chart: &Lines) -> Html {
     if chart.places.is_empty() {
         return Html(format!(
             "<p class=\"empty\">{}: nothing yet.</p>",

@@ -67,7 +67,7 @@ fn collect(blocks: &[Block], width: Option<u16>, shown: &mut Vec<(bool, String)>
                 true,
                 format!("{} {}", toned(*tone, &format!("{label}:")), line(text)),
             ),
-            Block::Verbatim(text) => (false, text.clone()),
+            Block::Verbatim(text) => (false, text.lines().map(visible).collect::<Vec<_>>().join("\n")),
         };
         if !text.is_empty() {
             shown.push((is_line, text));
@@ -89,14 +89,14 @@ fn section(title: &Text, inside: &str) -> String {
 }
 
 fn verdict(tone: Tone, word: &str, sentence: &str, reasons: &[String]) -> String {
-    let mut text = toned(tone, &word.to_uppercase()).bold().to_string();
+    let mut text = toned(tone, &visible(word).to_uppercase()).bold().to_string();
     if !sentence.is_empty() {
         text.push_str(": ");
-        text.push_str(sentence);
+        text.push_str(&visible(sentence));
     }
     for reason in reasons {
         text.push_str("\n- ");
-        text.push_str(reason);
+        text.push_str(&visible(reason));
     }
     text
 }
@@ -112,13 +112,43 @@ fn toned(tone: Tone, word: &str) -> String {
 
 /// A line with its colours.
 pub fn line(text: &Text) -> String {
-    let spans = text.0.iter().map(|span| match &span.style {
-        Style::Plain | Style::Link(_) => span.text.clone(),
-        Style::Strong => span.text.bold().to_string(),
-        Style::Dim => span.text.dimmed().to_string(),
-        Style::Badge(tone) => toned(*tone, &span.text),
+    let spans = text.0.iter().map(|span| {
+        let words = visible(&span.text);
+        match &span.style {
+            Style::Plain | Style::Link(_) => words,
+            Style::Strong => words.bold().to_string(),
+            Style::Dim => words.dimmed().to_string(),
+            Style::Badge(tone) => toned(*tone, &words),
+        }
     });
     spans.collect()
+}
+
+/// Whether a character can move the cursor, change colours, break lines, reorder what is shown, or cannot be seen.
+pub fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+                | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Text from outside in one line, with hidden characters as `\u{…}`. Emoji keep what joins them.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => shown.push(' '),
+            '\u{200d}' | '\u{fe0f}' => shown.push(letter),
+            hidden if is_hidden(hidden) => shown.extend(hidden.escape_unicode()),
+            letter => shown.push(letter),
+        }
+    }
+    shown
 }
 
 fn named(fields: &[(String, Text)]) -> String {
@@ -129,12 +159,21 @@ fn named(fields: &[(String, Text)]) -> String {
         .unwrap_or(0);
     let lines = fields
         .iter()
-        .map(|(name, value)| format!("{name:widest$}  {}", line(value)));
+        .map(|(name, value)| format!("{:widest$}  {}", visible(name), line(value)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A table; a header without names is no line.
 fn rows(table: &Table, width: Option<u16>) -> String {
+    aligned(table, width, cell)
+}
+
+/// A table whose cells have colours of their own already.
+pub fn coloured_table(table: &Table) -> String {
+    aligned(table, None, |text| Cell::new(text.plain()))
+}
+
+fn aligned(table: &Table, width: Option<u16>, cell: fn(&Text) -> Cell) -> String {
     let mut shown = comfy_table::Table::new();
     shown
         .load_style(presets::NOTHING)
@@ -168,7 +207,7 @@ fn rows(table: &Table, width: Option<u16>) -> String {
 
 /// A cell in one style: the table measures letters, and colours inside a text would count as some.
 fn cell(text: &Text) -> Cell {
-    let cell = Cell::new(text.plain());
+    let cell = Cell::new(visible(&text.plain()));
     match text.0.as_slice() {
         [only] => match &only.style {
             Style::Plain | Style::Link(_) | Style::Badge(Tone::Plain) => cell,

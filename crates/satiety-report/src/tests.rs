@@ -173,3 +173,14 @@ fn backticks_are_code_on_a_page() {
     let line = html::line(&Text::from("run `a <b>` now"));
     assert_eq!(line.0, "run <code>a &lt;b&gt;</code> now");
 }
+
+#[test]
+fn text_from_outside_cannot_act_on_a_terminal() {
+    let evil = "\u{1b}[2J\u{1b}[8mgone\u{202e}\r\nend ⚠\u{fe0f}";
+    let shown = plain(&terminal::render_in(&everything(evil), 400));
+    assert!(!shown.contains(['\u{1b}', '\r', '\u{202e}']), "{shown}");
+    assert!(
+        shown.contains("\\u{1b}[2J\\u{1b}[8mgone\\u{202e}\\u{d} end ⚠\u{fe0f}"),
+        "{shown}"
+    );
+}

@@ -1,6 +1,5 @@
 //! `satiety research`: searches until it stops being new, and says what was found.
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use satiety_engine::bench::target::Environment;
 use satiety_engine::research::fetch::FetchSettings;
 use satiety_engine::research::sources::{SourceSettings, search_policy};
 use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched};
+use satiety_report::Document;
 
 use super::bench::stop_on_interrupt;
 use crate::args::{GateOptions, NoveltyBy, ResearchArgs};
@@ -23,7 +23,6 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::settings::Settings;
-use crate::table::{sparkline, table};
 
 pub(super) async fn run(
     arguments: ResearchArgs,
@@ -227,113 +226,7 @@ fn line(record: &RoundRecord) -> String {
 }
 
 impl Render for Researched {
-    fn human(&self) -> String {
-        let report = &self.report;
-        let mut text = format!("{}\n", report.task.bold());
-        if report.sources.is_empty() {
-            text.push_str("\nNothing was found.\n");
-        }
-        for answer in &report.answers {
-            if report.answers.len() > 1 {
-                let _ = write!(text, "\n{}\n", answer.coverage.question.bold());
-            }
-            for finding in &answer.findings {
-                let _ = write!(
-                    text,
-                    "\n- {} {}",
-                    finding.text,
-                    format!("[{}]", finding.source).cyan()
-                );
-            }
-            if answer.open && !report.sources.is_empty() {
-                let missing = if answer.coverage.missing.is_empty() {
-                    String::new()
-                } else {
-                    format!(" (nowhere: {})", answer.coverage.missing.join(", "))
-                };
-                let _ = write!(
-                    text,
-                    "\n{} nothing accepted answers this{missing}",
-                    "open:".yellow().bold()
-                );
-            }
-            text.push('\n');
-        }
-        let cited: Vec<_> = report.sources.iter().filter(|source| source.cited).collect();
-        if !cited.is_empty() {
-            text.push('\n');
-        }
-        for source in cited {
-            let _ = writeln!(
-                text,
-                "{} {}  {}",
-                format!("[{}]", source.number).cyan(),
-                source.title,
-                source.url.dimmed()
-            );
-        }
-        let rows = report.rounds.iter().map(|record| {
-            let novelty = record
-                .verdict
-                .novelty
-                .map_or_else(|| "-".into(), |share| format!("{share:.2}"));
-            vec![
-                record.round.to_string(),
-                record.results.len().to_string(),
-                record.new_results.to_string(),
-                novelty,
-                record.query.clone(),
-            ]
-        });
-        let _ = write!(
-            text,
-            "\n{}\n\nnovelty  {}\n",
-            table(
-                &["round", "results", "kept", "novelty", "query"],
-                &[0, 1, 2, 3],
-                rows
-            ),
-            sparkline(&report.curve())
-        );
-        if let Some(share) = report.unseen.share {
-            let _ = writeln!(
-                text,
-                "unseen   about {:.0} % of what such searches would still say",
-                100.0 * share
-            );
-        }
-        let _ = write!(
-            text,
-            "\n{}  {}\n{} searches in {}, {} kept, {} results",
-            "stopped".bold(),
-            report.stop_words,
-            report.searches,
-            report.source,
-            report.rounds_accepted,
-            report.sources.len()
-        );
-        for record in &report.rounds {
-            if let RoundOutcome::Failed { error } = &record.outcome {
-                let _ = write!(
-                    text,
-                    "\n{} search {} failed: {error}",
-                    "warning:".yellow().bold(),
-                    record.round
-                );
-            }
-        }
-        for page in &report.pages {
-            if let Some(reason) = &page.why_not {
-                let _ = write!(text, "\nnot read: {} ({reason})", page.url);
-            }
-        }
-        for note in &report.notes {
-            let _ = write!(text, "\n{}", note.dimmed());
-        }
-        text
-    }
-
-    fn markdown(&self) -> String {
-        self.report.markdown()
+    fn document(&self) -> Document {
+        satiety_report::documents::research::report(&self.report)
     }
 }

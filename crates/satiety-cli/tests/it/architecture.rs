@@ -28,7 +28,7 @@ const MAY_USE: &[(&str, &[&str], &str)] = &[
     ),
     (
         "satiety-engine",
-        &["satiety", "satiety-models", "satiety-store"],
+        &["satiety", "satiety-models", "satiety-report", "satiety-store"],
         "the engine acts; surfaces are above it",
     ),
     (

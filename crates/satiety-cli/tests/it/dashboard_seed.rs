@@ -235,7 +235,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     eviction(&seeding, address);
     page(
         "/eviction",
-        &["session-1", "What is kept back", "foretold", "heuristic"],
+        &["session-1", "What is kept back", "predicted", "heuristic"],
     );
     page(
         "/eviction/session-1",

@@ -6,6 +6,7 @@
 
 mod counting;
 mod dealing;
+mod document;
 mod error;
 mod features;
 mod graduating;

@@ -7,6 +7,7 @@ mod by_model;
 mod carrying_out;
 mod check;
 mod disk;
+mod document;
 mod error;
 mod evidence;
 mod expanding;
@@ -29,6 +30,7 @@ pub use check::{
     CaseSides, CheckHarnessRequest, CheckedHarness, Coverage, LockHarnessRequest, LockState, LockedHarness,
     PendingTransition, SignedTransition,
 };
+pub use document::changes;
 pub use error::HarnessError;
 pub use expanding::{ExpandRequest, ProposeRequest, Proposed};
 pub use keys::KeyFile;

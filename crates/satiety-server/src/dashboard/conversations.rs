@@ -6,11 +6,12 @@ use satiety::dialogue::{Report, Restatement, Round};
 use satiety::explanation::{Explanation, Relation};
 use satiety_engine::conversations::{ConversationList, KeptConversation};
 
-use super::shell::{badge, figure, frame, nothing, segment, signal, time};
-use satiety_report::html::{
-    Html, details, escape, joined, link, list, paragraph, section, table_of, verdict,
-};
-use satiety_report::series::{Lines, Series, Threshold, lines};
+use satiety_report::document::{badge, dim, link, or_dash};
+use satiety_report::html::{Html, blocks, escape};
+use satiety_report::series::{Lines, Series, Threshold};
+use satiety_report::{Block, Chart, Table, Text, Tone, row};
+
+use super::shell::{frame, moment, nothing, segment, signal_tone};
 
 /// The conversations of the store.
 pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
@@ -24,13 +25,13 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
         } else {
             &one.topic
         };
-        vec![
-            link(&format!("/conversations/{}", segment(&one.conversation_id)), name),
-            signal(&one.signal),
-            escape(&one.rounds.to_string()),
-            escape(&figure(one.score)),
-            escape(&one.profile),
-            time(one.updated_at),
+        row![
+            link(format!("/conversations/{}", segment(&one.conversation_id)), name),
+            badge(signal_tone(&one.signal), &one.signal),
+            one.rounds.to_string(),
+            or_dash(one.score, |score| format!("{score:.3}")),
+            &one.profile,
+            moment(one.updated_at),
         ]
     });
     let header = [
@@ -41,9 +42,9 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
         "profile",
         "last round (UTC)",
     ];
-    let mut body = vec![table_of(&header, &[2, 3], rows)];
-    body.extend(next.map(|to| Html(format!("<p>{}</p>", link(&to, "Earlier conversations")))));
-    frame("/conversations", "Conversations", &body)
+    let mut body = vec![Block::Table(Table::new(&header, &[2, 3], rows))];
+    body.extend(next.map(|to| Block::Text(link(to, "Earlier conversations"))));
+    frame("/conversations", "Conversations", &[blocks(&body)])
 }
 
 /// One conversation.
@@ -54,48 +55,38 @@ pub(super) fn one(kept: &KeptConversation, rounds: &[Round]) -> String {
         &kept.topic
     };
     let Some(report) = &kept.report else {
-        return frame("/conversations", title, &[paragraph("Nothing was said yet.")]);
+        let nothing = blocks(&[Block::text("Nothing was said yet.")]);
+        return frame("/conversations", title, &[nothing]);
     };
-    let stop = &report.stop_recommendation;
-    let class = match stop.signal.to_string().as_str() {
-        "SHIP" => "good",
-        "STOP" => "bad",
-        "ESCALATE" => "unsure",
-        _ => "plain",
-    };
+    let signal = report.stop_recommendation.signal.to_string();
     let live = format!("/v1/conversations/{}/events", segment(&kept.conversation_id));
+    let live = Html(format!(
+        "<div data-live=\"{}\" data-rounds=\"{}\"></div>",
+        escape(&live),
+        kept.rounds.len()
+    ));
+    let word = format!("{signal}.");
     let mut body = vec![
-        Html(format!(
-            "<div data-live=\"{}\" data-rounds=\"{}\"></div>",
-            escape(&live),
-            kept.rounds.len()
-        )),
-        verdict(class, &format!("{}.", stop.signal), &report.hint),
-        list(&report.reasons),
+        Block::verdict(signal_tone(&signal), word, &report.hint, &report.reasons),
         curves(report),
     ];
     if !report.warnings.is_empty() {
-        body.push(section(
-            "What looks wrong",
-            &report.warnings.iter().map(warning).collect::<Vec<_>>(),
-        ));
+        let warnings = report.warnings.iter().map(warning).collect();
+        body.push(Block::section("What looks wrong", warnings));
     }
-    body.push(section("Round by round", &round_parts(report, rounds)));
-    body.push(section(
-        "What it rests on",
-        &[explained(&report.explanation, true)],
-    ));
-    body.push(paragraph(&format!(
+    body.push(Block::section("Round by round", round_parts(report, rounds)));
+    body.push(Block::section("What it rests on", explained(&report.explanation)));
+    body.push(Block::text(format!(
         "Profile {}, scoring {}, levels {}, sentence model {}.",
         report.profile,
         report.scoring_version,
         report.levels.join(", "),
         report.embedder.as_deref().unwrap_or("none")
     )));
-    frame("/conversations", title, &body)
+    frame("/conversations", title, &[live, blocks(&body)])
 }
 
-fn curves(report: &Report) -> Html {
+fn curves(report: &Report) -> Block {
     let places: Vec<String> = report
         .novelty_by_round
         .iter()
@@ -111,7 +102,7 @@ fn curves(report: &Report) -> Html {
         .readiness_by_round
         .iter()
         .map(|round| Some(round.action_readiness));
-    lines(&Lines {
+    Block::Chart(Chart::Lines(Lines {
         title: "Novelty and readiness".into(),
         axis: "round",
         places,
@@ -122,7 +113,7 @@ fn curves(report: &Report) -> Html {
         ],
         thresholds: thresholds(&report.explanation),
         range: Some((0.0, 1.0)),
-    })
+    }))
 }
 
 /// What novelty and readiness were compared with, as the explanation has it.
@@ -146,43 +137,35 @@ fn thresholds(explanation: &Explanation) -> Vec<Threshold> {
     named.map(|(name, value)| Threshold { name, value }).collect()
 }
 
-fn warning(warning: &satiety::dialogue::Warning) -> Html {
-    let evidence: Vec<String> = warning
+fn warning(warning: &satiety::dialogue::Warning) -> Block {
+    let evidence = warning
         .evidence
         .iter()
         .map(|one| match (&one.against, one.against_round) {
             (Some(against), Some(round)) => format!("“{}” beside round {round}: “{against}”", one.text),
             (Some(against), None) => format!("“{}” beside “{against}”", one.text),
             _ => one.text.clone(),
-        })
-        .collect();
-    details(
-        &format!("Round {}: {}", warning.round, warning.message),
-        &[list(&evidence)],
+        });
+    let evidence = Block::list(&evidence.collect::<Vec<_>>());
+    Block::details(
+        format!("Round {}: {}", warning.round, warning.message),
+        vec![evidence],
     )
 }
 
-fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Html> {
+fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Block> {
     let mut parts = Vec::new();
-    for (place, round) in rounds.iter().enumerate() {
-        let (Some(novelty), Some(readiness)) = (
-            report.novelty_by_round.get(place),
-            report.readiness_by_round.get(place),
-        ) else {
-            continue;
-        };
+    let told = report.novelty_by_round.iter().zip(&report.readiness_by_round);
+    for (place, (round, (novelty, readiness))) in rounds.iter().zip(told).enumerate() {
         let said = report
             .signal_by_round
             .get(place)
             .map(|one| one.signal.to_string());
-        let who = round
-            .agent
-            .as_deref()
-            .map(|agent| format!(", {agent}"))
-            .unwrap_or_default();
-        let told = format!(
-            "Round {}{who}: {} of {} claims new, readiness {:.2}, {}",
+        let who = round.agent.as_ref().map(|agent| format!(", {agent}"));
+        let summary = format!(
+            "Round {}{}: {} of {} claims new, readiness {:.2}, {}",
             novelty.round,
+            who.unwrap_or_default(),
             novelty.new_claims,
             novelty.claims,
             readiness.action_readiness,
@@ -194,108 +177,82 @@ fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Html> {
             &novelty.possible_restatements,
         )];
         for (name, items) in [
-            ("Open questions", &readiness.open_questions),
-            ("Blockers", &readiness.blockers),
-            ("Next actions", &round.outputs.next_actions),
+            ("Open questions:", &readiness.open_questions),
+            ("Blockers:", &readiness.blockers),
+            ("Next actions:", &round.outputs.next_actions),
         ] {
             if !items.is_empty() {
-                inside.push(paragraph(&format!("{name}:")));
-                inside.push(list(items));
+                inside.push(Block::text(name));
+                inside.push(Block::list(items));
             }
         }
-        let last = place + 1 == rounds.len();
-        parts.push(Html(format!(
-            "<details{}><summary>{}</summary>{}</details>",
-            if last { " open" } else { "" },
-            escape(&told),
-            joined(&inside)
-        )));
+        parts.push(Block::Details {
+            summary: summary.into(),
+            open: place + 1 == rounds.len(),
+            blocks: inside,
+        });
     }
     parts
 }
 
 /// The claims of a round: new, said in other words, or said again.
-fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> Html {
-    let items: Vec<Html> = round
-        .outputs
-        .claims
-        .iter()
-        .map(|claim| {
-            let of = |list: &[Restatement]| list.iter().find(|one| one.claim == claim.text).cloned();
-            let (class, word, source) = match (of(restated), of(perhaps)) {
-                (Some(one), _) if one.level == "L0" => ("repeat", "repeat", Some(one)),
-                (Some(one), _) => ("paraphrase", "paraphrase", Some(one)),
-                (None, Some(one)) => ("novel", "new, perhaps a restatement", Some(one)),
-                (None, None) => ("novel", "new", None),
-            };
-            let why = source.map(|one| {
-                format!(
-                    "<small>{} round {}: “{}” ({}, {:.2})</small>",
-                    if class == "novel" { "near" } else { "of" },
-                    one.of_round,
-                    escape(&one.of),
-                    escape(&one.level),
-                    one.similarity
-                )
-            });
-            Html(format!(
-                "<li class=\"{class}\">{} {}{}</li>",
-                escape(&claim.text),
-                badge(badge_class(class), word),
-                why.unwrap_or_default()
-            ))
-        })
-        .collect();
+fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> Block {
+    let items = round.outputs.claims.iter().map(|claim| {
+        let of = |list: &[Restatement]| list.iter().find(|one| one.claim == claim.text).cloned();
+        let (tone, word, near, source) = match (of(restated), of(perhaps)) {
+            (Some(one), _) if one.level == "L0" => (Tone::Bad, "repeat", "of", Some(one)),
+            (Some(one), _) => (Tone::Unsure, "paraphrase", "of", Some(one)),
+            (None, Some(one)) => (Tone::Good, "new, perhaps a restatement", "near", Some(one)),
+            (None, None) => (Tone::Good, "new", "", None),
+        };
+        let text = Text::from(&claim.text).then(" ").then(badge(tone, word));
+        match source {
+            None => text,
+            Some(one) => text.then(dim(format!(
+                " {near} round {}: “{}” ({}, {:.2})",
+                one.of_round, one.of, one.level, one.similarity
+            ))),
+        }
+    });
+    let items: Vec<Text> = items.collect();
     if items.is_empty() {
-        return paragraph("No claim.");
+        return Block::text("No claim.");
     }
-    Html(format!("<ul class=\"claims\">{}</ul>", joined(&items)))
+    Block::List(items)
 }
 
-fn badge_class(claim: &str) -> &'static str {
-    match claim {
-        "novel" => "good",
-        "paraphrase" => "unsure",
-        _ => "bad",
-    }
-}
-
-/// A decision with what it rests on, as nested lists that open.
-pub(super) fn explained(explanation: &Explanation, open: bool) -> Html {
-    let numbers: Vec<String> = explanation
-        .numbers
-        .iter()
-        .map(|number| {
-            let value = match (number.value, &number.absent_because) {
-                (Some(value), _) => format!("{value:.3}"),
-                (None, Some(why)) => format!("absent ({why})"),
-                (None, None) => "absent".into(),
+/// What a decision rests on: its numbers, and its parts as lists that open.
+fn explained(explanation: &Explanation) -> Vec<Block> {
+    let numbers = explanation.numbers.iter().map(|number| {
+        let value = match (number.value, &number.absent_because) {
+            (Some(value), _) => format!("{value:.3}"),
+            (None, Some(why)) => format!("absent ({why})"),
+            (None, None) => "absent".into(),
+        };
+        let compared = number.compared.as_ref().map(|compared| {
+            let held = if compared.holds { "holds" } else { "does not hold" };
+            let relation = match compared.is {
+                Relation::Below => "below",
+                Relation::AtMost => "at most",
+                Relation::AtLeast => "at least",
+                Relation::Above => "above",
             };
-            let compared = number.compared.as_ref().map(|compared| {
-                let held = if compared.holds { "holds" } else { "does not hold" };
-                let relation = match compared.is {
-                    Relation::Below => "below",
-                    Relation::AtMost => "at most",
-                    Relation::AtLeast => "at least",
-                    Relation::Above => "above",
-                };
-                format!(", {relation} {:.3} {held}", compared.threshold)
-            });
-            format!("{}: {value}{}", number.name, compared.unwrap_or_default())
-        })
-        .collect();
+            format!(", {relation} {:.3} {held}", compared.threshold)
+        });
+        format!("{}: {value}{}", number.name, compared.unwrap_or_default())
+    });
+    let numbers: Vec<String> = numbers.collect();
     let mut parts = Vec::new();
-    // The page has said the reasons of the whole already.
-    if !open && !explanation.reasons.is_empty() {
-        parts.push(list(&explanation.reasons));
-    }
     if !numbers.is_empty() {
-        parts.push(list(&numbers));
+        parts.push(Block::list(&numbers));
     }
-    parts.extend(explanation.parts.iter().map(|part| explained(part, false)));
-    let summary = format!("{}: {}", explanation.subject, explanation.decision);
-    if open {
-        return Html(joined(&parts));
-    }
-    details(&summary, &parts)
+    parts.extend(explanation.parts.iter().map(|part| {
+        let mut inside: Vec<Block> = Vec::new();
+        if !part.reasons.is_empty() {
+            inside.push(Block::list(&part.reasons));
+        }
+        inside.extend(explained(part));
+        Block::details(format!("{}: {}", part.subject, part.decision), inside)
+    }));
+    parts
 }

@@ -2,10 +2,11 @@
 
 use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemorySearch};
 
-use super::shell::{badge, frame, nothing, segment};
-use satiety_report::html::{
-    Html, details, escape, link, paragraph, section, table, table_of, verbatim, verdict,
-};
+use satiety_report::document::{badge, link};
+use satiety_report::html::{Html, blocks, escape};
+use satiety_report::{Block, Table, Text, Tone, row};
+
+use super::shell::{frame, nothing, segment};
 
 /// What a project is called; memories of none are global.
 fn project(project: Option<&satiety::memory::Project>) -> &str {
@@ -23,23 +24,20 @@ pub(super) fn all(health: &MemoryHealth, found: &Memories) -> String {
         return frame("/memory", "Memory", &body);
     }
     let rows = found.memories.iter().map(|one| {
-        vec![
-            link(&format!("/memory/{}", segment(&one.id)), &one.title),
-            badge("plain", one.tier.name()),
-            escape(&one.kind),
-            escape(&one.folder),
-            escape(project(one.project.as_ref())),
-            escape(&format!("{:.2}", one.confidence)),
+        row![
+            link(format!("/memory/{}", segment(&one.id)), &one.title),
+            badge(Tone::Plain, one.tier.name()),
+            &one.kind,
+            &one.folder,
+            project(one.project.as_ref()),
+            format!("{:.2}", one.confidence),
         ]
     });
     let header = ["memory", "tier", "kind", "folder", "project", "confidence"];
-    body.push(table_of(&header, &[5], rows));
-    body.extend(found.next.map(|after| {
-        Html(format!(
-            "<p>{}</p>",
-            link(&format!("/memory?after={after}"), "More")
-        ))
-    }));
+    let mut list = vec![Block::Table(Table::new(&header, &[5], rows))];
+    let more = |after: i64| Block::Text(link(format!("/memory?after={after}"), "More"));
+    list.extend(found.next.map(more));
+    body.push(blocks(&list));
     frame("/memory", "Memory", &body)
 }
 
@@ -48,10 +46,10 @@ fn state(health: &MemoryHealth) -> Html {
         "{} memories in {} pieces, {} with a vector; {} constitutional.",
         health.memories, health.chunks, health.embedded, health.constitutional
     );
-    match &health.degraded {
-        Some(why) => verdict("unsure", "Degraded:", &format!("{why}. {told}")),
-        None => verdict("good", "Well.", &told),
-    }
+    blocks(&[match &health.degraded {
+        Some(why) => Block::verdict(Tone::Unsure, "Degraded", format!("{why}. {told}"), &[]),
+        None => Block::verdict(Tone::Good, "Well.", told, &[]),
+    }])
 }
 
 fn form(query: &str) -> Html {
@@ -64,79 +62,76 @@ fn form(query: &str) -> Html {
 
 /// What a search found, and why.
 pub(super) fn search(found: &MemorySearch) -> String {
-    let mut body = vec![form(&found.query)];
+    let mut body = Vec::new();
     if let Some(why) = &found.degraded {
-        body.push(verdict("unsure", "Degraded:", why));
+        body.push(Block::verdict(Tone::Unsure, "Degraded", why, &[]));
     }
     if found.results.is_empty() {
-        body.push(paragraph("Nothing was found."));
+        body.push(Block::text("Nothing was found."));
     }
     for result in &found.results {
-        let channels: Vec<String> = result
-            .channels
-            .iter()
-            .map(|(channel, place)| format!("{} no. {}", channel.name(), place.rank))
-            .collect();
+        let channels = result.channels.iter();
+        let channels = channels.map(|(channel, place)| format!("{} no. {}", channel.name(), place.rank));
         let why = if result.constitutional_only {
             "here because it is constitutional".to_owned()
         } else {
-            format!("score {:.3}; {}", result.score, channels.join(", "))
+            format!(
+                "score {:.3}; {}",
+                result.score,
+                channels.collect::<Vec<_>>().join(", ")
+            )
         };
+        let title = Text::from(format!("{}. ", result.rank))
+            .then(link(format!("/memory/{}", segment(&result.id)), &result.title))
+            .then(" ")
+            .then(badge(Tone::Plain, result.tier.name()));
         let why = format!("{why}; project: {}", project(result.project.as_ref()));
-        body.push(Html(format!(
-            "<section><h2>{}. {} {}</h2><p class=\"empty\">{}</p><blockquote>{}</blockquote></section>",
-            result.rank,
-            link(&format!("/memory/{}", segment(&result.id)), &result.title),
-            badge("plain", result.tier.name()),
-            escape(&why),
-            escape(&result.excerpt)
-        )));
+        let parts = vec![Block::text(why), Block::Verbatim(result.excerpt.clone())];
+        body.push(Block::Section(title, parts));
     }
     let stages = found.telemetry.stages.iter().map(|stage| {
-        vec![
+        row![
             format!("{:?}", stage.stage).to_lowercase(),
             stage.input_count.to_string(),
             stage.output_count.to_string(),
             format!("{:.2} ms", stage.duration_ms),
         ]
     });
-    body.push(details(
-        &format!("How it went: {:.1} ms", found.telemetry.total_latency_ms),
-        &[table(&["stage", "in", "out", "time"], &[1, 2, 3], stages)],
-    ));
-    frame("/memory", "Memory: search", &body)
+    let stages = Table::new(&["stage", "in", "out", "time"], &[1, 2, 3], stages);
+    let told = format!("How it went: {:.1} ms", found.telemetry.total_latency_ms);
+    body.push(Block::details(told, vec![Block::Table(stages)]));
+    frame("/memory", "Memory: search", &[form(&found.query), blocks(&body)])
 }
 
 /// One memory.
 pub(super) fn one(memory: &Memory) -> String {
+    let list = |words: &[String]| (!words.is_empty()).then(|| words.join(", ").into());
     let facts = [
-        ("id", memory.id.clone()),
-        ("tier", memory.tier.name().to_owned()),
-        ("kind", memory.kind.clone()),
-        ("folder", memory.folder.clone()),
-        ("project", project(memory.project.as_ref()).to_owned()),
-        ("triggers", memory.triggers.join(", ")),
-        ("learnt triggers", memory.learnt_triggers.join(", ")),
+        ("id", Some((&memory.id).into())),
+        ("tier", Some(memory.tier.name().into())),
+        ("kind", Some((&memory.kind).into())),
+        ("folder", Some((&memory.folder).into())),
+        ("project", Some(project(memory.project.as_ref()).into())),
+        ("triggers", list(&memory.triggers)),
+        ("learnt triggers", list(&memory.learnt_triggers)),
         (
             "confidence",
-            format!(
-                "{:.2} after {} validations",
-                memory.confidence, memory.validations
+            Some(
+                format!(
+                    "{:.2} after {} validations",
+                    memory.confidence, memory.validations
+                )
+                .into(),
             ),
         ),
-        ("origin", memory.origin.clone().unwrap_or_default()),
-        ("changed", memory.updated_at.clone()),
-        ("expires", memory.expires_at.clone().unwrap_or_default()),
+        ("origin", memory.origin.as_ref().map(Text::from)),
+        ("changed", Some((&memory.updated_at).into())),
+        ("expires", memory.expires_at.as_ref().map(Text::from)),
     ];
-    let rows = facts.into_iter().filter(|(_, value)| !value.is_empty());
     let body = [
-        table(
-            &["", ""],
-            &[],
-            rows.map(|(name, value)| vec![name.to_owned(), value]),
-        ),
+        Block::fields(facts),
         // As it was written: Markdown from an agent is shown, never rendered.
-        section("What it says", &[verbatim(&memory.content)]),
+        Block::section("What it says", vec![Block::Verbatim(memory.content.clone())]),
     ];
-    frame("/memory", &memory.title, &body)
+    frame("/memory", &memory.title, &[blocks(&body)])
 }

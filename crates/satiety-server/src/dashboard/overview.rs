@@ -11,8 +11,10 @@ use satiety_engine::memory::MemoryHealth;
 use satiety_engine::research::ListedResearch;
 use satiety_engine::retrieval::MeasuredRun;
 
-use super::shell::{badge, card, count, frame, moment, percent, signal};
-use satiety_report::html::{Html, escape, joined, link, paragraph, section, told};
+use satiety_report::document;
+use satiety_report::html::{Html, escape, joined, line, link, paragraph, told};
+
+use super::shell::{badge, card, count, frame, moment, percent, signal_tone};
 
 /// What each part says, or why it cannot be read.
 pub(super) struct Overview {
@@ -115,13 +117,10 @@ fn attention(seen: &Overview) -> Html {
             "Nothing is saturated, and nothing got worse.",
         );
     }
-    section(
-        "Look at this",
-        &[Html(format!(
-            "<ul class=\"claims attention\">{}</ul>",
-            joined(&items)
-        ))],
-    )
+    Html(format!(
+        "<section>\n<h2>Look at this</h2>\n<ul class=\"claims attention\">{}</ul>\n</section>",
+        joined(&items)
+    ))
 }
 
 /// A line of what to look at.
@@ -156,7 +155,8 @@ fn conversations(found: &Result<Vec<ListedConversation>, String>) -> Html {
                 } else {
                     &one.topic
                 };
-                Html(format!("<p>{} {}</p>", signal(&one.signal), escape(name)))
+                let signal = document::badge(signal_tone(&one.signal), &one.signal);
+                Html(format!("<p>{}</p>", line(&signal.then(" ").then(name))))
             });
             let going = all.iter().filter(|one| one.signal == "CONTINUE").count();
             let count = large(&going.to_string(), &format!("of the latest {} go on", all.len()));

@@ -2,10 +2,13 @@
 
 use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns, RunChanges};
 
-use super::shell::{badge, figure, frame, nothing};
-use satiety_report::charts::{Mark, changes};
-use satiety_report::html::{Html, escape, joined, link, paragraph, section, table_of, verdict};
-use satiety_report::series::{Lines, Series, lines};
+use satiety_report::charts::Mark;
+use satiety_report::document::{badge, link, or_dash};
+use satiety_report::html::{Html, blocks, escape, joined};
+use satiety_report::series::{Lines, Series};
+use satiety_report::{Block, Chart, Table, Tone, row};
+
+use super::shell::{frame, nothing};
 
 /// The figures that are drawn, with their names for people. The first is the one whose interval is kept.
 const DRAWN: [(&str, &str); 3] = [
@@ -16,16 +19,10 @@ const DRAWN: [(&str, &str); 3] = [
 
 /// Runs over time.
 pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> String {
-    let mut body = vec![Html(format!(
-        "<p>{}</p>",
-        link("/retrieval/annotate", "Judge results")
-    ))];
+    let judge = Block::Text(link("/retrieval/annotate", "Judge results"));
     if found.runs.is_empty() {
-        body.push(nothing(
-            "Nothing was measured yet.",
-            "satiety retrieval run --memory",
-        ));
-        return frame("/retrieval", "Retrieval", &body);
+        let hint = nothing("Nothing was measured yet.", "satiety retrieval run --memory");
+        return frame("/retrieval", "Retrieval", &[blocks(&[judge]), hint]);
     }
     // What an A/B test measured stands beside something, not after something.
     let over_time = found.runs.iter().filter(|run| run.run_type != "ab_test");
@@ -40,15 +37,15 @@ pub(super) fn all(found: &MeasuredRuns, per_query: Option<&RunChanges>) -> Strin
     });
     let [first, ..] = &mut series;
     first.intervals = oldest_first.iter().map(|run| interval(run)).collect();
-    body.push(lines(&Lines::shares(
-        "Quality over runs, MRR@5 with its 95 % interval",
-        "run",
-        places,
-        series.into(),
-    )));
-    body.push(section("Runs", &[runs(found)]));
+    let title = "Quality over runs, MRR@5 with its 95 % interval";
+    let chart = Lines::shares(title, "run", places, series.into());
+    let mut body = vec![
+        judge,
+        Block::Chart(Chart::Lines(chart)),
+        Block::section("Runs", vec![Block::Table(runs(found))]),
+    ];
     body.extend(per_query.map(differences));
-    frame("/retrieval", "Retrieval", &body)
+    frame("/retrieval", "Retrieval", &[blocks(&body)])
 }
 
 /// When it was measured, to the minute.
@@ -65,23 +62,23 @@ fn interval(run: &MeasuredRun) -> Option<(f64, f64)> {
         .filter(|_| run.run_type != "ab_test")
 }
 
-fn runs(found: &MeasuredRuns) -> Html {
+fn runs(found: &MeasuredRuns) -> Table {
     let rows = found.runs.iter().map(|run| {
-        let of = |key: &str| run.figures.get(key).copied();
+        let of = |key: &str| or_dash(run.figures.get(key).copied(), |value| format!("{value:.3}"));
         let interval =
             interval(run).map_or_else(String::new, |(low, high)| format!(" ({low:.3} to {high:.3})"));
         let compared = match run.is_significant {
-            Some(true) => badge("good", "differs"),
-            Some(false) => badge("plain", "no difference shown"),
-            None => escape(""),
+            Some(true) => badge(Tone::Good, "differs"),
+            Some(false) => badge(Tone::Plain, "no difference shown"),
+            None => "".into(),
         };
-        vec![
-            escape(&run.system),
-            Html(format!("<time>{}</time>", escape(&when(run)))),
-            escape(&run.queries.to_string()),
-            escape(&figure(of("ndcg_at_10"))),
-            escape(&figure(of("recall_at_10"))),
-            escape(&format!("{}{interval}", figure(of("mrr_at_5")))),
+        row![
+            &run.system,
+            when(run),
+            run.queries.to_string(),
+            of("ndcg_at_10"),
+            of("recall_at_10"),
+            format!("{}{interval}", of("mrr_at_5")),
             compared,
         ]
     });
@@ -94,38 +91,27 @@ fn runs(found: &MeasuredRuns) -> Html {
         "MRR@5 (95 %)",
         "against its baseline",
     ];
-    table_of(&header, &[2, 3, 4, 5], rows)
+    Table::new(&header, &[2, 3, 4, 5], rows)
 }
 
-fn differences(found: &RunChanges) -> Html {
-    let marks: Vec<Mark> = found
-        .queries
-        .iter()
-        .map(|moved| Mark {
-            label: moved.words().to_owned(),
-            value: moved.change(),
-            hint: format!("{}: {:.3} to {:.3}", moved.words(), moved.before, moved.now),
-        })
-        .collect();
-    let (better, worse) = found.queries.iter().fold((0, 0), |(better, worse), moved| {
-        let change = moved.change();
-        (
-            better + usize::from(change > 0.0),
-            worse + usize::from(change < 0.0),
-        )
+fn differences(found: &RunChanges) -> Block {
+    let marks = found.queries.iter().map(|moved| Mark {
+        label: moved.words().to_owned(),
+        value: moved.change(),
+        hint: format!("{}: {:.3} to {:.3}", moved.words(), moved.before, moved.now),
     });
-    section(
+    let count = |is: fn(f64) -> bool| found.queries.iter().filter(|moved| is(moved.change())).count();
+    let told = format!(
+        "Of {} queries {} got better and {} got worse.",
+        found.queries.len(),
+        count(|change| change > 0.0),
+        count(|change| change < 0.0)
+    );
+    let title = format!("Change of {} by query, worst first", found.measure);
+    let chart = Block::Chart(Chart::Changes(title, marks.collect()));
+    Block::section(
         "The latest two runs, query by query",
-        &[
-            paragraph(&format!(
-                "Of {} queries {better} got better and {worse} got worse.",
-                found.queries.len()
-            )),
-            changes(
-                &format!("Change of {} by query, worst first", found.measure),
-                &marks,
-            ),
-        ],
+        vec![Block::text(told), chart],
     )
 }
 
@@ -136,12 +122,8 @@ pub(super) fn annotator() -> String {
          <input name=\"annotator\" required maxlength=\"64\" autocomplete=\"username\"></label><button class=\"primary\">Begin</button></form>"
             .into(),
     );
-    let body = [
-        paragraph(
-            "Results are shown one by one, without ranks or systems. You can stop at any time and go on later, here or with `satiety retrieval annotate`.",
-        ),
-        form,
-    ];
+    let told = "Results are shown one by one, without ranks or systems. You can stop at any time and go on later, here or with `satiety retrieval annotate`.";
+    let body = [blocks(&[Block::text(told)]), form];
     frame("/retrieval", "Judge results", &body)
 }
 
@@ -149,13 +131,18 @@ pub(super) fn annotator() -> String {
 pub(super) fn annotate(annotator: &str, step: &AnnotationStep) -> String {
     let name = escape(annotator);
     let progress = &step.progress;
-    let told = paragraph(&format!(
+    let told = blocks(&[Block::text(format!(
         "{} judged by you, {} wait for you; {} of {} are done.",
         progress.yours, progress.waiting, progress.judged, progress.results
-    ));
+    ))]);
     let Some(next) = &step.next else {
-        let done = verdict("good", "Nothing waits.", "Everything in the pool is judged.");
-        return frame("/retrieval", "Judge results", &[done, told]);
+        let done = Block::verdict(
+            Tone::Good,
+            "Nothing waits.",
+            "Everything in the pool is judged.",
+            &[],
+        );
+        return frame("/retrieval", "Judge results", &[blocks(&[done]), told]);
     };
     let grades = [
         ("0", "not relevant"),

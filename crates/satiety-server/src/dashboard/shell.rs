@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use satiety::harness::Driver;
-
+use satiety_report::Tone;
 use satiety_report::html::{Html, escape, joined};
 
 /// The pages, in the order of the menu.
@@ -53,15 +52,14 @@ pub(super) fn badge(class: &str, word: &str) -> Html {
     Html(format!("<span class=\"badge {class}\">{}</span>", escape(word)))
 }
 
-/// What to do after a round, as a badge.
-pub(super) fn signal(word: &str) -> Html {
-    let class = match word {
-        "SHIP" => "good",
-        "STOP" => "bad",
-        "ESCALATE" => "unsure",
-        _ => "plain",
-    };
-    badge(class, word)
+/// What a signal means for the reader.
+pub(super) fn signal_tone(word: &str) -> Tone {
+    match word {
+        "SHIP" => Tone::Good,
+        "STOP" => Tone::Bad,
+        "ESCALATE" => Tone::Unsure,
+        _ => Tone::Plain,
+    }
 }
 
 /// A share, or a dash.
@@ -77,11 +75,6 @@ pub(super) fn figure(value: Option<f64>) -> String {
 /// A moment as people read it.
 pub(super) fn moment(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M").to_string()
-}
-
-/// A moment in a table.
-pub(super) fn time(at: jiff::Timestamp) -> Html {
-    Html(format!("<time>{}</time>", moment(at)))
 }
 
 /// An id as people tell it from others: what it is of, and its end.
@@ -134,14 +127,6 @@ pub(super) fn segment(text: &str) -> String {
         }
     }
     safe
-}
-
-/// The word for which score a harness follows.
-pub(super) fn driver_word(driver: Driver) -> &'static str {
-    match driver {
-        Driver::Measured => "the measured saturation",
-        Driver::Signals => "the specification's score",
-    }
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ fn research_markdown(run: KeptResearch) -> String {
     let source = AllowedSources::default().shown(&run.source);
     if let Some(mut report) = run.report {
         report.source = source;
-        return report.markdown();
+        return satiety_report::markdown::render(&satiety_report::documents::research::report(&report));
     }
     let mut page = format!(
         "# {}\n\nIt goes on, or was interrupted. Searched: {source}.\n\n",

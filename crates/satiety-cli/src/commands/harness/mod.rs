@@ -150,7 +150,7 @@ async fn record(
 
 /// A cycle beside a gated run: told in a line, so that the run's own answer stays what it was.
 pub(super) fn cycle_after_gate(recorded: &RecordedCycle, printer: &Printer) -> Exit {
-    printer.note(&show::in_a_line(recorded));
+    printer.note(&satiety_report::terminal::line(&recorded.line()));
     exit_of(&recorded.thresholds)
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use satiety::harness::{Change, Rigor};
 use satiety_engine::harness::{CaseSides, Pending, PendingTransition};
+use satiety_report::terminal::is_hidden;
 use serde_json::Value;
 
 /// Longest value that is shown of one field; the rest is counted.
@@ -159,23 +160,15 @@ fn field(text: &mut String, name: &str, value: &str) {
 /// Text that cannot move the cursor, change colours, break lines or reorder what is shown: control characters, line and
 /// paragraph separators, marks of writing direction and invisible characters are written as `\u{…}`.
 pub(super) fn escape(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut shown, letter| {
-        let hidden = letter.is_control()
-            || matches!(
-                letter,
-                '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-                    | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                    | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-                    | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-                    | '\u{e0000}'..='\u{e0fff}'
-            );
-        if hidden {
-            shown.extend(letter.escape_unicode());
-        } else {
-            shown.push(letter);
-        }
-        shown
-    })
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut shown, letter| {
+            if is_hidden(letter) {
+                shown.extend(letter.escape_unicode());
+            } else {
+                shown.push(letter);
+            }
+            shown
+        })
 }
 
 #[cfg(test)]

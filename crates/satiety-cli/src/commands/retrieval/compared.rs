@@ -236,7 +236,7 @@ fn verdict(found: &RunComparison, margin: Option<f64>) -> Block {
             format!("gate: inconclusive, a loss of more than {margin} can be neither shown nor excluded")
         }
     });
-    Block::verdict(tone, word, sentence, &Vec::from_iter(gate))
+    Block::verdict(tone, word, sentence, gate.as_slice())
 }
 
 fn shown(found: &MeasureComparison) -> String {

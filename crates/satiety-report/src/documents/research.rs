@@ -1,0 +1,222 @@
+//! Research: what was found, with numbered sources, and how it came about.
+
+use satiety::research::{Report, RoundOutcome, RoundRecord};
+
+use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, or_dash, strong};
+use crate::row;
+use crate::series::{Lines, Series};
+
+/// A finished research.
+pub fn report(report: &Report) -> Document {
+    let mut parts = answers(report);
+    let cited = report.sources.iter().filter(|source| source.cited);
+    let cited: Vec<Text> = cited
+        .map(|source| {
+            let name = if source.title.trim().is_empty() {
+                source.url.as_str()
+            } else {
+                source.title.trim()
+            };
+            let place = dim(format!(", {} (round {})", source.url, source.round));
+            Text::from(format!("[{}] {name}", source.number)).then(place)
+        })
+        .collect();
+    if !cited.is_empty() {
+        parts.push(Block::section("Sources", vec![Block::List(cited)]));
+    }
+    parts.push(Block::section("How this came about", history(report)));
+    Document::new(&*report.task, vec![Block::Section(strong(&*report.task), parts)])
+}
+
+/// What was found, question by question.
+pub fn answers(report: &Report) -> Vec<Block> {
+    if report.sources.is_empty() {
+        return vec![Block::text("Nothing was found.")];
+    }
+    let mut parts = Vec::new();
+    for answer in &report.answers {
+        let found = answer.findings.iter();
+        let mut inside = vec![Block::List(
+            found
+                .map(|finding| format!("{} [{}]", finding.text, finding.source).into())
+                .collect(),
+        )];
+        if answer.open {
+            let missing = match answer.coverage.missing.as_slice() {
+                [] => String::new(),
+                missing => format!(" (nowhere: {})", missing.join(", ")),
+            };
+            let told = format!("nothing accepted answers this{missing}");
+            inside.push(Block::Note(Tone::Unsure, "open".into(), told.into()));
+        }
+        if report.answers.len() > 1 {
+            parts.push(Block::Section(strong(&*answer.coverage.question), inside));
+        } else {
+            parts.extend(inside);
+        }
+    }
+    parts
+}
+
+fn history(report: &Report) -> Vec<Block> {
+    let rows = report.rounds.iter().map(|record| {
+        row![
+            record.round.to_string(),
+            &record.query,
+            record.results.len(),
+            record.new_results.to_string(),
+            or_dash(record.verdict.novelty, |share| format!("{share:.2}")),
+            record.verdict.words(),
+        ]
+    });
+    let header = ["round", "query", "results", "kept", "novelty", "decision"];
+    let mut parts = vec![
+        Block::Table(Table::new(&header, &[0, 2, 3, 4], rows)),
+        novelty(&report.rounds),
+    ];
+    match (report.unseen.share, &report.unseen.absent_because) {
+        (Some(share), _) => parts.push(Block::text(format!(
+            "About {:.0} % of the statements that such searches would still bring were not seen yet (Good-Turing).",
+            100.0 * share
+        ))),
+        (None, Some(reason)) => parts.push(Block::text(format!("How much is unseen: {reason}."))),
+        (None, None) => {}
+    }
+    for record in &report.rounds {
+        if let RoundOutcome::Failed { error } = &record.outcome {
+            let told = format!("search {} failed: {error}", record.round);
+            parts.push(Block::Note(Tone::Unsure, "warning".into(), told.into()));
+        }
+    }
+    for page in &report.pages {
+        parts.push(match &page.why_not {
+            Some(reason) => Block::text(format!("not read: {} ({reason})", page.url)),
+            None => {
+                let read = format!("read: {} ({} characters)", page.url, page.chars.unwrap_or(0));
+                Block::Only(Medium::Page, vec![Block::text(read)])
+            }
+        });
+    }
+    parts.extend(report.notes.iter().map(|note| Block::Text(dim(note))));
+    parts.push(Block::text(format!("Stopped because {}.", report.stop_words)));
+    parts.push(Block::text(format!(
+        "{} searches in {}, {} kept; {} results",
+        report.searches,
+        report.source,
+        report.rounds_accepted,
+        report.sources.len()
+    )));
+    parts
+}
+
+/// How much of each round was new.
+pub fn novelty(rounds: &[RoundRecord]) -> Block {
+    let places = rounds.iter().map(|round| round.round.to_string()).collect();
+    let values = rounds.iter().map(|round| round.verdict.novelty).collect();
+    let series = vec![Series::new("novelty", values)];
+    Block::Chart(Chart::Lines(Lines::shares(
+        "How much of each round was new",
+        "round",
+        places,
+        series,
+    )))
+}
+
+/// A round with what it brought.
+pub fn round(record: &RoundRecord) -> Block {
+    let outcome = match &record.outcome {
+        RoundOutcome::Found => format!(
+            "{} results, {} of them kept",
+            record.results.len(),
+            record.new_results
+        ),
+        RoundOutcome::Empty => "nothing found".into(),
+        RoundOutcome::Failed { error } => format!("failed: {error}"),
+    };
+    let told = format!(
+        "Round {}: “{}”, {outcome}; {}",
+        record.round,
+        record.query,
+        record.verdict.words()
+    );
+    // Addresses are shown, not linked: what a search brought back is data, and a click would leave this machine.
+    let hits = record.results.iter().map(|hit| row![&hit.title, &hit.url]);
+    let hits = Table::new(&["title", "address"], &[], hits);
+    Block::details(told, vec![Block::text(&record.summary), Block::Table(hits)])
+}
+
+/// Every source, cited or not.
+pub fn sources(report: &Report) -> Block {
+    let rows = report.sources.iter().map(|source| {
+        let cited = if source.cited {
+            badge(Tone::Good, "yes")
+        } else {
+            "".into()
+        };
+        row![source.number, &source.title, &source.url, source.round, cited]
+    });
+    Block::Table(Table::new(
+        &["no.", "title", "address", "round", "cited"],
+        &[0, 3],
+        rows,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{html, markdown};
+    use satiety::research::{Hit, Research, ResearchSettings, Spent, StopReason};
+
+    fn researched(task: &str, results: Vec<Hit>) -> Document {
+        let mut research = Research::new(task, Vec::new(), ResearchSettings::default()).unwrap();
+        if !results.is_empty() {
+            let assessment = research.assess(&results, None);
+            let (verdict, novelty) = research.decide(assessment, None);
+            let summary = Some(research.extracted_summary(&results));
+            let found = RoundOutcome::Found;
+            let record = research.record(task.into(), true, found, results, verdict, novelty, summary);
+            research.apply(record, None, true);
+        }
+        report(&Report::new(
+            &research,
+            StopReason::Cap,
+            Vec::new(),
+            Spent::default(),
+        ))
+    }
+
+    #[test]
+    fn findings_have_numbered_sources_and_open_questions_are_told() {
+        let results = vec![
+            Hit::new(
+                "Wings",
+                "https://a.example/",
+                "Heated wings bend\nupwards. Bread rises. Do wings bend?",
+            ),
+            Hit::new(
+                "Alloys <b>",
+                "https://b.example/",
+                "Wings of this alloy bend least.",
+            ),
+        ];
+        let document = researched("How do heated wings bend? Which paint is cheapest?", results);
+        let page = markdown::render(&document);
+        for part in [
+            "- Heated wings bend upwards. [1]",
+            "[1] Wings, https://a.example/ (round 1)",
+            "**open:** nothing accepted answers this (nowhere: paint, cheapest)",
+            "## How this came about",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!html::render(&document).contains("<b>"));
+    }
+
+    #[test]
+    fn an_empty_research_says_so() {
+        let document = researched("anything <at> all", Vec::new());
+        assert!(markdown::render(&document).contains("Nothing was found."));
+        assert!(!html::render(&document).contains("<at>"));
+    }
+}
