@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io;
 
 use owo_colors::OwoColorize;
-use satiety_engine::{EngineError, Fault};
+use satiety_engine::EngineError;
 
 use crate::exit::Exit;
 
@@ -43,10 +43,13 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } => Exit::BadInput,
-            Self::Engine(error) if error.fault() == Fault::Request => Exit::BadInput,
-            Self::Engine(error) if error.fault() == Fault::Refused => Exit::GateSaysNo,
+            Self::Engine(error) => match error.category().exit_code() {
+                1 => Exit::GateSaysNo,
+                2 => Exit::BadInput,
+                _ => Exit::Environment,
+            },
             Self::BrokenPipe => Exit::Done,
-            Self::Engine(_) | Self::Environment { .. } => Exit::Environment,
+            Self::Environment { .. } => Exit::Environment,
         }
     }
 

@@ -128,7 +128,7 @@ fn sandbox_finding(probe: &Probe) -> Finding {
 impl Engine {
     /// Attempts to break out of the sandbox of targets, with every isolation that this machine offers.
     pub async fn examine_sandbox(&self) -> Result<SandboxExamination, EngineError> {
-        probes::examine().await.map_err(|reason| EngineError::Bench {
+        probes::examine().await.map_err(|reason| EngineError::Invalid {
             message: reason,
             hint: "`satiety doctor` tells what this machine has".into(),
         })

@@ -1,4 +1,4 @@
-//! Why a use case could not be carried out, sorted by whose turn it is to do something.
+//! Why a use case could not be carried out, and what to do about it.
 
 use satiety::dialogue::input::InputError;
 use satiety::dialogue::{ConversationError, ProfileError, VectorError};
@@ -10,17 +10,6 @@ use satiety_models::http::with_causes;
 use satiety_store::StoreError;
 
 use crate::bench::target::OpenError;
-
-/// Whose fault it is, for exit codes and HTTP status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// What was asked cannot be done as asked.
-    Request,
-    /// It was understood and is not allowed: a weakening, a missing signature, a record that was tampered with.
-    Refused,
-    /// The store, the network, a model or the file system failed.
-    Environment,
-}
 
 /// A use case that failed.
 #[derive(Debug, thiserror::Error)]
@@ -213,9 +202,17 @@ pub enum EngineError {
     /// A target that cannot be opened as it is described.
     #[error(transparent)]
     Target(#[from] OpenError),
-    /// Something about a run that cannot be done; the message says what.
+    /// The request cannot be carried out; the message says why.
     #[error("{message}")]
-    Bench {
+    Invalid {
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The request does not fit the current state; the message says why.
+    #[error("{message}")]
+    Conflict {
         /// What is wrong.
         message: String,
         /// What to do about it.
@@ -224,22 +221,6 @@ pub enum EngineError {
     /// A request about a context that cannot be met.
     #[error(transparent)]
     Eviction(#[from] satiety::eviction::EvictionError),
-    /// Something about a context that cannot be done; the message says what.
-    #[error("{message}")]
-    Evict {
-        /// What is wrong.
-        message: String,
-        /// What to do about it.
-        hint: String,
-    },
-    /// Something about a context that does not fit with what is there; the message says what.
-    #[error("{message}")]
-    EvictConflict {
-        /// What is wrong.
-        message: String,
-        /// What to do about it.
-        hint: String,
-    },
     /// A version of the scorer that may not go into force.
     #[error("`{version}` may not be put into force: {}", reasons.join("; "))]
     EvictRefused {
@@ -279,12 +260,9 @@ pub enum EngineError {
     /// A model's judgment was asked for and there is no model.
     #[error("the assessor `model` needs a chat model, and `models.chat` is not set")]
     ResearchNeedsModel,
-    /// Something else about a research.
-    #[error("{message}")]
-    Research {
-        /// What is wrong.
-        message: String,
-    },
+    /// Web pages cannot be read.
+    #[error("pages cannot be read: {0}")]
+    Fetch(#[from] crate::research::fetch::FetchError),
     /// Something that was asked for by its name is not there.
     #[error("there is no {what}")]
     NotThere {
@@ -435,9 +413,8 @@ impl EngineError {
                     .into(),
             ),
             Self::Target(error) => error.hint().map(Into::into),
-            Self::Bench { hint, .. }
-            | Self::Evict { hint, .. }
-            | Self::EvictConflict { hint, .. }
+            Self::Invalid { hint, .. }
+            | Self::Conflict { hint, .. }
             | Self::NotThere { hint, .. }
             | Self::AlreadyThere { hint, .. }
             | Self::Unacceptable { hint, .. } => Some(hint.clone()),
@@ -476,7 +453,7 @@ impl EngineError {
                 Some("set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or use `--novelty claims`".into())
             }
             Self::ResearchSettings(_)
-            | Self::Research { .. }
+            | Self::Fetch(_)
             | Self::File { .. }
             | Self::Figures(_)
             | Self::Corpus(_)
@@ -485,6 +462,11 @@ impl EngineError {
             | Self::Vectors(_)
             | Self::Json(_) => None,
         }
+    }
+
+    /// [`hint`](Self::hint) for callers that have no command line: alternatives that name a flag are left out.
+    pub fn hint_without_flags(&self) -> Option<String> {
+        without_flags(&self.hint()?)
     }
 
     /// Whether a program was refused what a person may do.
@@ -496,78 +478,6 @@ impl EngineError {
         )
     }
 
-    /// Whose turn it is.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Store(error) if error.is_bad_input() => Fault::Request,
-            Self::Harness(error) => error.fault(),
-            Self::Memory(error) => error.fault(),
-            Self::Golden(error) => error.fault(),
-            Self::Ab(error) => error.fault(),
-            Self::Call(error) => error.fault(),
-            Self::File {
-                action: "read",
-                cause,
-                ..
-            } if is_absent(cause) => Fault::Request,
-            Self::Model(EmbedError::BadSpec { .. })
-            | Self::Chat(ChatError::BadSpec { .. })
-            | Self::NoChatModel
-            | Self::Input { .. }
-            | Self::Pairs { .. }
-            | Self::NoProfile { .. }
-            | Self::ProfileFile { .. }
-            | Self::Conversation(_)
-            | Self::Statistics(_)
-            | Self::Ranking { .. }
-            | Self::Packed { .. }
-            | Self::WhichJudgments { .. }
-            | Self::NoField { .. }
-            | Self::NoSpread
-            | Self::NoSuite { .. }
-            | Self::Suite(_)
-            | Self::TargetText { .. }
-            | Self::Bench { .. }
-            | Self::Evict { .. }
-            | Self::EvictConflict { .. }
-            | Self::Eviction(_)
-            | Self::EvictRefused { .. }
-            | Self::NotThere { .. }
-            | Self::AlreadyThere { .. }
-            | Self::Unacceptable { .. }
-            | Self::TooCostly { .. }
-            | Self::BudgetSpent { .. }
-            | Self::PoolFormat { .. }
-            | Self::Corpus(_)
-            | Self::Figures(_)
-            | Self::NothingToCompare
-            | Self::Target(OpenError::Description { .. })
-            | Self::NoLabels { .. }
-            | Self::ResearchSettings(_)
-            | Self::GateLine { .. }
-            | Self::NoResearch { .. }
-            | Self::ResearchEnded { .. }
-            | Self::ResearchNeedsModel
-            | Self::NeedsEmbedder { .. } => Fault::Request,
-            Self::Search(error) if error.is_bad_request() => Fault::Request,
-            Self::Store(_)
-            | Self::Busy { .. }
-            | Self::Overloaded
-            | Self::Cancelled
-            | Self::Model(_)
-            | Self::Chat(_)
-            | Self::Sorting { .. }
-            | Self::BadSorting { .. }
-            | Self::File { .. }
-            | Self::Profile(_)
-            | Self::Vectors(_)
-            | Self::Target(_)
-            | Self::Search(_)
-            | Self::Research { .. }
-            | Self::Json(_) => Fault::Environment,
-        }
-    }
-
     #[expect(clippy::needless_pass_by_value, reason = "reads well in map_err")]
     pub(crate) fn file(action: &'static str, path: &std::path::Path, cause: std::io::Error) -> Self {
         // Only the kind: the path is in the message already, and fs_err would say it twice.
@@ -577,6 +487,20 @@ impl EngineError {
             cause: cause.kind().into(),
         }
     }
+}
+
+/// Leaves out the alternatives of a hint (`…, or …`, `…; …`) that name a command-line flag.
+fn without_flags(hint: &str) -> Option<String> {
+    let clauses = hint.split("; ").filter_map(|clause| {
+        let kept: Vec<&str> = clause
+            .split(", or ")
+            .filter(|part| !part.contains("--"))
+            .collect();
+        (!kept.is_empty()).then(|| kept.join(", or "))
+    });
+    let text = clauses.collect::<Vec<_>>().join("; ");
+    let text = text.strip_prefix("or ").unwrap_or(&text);
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 const WITHOUT_MODEL: &str = "try another `models.chat`, one that supports structured output; `--extract rules` needs no model. Nothing was recorded";
@@ -597,8 +521,26 @@ fn chat_hint(cause: &ChatError) -> Option<String> {
     })
 }
 
-/// A name that leads nowhere is the caller's mistake; a disk that fails is not.
-fn is_absent(cause: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
-    matches!(cause.kind(), NotFound | IsADirectory | NotADirectory)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_without_flags_keep_what_every_caller_can_do() {
+        for (hint, kept) in [
+            ("run it again", Some("run it again")),
+            ("choose one with `--embedder builtin`", None),
+            (
+                "set `models.chat`; or use `--novelty claims`",
+                Some("set `models.chat`"),
+            ),
+            (
+                "make it writable, or name another store with `--db`",
+                Some("make it writable"),
+            ),
+            ("name it with --run; or give the path", Some("give the path")),
+        ] {
+            assert_eq!(without_flags(hint).as_deref(), kept, "{hint}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 pub mod ab;
 pub mod admission;
 pub mod bench;
+mod category;
 pub mod conversations;
 pub mod database;
 pub mod dialogue;
@@ -25,15 +26,14 @@ pub mod rooted;
 pub mod serving;
 pub mod sweep;
 pub mod tokens;
-mod trouble;
 pub mod watch;
 
-pub use error::{EngineError, Fault};
+pub use category::ErrorCategory;
+pub use error::EngineError;
 pub use hooks::{Alert, HarnessCycle, HookSettings};
 use satiety::bench::SandboxRequirement;
 pub use satiety_models::http;
 pub use satiety_store::StoreUrl;
-pub use trouble::Trouble;
 
 use std::path::PathBuf;
 

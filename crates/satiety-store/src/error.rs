@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 /// A store that could not do what was asked. Every variant says where, and [`StoreError::hint`] what to do.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum StoreError {
     /// The URL names no store.
     #[error("`{url}` is not a store URL: {reason}")]
@@ -282,25 +281,6 @@ impl StoreError {
             | Self::Unreadable { .. }
             | Self::Engine { .. } => return None,
         })
-    }
-
-    /// Whether the request was wrong, as opposed to the environment.
-    pub fn is_bad_input(&self) -> bool {
-        if let Self::File { cause, .. } = self {
-            return cause.kind() == std::io::ErrorKind::AlreadyExists;
-        }
-        matches!(
-            self,
-            Self::InvalidUrl { .. }
-                | Self::UnsupportedEngine { .. }
-                | Self::AlreadyThere { .. }
-                | Self::NotThere { .. }
-                | Self::NoStore { .. }
-                | Self::Import { .. }
-                | Self::ConstitutionalMemory { .. }
-                | Self::NotEmpty { .. }
-                | Self::InvalidRule { .. }
-        )
     }
 
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>, cause: std::io::Error) -> Self {

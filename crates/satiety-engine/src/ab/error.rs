@@ -4,8 +4,6 @@ use satiety::experiment::{FeatureError, OverrideError};
 use satiety::memory::PipelineError;
 use satiety::stats::StatsError;
 
-use crate::Fault;
-
 /// A request that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -90,13 +88,5 @@ impl AbError {
                 "reject the feature and start it again under another name".into()
             }
         })
-    }
-
-    /// Whose turn it is.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Contended(_) | Self::State { .. } | Self::Test { .. } => Fault::Environment,
-            _ => Fault::Request,
-        }
     }
 }

@@ -205,7 +205,7 @@ impl Engine {
 }
 
 fn too_few() -> EngineError {
-    EngineError::Bench {
+    EngineError::Invalid {
         message: "an ablation needs a control and at least one variant".into(),
         hint: "satiety bench ablation control.toml variant.toml --suite SUITE".into(),
     }
@@ -219,7 +219,7 @@ fn names(targets: &[String]) -> Result<Vec<String>, EngineError> {
     let mut names: Vec<String> = Vec::new();
     for (position, text) in targets.iter().enumerate() {
         if targets[..position].contains(text) {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("`{text}` is named twice"),
                 hint: "give each variant a target of its own".into(),
             });

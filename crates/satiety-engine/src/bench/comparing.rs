@@ -104,7 +104,7 @@ impl Engine {
         let baseline = self.find_run(&request.baseline, Detail::Figures).await?;
         let candidate = self.find_run(&request.candidate, Detail::Figures).await?;
         if baseline.suite_id != candidate.suite_id {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!(
                     "a run of {} cannot be compared with one of {}",
                     candidate.suite_id, baseline.suite_id
@@ -134,7 +134,7 @@ impl Engine {
     pub async fn bench_accept(&self, request: AcceptRequest) -> Result<Accepted, EngineError> {
         let mut run = self.find_run(&request.run, Detail::Figures).await?;
         if run.completed_at.is_none() {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("run {} is not complete", run.run_id),
                 hint: "finish it with --resume before it is accepted".into(),
             });
@@ -144,7 +144,7 @@ impl Engine {
             Some(suite) => {
                 let loaded = load(suite)?;
                 if loaded.suite.suite_id != run.suite_id {
-                    return Err(EngineError::Bench {
+                    return Err(EngineError::Invalid {
                         message: format!(
                             "run {} is of {}, not of {}",
                             run.run_id, run.suite_id, loaded.suite.suite_id

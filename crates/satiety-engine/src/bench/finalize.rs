@@ -226,7 +226,7 @@ impl Engine {
         let store = self.store().await?;
         match store.bench().run(named).await? {
             Some(row) => load_run(store, row, Detail::Figures).await,
-            None => Err(EngineError::Bench {
+            None => Err(EngineError::Invalid {
                 message: format!("the baseline {named} is neither beside the suite here nor in the store"),
                 hint: "bring this checkout to the commit that the run was started from".into(),
             }),

@@ -112,7 +112,7 @@ impl Engine {
         }
         let store = self.store().await?;
         if store.bench().run(&run.run_id).await?.is_some() {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("{}: run {} is in the store already", file.display(), run.run_id),
                 hint: format!("`satiety bench report {}` shows it", run.run_id),
             });
@@ -191,7 +191,7 @@ fn is_log(text: &str) -> bool {
 
 fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, EngineError> {
     let Some(folder) = &request.output else {
-        return Err(EngineError::Bench {
+        return Err(EngineError::Invalid {
             message: format!(
                 "{} becomes a suite, and no folder is named",
                 request.file.display()
@@ -287,7 +287,7 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
         (folder.join("cases").join("cases.json"), cases),
     ];
     if let Some((taken, _)) = files.iter().find(|(path, _)| path.exists()) {
-        return Err(EngineError::Bench {
+        return Err(EngineError::Invalid {
             message: format!("{} is there already", taken.display()),
             hint: "name a new folder with --output; nothing was written".into(),
         });
@@ -316,7 +316,7 @@ fn from_archive(path: &Path, options: &InspectOptions) -> Result<BenchmarkRun, E
     };
     let mut archive = ZipArchive::new(std::io::BufReader::new(file)).map_err(damaged)?;
     if archive.len() > MEMBERS {
-        return Err(EngineError::Bench {
+        return Err(EngineError::Invalid {
             message: format!("{} has more than {MEMBERS} members", path.display()),
             hint: "export the log without its samples".into(),
         });
@@ -384,7 +384,7 @@ fn member<R: Read + std::io::Seek>(
     plain.take(*left + 1).read_to_end(&mut bytes).map_err(packed)?;
     let length = bytes.len() as u64;
     if length > *left {
-        return Err(EngineError::Bench {
+        return Err(EngineError::Invalid {
             message: format!(
                 "{} unpacks to too much: a log may unpack to {RATIO} times its size and {} MB, all members together",
                 place(),

@@ -100,7 +100,7 @@ impl Engine {
     /// what counts; where it is not at hand, or a case has changed since, a label decides alone.
     pub async fn bench_labelling(&self, named: &str, suite: Option<&Path>) -> Result<Labelling, EngineError> {
         if Path::new(named).is_file() {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("{named} is a file; labels are kept with runs of the store"),
                 hint: "name the run by its id, or `latest`; `satiety bench list --runs` shows the runs"
                     .into(),
@@ -172,7 +172,7 @@ impl Labelling {
     pub async fn label_all(&mut self, labels: &[Label]) -> Result<(), EngineError> {
         let mut places = Vec::with_capacity(labels.len());
         for label in labels {
-            let missing = |what: &str| EngineError::Bench {
+            let missing = |what: &str| EngineError::Invalid {
                 message: format!(
                     "run {} has no {what} of case `{}`, repeat {}{}",
                     self.run.run_id,
@@ -293,7 +293,7 @@ pub fn read_labels(path: &Path) -> Result<Vec<Label>, EngineError> {
     {
         let mut deserializer = serde_json::Deserializer::from_str(line);
         let label =
-            serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Bench {
+            serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Invalid {
                 message: format!(
                     "{}:{}: {}: {}",
                     path.display(),
@@ -325,7 +325,7 @@ fn cases_of(
     };
     let loaded = load(&path)?;
     if loaded.suite.suite_id != run.suite_id {
-        return Err(EngineError::Bench {
+        return Err(EngineError::Invalid {
             message: format!(
                 "run {} is of {}, not of {}",
                 run.run_id, run.suite_id, loaded.suite.suite_id

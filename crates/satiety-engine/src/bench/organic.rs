@@ -66,7 +66,7 @@ impl Engine {
     pub fn bench_from_failure(&self, request: &FromFailureRequest) -> Result<FailureCase, EngineError> {
         let loaded = load(&request.suite)?;
         if loaded.file.file_name().is_some_and(|name| name == "evals.json") {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!(
                     "{} belongs to the skill; cases are not added to it",
                     loaded.file.display()
@@ -76,11 +76,11 @@ impl Engine {
         }
         let name = shown(&request.record);
         let record: Value =
-            serde_json::from_str(&read(&request.record)?).map_err(|error| EngineError::Bench {
+            serde_json::from_str(&read(&request.record)?).map_err(|error| EngineError::Invalid {
                 message: format!("{name}: {error}"),
                 hint: "a record is one JSON object with what was asked; nothing was written".into(),
             })?;
-        let (case, scrubbed) = case_from_failure(&record).map_err(|problem| EngineError::Bench {
+        let (case, scrubbed) = case_from_failure(&record).map_err(|problem| EngineError::Invalid {
             message: format!("{name}: {problem}"),
             hint: "add `expected` where it is known what would have been right; nothing was written".into(),
         })?;
@@ -89,7 +89,7 @@ impl Engine {
             return Err(satiety::bench::SuiteError::Problems(problems).into());
         }
         let path = loaded.folder.join("cases").join(format!("{}.json", case.case_id));
-        let taken = |what: String| EngineError::Bench {
+        let taken = |what: String| EngineError::Invalid {
             message: what,
             hint: "the same failure makes the same case; nothing was written".into(),
         };
@@ -120,14 +120,14 @@ impl Engine {
     /// Takes personal data out of records of real sessions.
     pub fn bench_scrub(&self, request: &ScrubFilesRequest) -> Result<Scrubbed, EngineError> {
         if !request.consent {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: "records of real sessions are only used with the consent of the people in them"
                     .into(),
                 hint: "say so with --i-have-consent; nothing was read".into(),
             });
         }
         if request.output.exists() {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("{} is there already", request.output.display()),
                 hint: "name a new file with --output; nothing was written".into(),
             });
@@ -140,7 +140,7 @@ impl Engine {
                 if line.trim().is_empty() {
                     continue;
                 }
-                let record = pair(line).map_err(|reason| EngineError::Bench {
+                let record = pair(line).map_err(|reason| EngineError::Invalid {
                     message: format!("{}:{}: {reason}", path.display(), index + 1),
                     hint: "a line is {\"goal\": \"…\", \"outcome\": …}; nothing was written".into(),
                 })?;

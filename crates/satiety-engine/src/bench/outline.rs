@@ -36,7 +36,7 @@ pub(super) struct Outline {
 pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
     let mut described = target(request.target.as_deref(), loaded)?;
     if request.sandbox_is_explicit && !described.spec.starts_processes() {
-        return Err(EngineError::Bench {
+        return Err(EngineError::Invalid {
             message: format!(
                 "a target of type {} starts no process that could be fenced in",
                 described.spec.kind()
@@ -53,7 +53,7 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
         ],
         (skill, false) => vec![(String::new(), skill)],
         (None, true) => {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("{} is not about a skill", loaded.file.display()),
                 hint: "--without-skill is for suites beside a SKILL.md".into(),
             });
@@ -182,7 +182,7 @@ async fn resumable(
     } else {
         store.bench().run(named).await?
     };
-    let row = row.ok_or_else(|| EngineError::Bench {
+    let row = row.ok_or_else(|| EngineError::Invalid {
         message: format!("there is no run of {suite_id} to take up"),
         hint: "run it without --resume".into(),
     })?;
@@ -203,7 +203,7 @@ async fn resumable(
             continue;
         }
         if row.config_snapshot.get(key) != snapshot.get(key) {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("run {} cannot be taken up: its `{key}` was another", row.run_id),
                 hint: "results of different questions do not make one run; begin a new one without --resume"
                     .into(),

@@ -32,7 +32,7 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Describ
     }
     match target_file(suite) {
         Some(path) => read(&path),
-        None => Err(EngineError::Bench {
+        None => Err(EngineError::Invalid {
             message: format!("{} does not say what to run", suite.file.display()),
             hint: "name a target with --target, or put target.toml beside the suite; `--target echo` answers with the goal".into(),
         }),
@@ -204,7 +204,7 @@ impl Selection {
     pub(super) fn apply(&self, suite: &mut BenchmarkSuite) -> Result<(), EngineError> {
         for wanted in &self.cases {
             if !suite.cases.iter().any(|case| case.case_id == *wanted) {
-                return Err(EngineError::Bench {
+                return Err(EngineError::Invalid {
                     message: format!("there is no case `{wanted}` in {}", suite.suite_id),
                     hint: "`satiety bench check SUITE` lists its cases with --format json".into(),
                 });
@@ -216,7 +216,7 @@ impl Selection {
             by_id && by_tag
         });
         if suite.cases.is_empty() {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("no case of {} is left to run", suite.suite_id),
                 hint: "see which tags and ids its cases have".into(),
             });

@@ -131,7 +131,7 @@ impl BenchPlan {
             && self.baseline.is_none()
             && request.accept_regression.is_none()
         {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("{} has no baseline to be judged by", self.loaded.suite.suite_id),
                 hint: "run it without --gate, look at it, and accept it: satiety bench baseline RUN --reason \"…\"".into(),
             });
@@ -321,7 +321,7 @@ impl Engine {
         if let Some(plan) = store.bench().plan(&row.run_id).await?
             && plan.closed_at.is_none()
         {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("the cases of run {} are with workers", row.run_id),
                 hint:
                     "wait for it with --distributed --resume, or take it back first: satiety bench cancel RUN"

@@ -52,7 +52,7 @@ impl SequentialWatch {
             calls_per_pair: 1,
             futility_margin: None,
         };
-        let test = Sequential::new(settings).map_err(|problem| EngineError::Bench {
+        let test = Sequential::new(settings).map_err(|problem| EngineError::Invalid {
             message: problem.to_string(),
             hint: "run without --sequential".into(),
         })?;

@@ -231,7 +231,7 @@ impl Engine {
             .await?
             .is_some_and(|plan| plan.closed_at.is_some());
         if complete && closed && row.completed_at.is_none() {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("run {} was cancelled", spread.run_id),
                 hint: "what was run is kept; --distributed --resume gives the rest to the workers again"
                     .into(),
@@ -303,7 +303,7 @@ fn refuse_local(request: &RunBenchRequest) -> Result<(), EngineError> {
     } else {
         return Ok(());
     };
-    Err(EngineError::Bench {
+    Err(EngineError::Invalid {
         message: format!("{option} {why}, which cannot be done with --distributed"),
         hint: format!("leave out {option} or --distributed"),
     })
@@ -323,7 +323,7 @@ fn portable(
             Some(name_below(root, Path::new(file)).map_err(|problem| not_below(&problem))?)
         }
         Some(other) => {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("workers take no command and no address from a store: `{other}`"),
                 hint: "describe the target in a file below the root and name that with --target".into(),
             });
@@ -407,14 +407,14 @@ impl SpreadPlan {
 
 /// Reads a plan of the store.
 pub(super) fn understood(run_id: &str, plan: Value) -> Result<SpreadPlan, EngineError> {
-    serde_json::from_value(plan).map_err(|error| EngineError::Bench {
+    serde_json::from_value(plan).map_err(|error| EngineError::Invalid {
         message: format!("the plan of run {run_id} cannot be understood: {error}"),
         hint: "it was made by another version of satiety: use the same one everywhere".into(),
     })
 }
 
 fn not_below(problem: &NotBelow) -> EngineError {
-    EngineError::Bench {
+    EngineError::Invalid {
         message: problem.to_string(),
         hint: "workers look below their own root: name suites and targets below --root (the current folder, \
                where it is not given)"

@@ -190,7 +190,7 @@ pub(super) fn trim(result: &mut BenchmarkResult) {
 pub(super) fn from_file(path: &Path) -> Result<BenchmarkRun, EngineError> {
     let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
     let mut deserializer = serde_json::Deserializer::from_str(&text);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Bench {
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Invalid {
         message: format!("{}: {}: {}", path.display(), error.path(), error.inner()),
         hint: "a run is what `satiety bench report RUN --format json` prints".into(),
     })

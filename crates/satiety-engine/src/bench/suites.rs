@@ -220,7 +220,7 @@ fn tree_hash(root: &Path) -> Result<String, EngineError> {
                 return Err(crate::harness::HarnessError::Link { path: shown(&path) }.into());
             }
             if entries.len() + todo.len() > MOST_FILES {
-                return Err(EngineError::Bench {
+                return Err(EngineError::Invalid {
                     message: format!("{} has more than {MOST_FILES} files", root.display()),
                     hint: "give the case a smaller directory, or an archive".into(),
                 });

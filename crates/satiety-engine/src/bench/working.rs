@@ -109,7 +109,7 @@ impl Engine {
         mut told: impl FnMut(WorkEvent),
     ) -> Result<Worked, EngineError> {
         if !request.root.is_dir() {
-            return Err(EngineError::Bench {
+            return Err(EngineError::Invalid {
                 message: format!("{} is not a folder", request.root.display()),
                 hint: "--root names the checkout below which suites are looked for".into(),
             });

@@ -126,7 +126,7 @@ impl Engine {
         let scorer = self.evict_scorer(&request.version).await?;
         let in_force = self.version_in_force().await?;
         if scorer.weights.version == in_force {
-            return Err(EngineError::EvictConflict {
+            return Err(EngineError::Conflict {
                 message: format!("`{in_force}` is in force already"),
                 hint: "`satiety evict weights` shows all versions".into(),
             });
@@ -166,7 +166,7 @@ impl Engine {
     pub async fn evict_rollback(&self, request: RollbackRequest) -> Result<Activated, EngineError> {
         let log = self.store().await?.eviction().activations(1).await?;
         let Some(last) = log.into_iter().next() else {
-            return Err(EngineError::EvictConflict {
+            return Err(EngineError::Conflict {
                 message: "nothing was put into force yet, so there is nothing to go back to".into(),
                 hint: "`satiety evict weights` shows all versions".into(),
             });
@@ -188,7 +188,7 @@ impl Engine {
         let store = self.store().await?;
         let heuristic = Weights::heuristic().version;
         if !store.eviction().activate_scorer(&activation, &heuristic).await? {
-            return Err(EngineError::Evict {
+            return Err(EngineError::Invalid {
                 message: "somebody else has put another version into force just now; nothing was changed"
                     .into(),
                 hint: "`satiety evict weights` shows what is in force".into(),

@@ -264,7 +264,7 @@ fn read_labels(name: &str, text: &str) -> Result<Vec<Label>, EngineError> {
         if line.trim().is_empty() {
             continue;
         }
-        let label: Label = serde_json::from_str(line).map_err(|error| EngineError::Evict {
+        let label: Label = serde_json::from_str(line).map_err(|error| EngineError::Invalid {
             message: format!("{name}:{number}: {error}"),
             hint: "a line is what `satiety evict export` writes".into(),
         })?;

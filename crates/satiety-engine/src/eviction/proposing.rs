@@ -99,7 +99,7 @@ impl Engine {
             (Some(budget), None) => Need::Budget(budget),
             (None, Some(free)) => Need::Free(free),
             _ => {
-                return Err(EngineError::Evict {
+                return Err(EngineError::Invalid {
                     message: "say how much must come free".into(),
                     hint: "give either a budget (budget_tokens, --budget) or what is missing (free_tokens, --free)".into(),
                 });

@@ -285,7 +285,7 @@ impl Engine {
             ))
             .await;
         }
-        Err(EngineError::Evict {
+        Err(EngineError::Invalid {
             message: format!("scope `{scope_id}` changes all the time; nothing was changed"),
             hint: "try again, or use one scope for each agent".into(),
         })
@@ -294,7 +294,7 @@ impl Engine {
     /// A scope as it is now: from memory where nobody changed it since, else from the store.
     pub(super) async fn load(&self, scope_id: &str) -> Result<Loaded, EngineError> {
         if scope_id.trim().is_empty() {
-            return Err(EngineError::Evict {
+            return Err(EngineError::Invalid {
                 message: "the scope has no name".into(),
                 hint: "name it after the agent or the session, such as `session-42`".into(),
             });
@@ -495,7 +495,7 @@ pub(super) fn deadline(proposal: &EvictionProposal) -> i64 {
 }
 
 pub(super) fn now() -> Result<Timestamp, EngineError> {
-    Timestamp::from_microsecond(now_micros()).map_err(|error| EngineError::Evict {
+    Timestamp::from_microsecond(now_micros()).map_err(|error| EngineError::Invalid {
         message: format!("the clock of this machine is out of range: {error}"),
         hint: "set it".into(),
     })
@@ -514,7 +514,7 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(
     text: &str,
     what: impl FnOnce() -> String,
 ) -> Result<T, EngineError> {
-    serde_json::from_str(text).map_err(|error| EngineError::Evict {
+    serde_json::from_str(text).map_err(|error| EngineError::Invalid {
         message: format!("{} cannot be read from the store: {error}", what()),
         hint: "it was written by another version of satiety; `satiety db status --check` looks for damage"
             .into(),
@@ -554,7 +554,7 @@ fn read_item(value: &Value, turn: u64) -> Result<ContextItem, EngineError> {
         let created = fields.get("created_turn").cloned().unwrap_or_default();
         fields.entry("last_referenced_turn").or_insert(created);
     }
-    serde_path_to_error::deserialize(&value).map_err(|error| EngineError::Evict {
+    serde_path_to_error::deserialize(&value).map_err(|error| EngineError::Invalid {
         message: format!("an item cannot be read: {error}"),
         hint: "an item needs ctx_id, zone, and content or token_count; docs/eviction.md has the rest".into(),
     })

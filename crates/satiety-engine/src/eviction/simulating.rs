@@ -255,7 +255,7 @@ fn read((name, text): &(String, String)) -> Result<Vec<Session>, EngineError> {
 }
 
 fn named(name: &str, problem: &satiety::eviction::EvictionError) -> EngineError {
-    EngineError::Evict {
+    EngineError::Invalid {
         message: format!("{name}: {problem}"),
         hint: problem.hint().into(),
     }
@@ -275,7 +275,7 @@ impl Engine {
         };
         let version = scorer.weights.version.clone();
         if version == in_force.weights.version {
-            return Err(EngineError::Evict {
+            return Err(EngineError::Invalid {
                 message: format!("`{version}` is in force, so there is nothing to compare it with"),
                 hint: "`satiety evict weights` shows all versions".into(),
             });

@@ -5,8 +5,6 @@ use satiety::harness::{
 };
 use thiserror::Error;
 
-use crate::Fault;
-
 /// Why something about the harness was not done.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -276,37 +274,6 @@ pub enum HarnessError {
 }
 
 impl HarnessError {
-    pub(crate) fn fault(&self) -> Fault {
-        match self {
-            // What the ratchet or the gate refuses is an answer, and scripts tell it from a mistake.
-            Self::Weaker { .. }
-            | Self::WeakerThanLock { .. }
-            | Self::OtherFiles { .. }
-            | Self::RegressionTier { .. }
-            | Self::Identity { .. }
-            | Self::HistoryMissing { .. }
-            | Self::AnchorMissing { .. }
-            | Self::NewHistory { .. }
-            | Self::Stale { .. }
-            | Self::LinkedFile { .. }
-            | Self::Changed { .. }
-            | Self::Archive(_)
-            | Self::Broken(_)
-            | Self::Tampered { .. }
-            | Self::KeysChanged { .. }
-            | Self::Link { .. }
-            | Self::BadLock { .. }
-            | Self::Proposal(ProposalError::Weaker(_) | ProposalError::Forged)
-            | Self::Expansion(
-                ExpansionError::Approval(_)
-                | ExpansionError::Version { .. }
-                | ExpansionError::Proposal(ProposalError::Weaker(_) | ProposalError::Forged),
-            ) => Fault::Refused,
-            Self::Conflict | Self::BadProposal { .. } | Self::Undecided { .. } => Fault::Environment,
-            _ => Fault::Request,
-        }
-    }
-
     pub(crate) fn hint(&self) -> Option<String> {
         Some(
             match self {

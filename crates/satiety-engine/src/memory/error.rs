@@ -2,8 +2,6 @@
 
 use satiety::memory::{DraftError, MarkdownError, NeedsPerson, PipelineError, ProjectError};
 
-use crate::Fault;
-
 /// A request that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -135,13 +133,5 @@ impl MemoryError {
                 "nothing was changed; `satiety memory --help` shows what is understood".into()
             }
         })
-    }
-
-    /// The request's, or a refusal where a person must decide.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::NeedsPerson(_) => Fault::Refused,
-            _ => Fault::Request,
-        }
     }
 }

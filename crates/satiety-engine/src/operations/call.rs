@@ -11,7 +11,7 @@ use satiety::memory::Author;
 use crate::conversations::AppendedRounds;
 use crate::memory::MemorySearch;
 use crate::rooted::{self, NotBelow};
-use crate::{Engine, Fault};
+use crate::Engine;
 
 /// What calls may name on this machine.
 #[derive(Debug, Clone, Default)]
@@ -119,14 +119,6 @@ impl CallError {
             }
             Self::NotBelow(NotBelow::Outside(_)) => Some("name it relative to the root, without `..`".into()),
             _ => None,
-        }
-    }
-
-    pub(crate) fn fault(&self) -> Fault {
-        match self {
-            Self::NoRoot => Fault::Refused,
-            Self::NotBelow(NotBelow::Root(_)) | Self::Response(_) | Self::Host(_) => Fault::Environment,
-            _ => Fault::Request,
         }
     }
 }

@@ -19,7 +19,7 @@ use super::fetch::{FetchSettings, Fetcher};
 use super::sources::{self, Recorder, Source, SourceSettings};
 use crate::bench::Stop;
 use crate::extraction::open_chat;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, ErrorCategory};
 
 /// How long a search is remembered, unless said otherwise.
 const REMEMBER: Duration = Duration::from_hours(24);
@@ -358,7 +358,7 @@ impl Run<'_> {
                 }
                 Ok((RoundOutcome::Found, results, false))
             }
-            Err(error) if error.is_bad_request() => Err(error.into()),
+            Err(error) if error.category() == ErrorCategory::Invalid => Err(error.into()),
             Err(error) => {
                 let error = match error.hint() {
                     Some(hint) => format!("{error} ({hint})"),
@@ -478,9 +478,7 @@ impl Run<'_> {
         if choices.is_empty() {
             return Ok(Vec::new());
         }
-        let fetcher = Fetcher::new(settings.clone()).map_err(|error| EngineError::Research {
-            message: format!("pages cannot be read: {error}"),
-        })?;
+        let fetcher = Fetcher::new(settings.clone())?;
         let mut pages = Vec::new();
         for choice in choices {
             let mut page = Page {

@@ -1,7 +1,5 @@
 //! What can be wrong with a request about golden data or a replay.
 
-use crate::Fault;
-
 /// A request that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -101,14 +99,6 @@ impl GoldenError {
             Self::NothingInCommon { .. } => "compare runs over the same corpus".into(),
             Self::OutOfRange { .. } | Self::Threshold(_) | Self::NoQuery(_) | Self::NoPreset { .. } => return None,
         })
-    }
-
-    /// The system's where nothing was answered, the request's otherwise.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::AllFailed { .. } => Fault::Environment,
-            _ => Fault::Request,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Chat logs scored with a model that sorts the messages: a local server speaks the real protocols.
 use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
-use satiety_engine::{Engine, EngineError, Fault, Settings};
+use satiety_engine::{Engine, EngineError, Settings};
 use serde_json::{Value, json};
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
@@ -223,7 +223,7 @@ async fn nonsense_is_an_error_that_names_the_round() {
         let message = error.to_string();
         assert!(message.contains("round 2 (critic)"), "{message}");
         assert!(message.contains(expected), "{message} lacks {expected}");
-        assert_eq!(error.fault(), Fault::Environment);
+        assert_eq!(error.category().exit_code(), 4);
         assert!(error.hint().unwrap().contains("--extract rules"));
     }
 }
@@ -231,7 +231,7 @@ async fn nonsense_is_an_error_that_names_the_round() {
 #[tokio::test]
 async fn without_a_chat_model_the_hint_says_how_to_set_one() {
     let error = score(&engine(None), &log(), Extract::Model).await.unwrap_err();
-    assert_eq!(error.fault(), Fault::Request);
+    assert_eq!(error.category().exit_code(), 2);
     assert!(
         error
             .hint()
@@ -241,7 +241,7 @@ async fn without_a_chat_model_the_hint_says_how_to_set_one() {
     let error = score(&engine(Some("llama3.2".into())), &log(), Extract::Model)
         .await
         .unwrap_err();
-    assert_eq!(error.fault(), Fault::Request);
+    assert_eq!(error.category().exit_code(), 2);
     assert!(error.hint().unwrap().contains("ollama:MODEL"), "{error}");
 }
 

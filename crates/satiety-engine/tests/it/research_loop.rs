@@ -457,12 +457,12 @@ async fn what_cannot_begin_is_refused_before_anything_is_stored() {
             .research(request, &Stop::default(), |_| {})
             .await
             .unwrap_err();
-        (refused.to_string(), refused.fault())
+        (refused.to_string(), refused.category())
     };
     let (text, fault) = error(request(" ", "local:.")).await;
     assert_eq!(
         (text.as_str(), fault),
-        ("the task is empty", satiety_engine::Fault::Request)
+        ("the task is empty", satiety_engine::ErrorCategory::Invalid)
     );
     let mut odd = request(TASK, "local:.");
     odd.settings.gate.epsilon = 2.0;

@@ -322,7 +322,7 @@ fn what_cannot_be_opened_says_what_to_do() {
         let error = open(spec, &settings).expect_err(spec);
         assert!(error.to_string().contains(part), "{spec}: {error}");
         assert!(error.hint().unwrap().contains(hint), "{spec}: {:?}", error.hint());
-        assert!(error.is_bad_request(), "{spec}");
+        assert_eq!(error.category(), satiety_engine::ErrorCategory::Invalid, "{spec}");
     }
 }
 

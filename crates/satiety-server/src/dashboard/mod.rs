@@ -22,11 +22,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use satiety::dialogue::Round;
+use satiety_engine::EngineError;
 use satiety_engine::bench::CompareRunsRequest;
 use satiety_engine::conversations::ListConversationsRequest;
 use satiety_engine::memory::{ListRequest, SearchRequest};
 use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
-use satiety_engine::{EngineError, Fault};
 use serde::Deserialize;
 
 use crate::http::App;
@@ -250,7 +250,7 @@ async fn harness_page(State(at): State<Arc<App>>) -> Page {
         .await
     {
         Ok(status) => status,
-        Err(error) if error.fault() == Fault::Request => {
+        Err(error) if error.category().exit_code() == 2 => {
             return Ok(Html(harness::absent(&error.to_string())));
         }
         Err(error) => return Err(error.into()),
@@ -354,15 +354,15 @@ struct Failed {
 
 impl From<EngineError> for Failed {
     fn from(error: EngineError) -> Self {
-        let status = match (&error, error.fault()) {
+        let status = match (&error, error.category().exit_code()) {
             (EngineError::NotThere { .. }, _) => StatusCode::NOT_FOUND,
-            (_, Fault::Request) => StatusCode::BAD_REQUEST,
-            (_, Fault::Refused) => StatusCode::CONFLICT,
-            (_, Fault::Environment) => StatusCode::SERVICE_UNAVAILABLE,
+            (_, 2) => StatusCode::BAD_REQUEST,
+            (_, 1) => StatusCode::CONFLICT,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self {
             status,
-            hint: error.hint(),
+            hint: error.hint_without_flags(),
             words: error.to_string(),
         }
     }

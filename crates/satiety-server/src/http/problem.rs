@@ -4,7 +4,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use satiety_engine::operations::CallError;
-use satiety_engine::{EngineError, Trouble};
+use satiety_engine::{EngineError, ErrorCategory};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -180,15 +180,10 @@ impl From<EngineError> for Problem {
             EngineError::Cancelled => Some(5),
             _ => None,
         };
-        let status = match error.trouble() {
-            Trouble::NotThere => StatusCode::NOT_FOUND,
-            Trouble::Conflict => StatusCode::CONFLICT,
-            Trouble::Unacceptable => StatusCode::UNPROCESSABLE_ENTITY,
-            Trouble::Refused => StatusCode::FORBIDDEN,
-            Trouble::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Trouble::TooMuch => StatusCode::TOO_MANY_REQUESTS,
-            Trouble::Unavailable if retry_after.is_some() => StatusCode::SERVICE_UNAVAILABLE,
-            Trouble::Unavailable => {
+        let category = error.category();
+        match category {
+            ErrorCategory::Internal => return Self::inside(said),
+            ErrorCategory::Unavailable if retry_after.is_none() => {
                 let mut problem = Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "the store or a model does not answer; nothing was acknowledged",
@@ -197,9 +192,10 @@ impl From<EngineError> for Problem {
                 problem.inside = Some(Box::new(said));
                 return problem;
             }
-            Trouble::Internal => return Self::inside(said),
-        };
-        let mut problem = Self::new(status, said);
+            _ => {}
+        }
+        let status = StatusCode::from_u16(category.http_status());
+        let mut problem = Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), said);
         problem.cost = cost.map(|(estimated, limit)| Box::new(Cost { estimated, limit }));
         if let Some(seconds) = retry_after {
             problem = problem.retry_after(seconds);
@@ -207,7 +203,7 @@ impl From<EngineError> for Problem {
         if let EngineError::Call(CallError::Invalid { place, .. }) = &error {
             problem = problem.at(place.as_str());
         }
-        match error.hint() {
+        match error.hint_without_flags() {
             Some(hint) => problem.hint(hint),
             None => problem,
         }

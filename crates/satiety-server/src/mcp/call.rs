@@ -12,7 +12,7 @@ use satiety::memory::Author;
 use satiety_engine::admission::Admissions;
 use satiety_engine::bench::Stop;
 use satiety_engine::operations::{self, CallError};
-use satiety_engine::{Engine, EngineError, Fault, rooted};
+use satiety_engine::{Engine, EngineError, rooted};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -236,11 +236,11 @@ impl From<EngineError> for Problem {
             }
             cause = inner.source();
         }
-        let hint = error.hint().unwrap_or_else(|| {
-            let otherwise = match error.fault() {
-                Fault::Request => "nothing was changed; mend the arguments and call it again",
-                Fault::Refused => "it is not allowed as it stands; a person must decide",
-                Fault::Environment => "it is not the call's fault; `satiety doctor` says what is missing",
+        let hint = error.hint_without_flags().unwrap_or_else(|| {
+            let otherwise = match error.category().exit_code() {
+                2 => "nothing was changed; mend the arguments and call it again",
+                1 => "it is not allowed as it stands; a person must decide",
+                _ => "it is not the call's fault; `satiety doctor` says what is missing",
             };
             otherwise.into()
         });

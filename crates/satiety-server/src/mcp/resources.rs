@@ -10,7 +10,7 @@ use rmcp::model::{
 use satiety_engine::memory::{ListRequest, ReadMemory, ReadRequest};
 use satiety_engine::research::KeptResearch;
 use satiety_engine::research::sources::AllowedSources;
-use satiety_engine::{Engine, EngineError, Fault};
+use satiety_engine::{Engine, EngineError};
 use satiety_report::documents::bench;
 use serde::Serialize;
 
@@ -221,11 +221,11 @@ fn text(uri: &str, page: String, kind: &str) -> ResourceContents {
 
 fn failed(error: &EngineError) -> ErrorData {
     let hint = error
-        .hint()
+        .hint_without_flags()
         .map_or_else(String::new, |hint| format!("\nhint: {hint}"));
     let message = format!("{error}{hint}");
-    match error.fault() {
-        Fault::Request | Fault::Refused => ErrorData::resource_not_found(message, None),
-        Fault::Environment => ErrorData::internal_error(message, None),
+    match error.category().exit_code() {
+        1 | 2 => ErrorData::resource_not_found(message, None),
+        _ => ErrorData::internal_error(message, None),
     }
 }

@@ -149,14 +149,6 @@ impl SearchError {
             _ => return None,
         })
     }
-
-    /// Whether the request itself is wrong, so that no other query would do better.
-    pub fn is_bad_request(&self) -> bool {
-        matches!(
-            self,
-            Self::BadSpec { .. } | Self::NoKey { .. } | Self::Unreadable { .. }
-        )
-    }
 }
 
 /// What can be written.
