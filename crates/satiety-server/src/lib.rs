@@ -6,6 +6,7 @@
 pub mod auth;
 pub mod dashboard;
 pub mod http;
+#[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod metrics;
 pub mod openapi;

@@ -11,6 +11,7 @@ mod doctor;
 mod evict;
 mod gate;
 mod harness;
+#[cfg_attr(not(feature = "mcp"), path = "mcp_left_out.rs")]
 mod mcp;
 mod memory;
 mod models;

@@ -11,6 +11,7 @@ use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::{Engine, ModelPool};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
 use satiety_server::http::{App, Beside, Folders, Limits, ListenError, ResearchAccess, Tls, bind, router};
+#[cfg(feature = "mcp")]
 use satiety_server::mcp::Context;
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -69,8 +70,13 @@ impl Render for Started {
             "nobody needs a token"
         };
         format!(
-            "Satiety listens on {0} ({who})\n  look    {0}/\n  API     {0}/docs\n  MCP     {0}/mcp\n  figures {0}/metrics",
-            self.url
+            "Satiety listens on {0} ({who})\n  look    {0}/\n  API     {0}/docs{1}\n  figures {0}/metrics",
+            self.url,
+            if cfg!(feature = "mcp") {
+                format!("\n  MCP     {}/mcp", self.url)
+            } else {
+                String::new()
+            },
         )
     }
 }
@@ -178,6 +184,9 @@ async fn serve(
     })?;
     let beside = Beside {
         pages: Some(satiety_server::dashboard::pages()),
+        #[cfg(not(feature = "mcp"))]
+        mcp: None,
+        #[cfg(feature = "mcp")]
         mcp: Some(satiety_server::http::mcp(
             &app,
             context(&app, settings),
@@ -203,6 +212,7 @@ async fn serve(
 }
 
 /// What the tools for agents may use. They get no environment: whoever asks is elsewhere.
+#[cfg(feature = "mcp")]
 fn context(app: &App, settings: &Settings) -> Context {
     Context {
         dialogue_profile: settings.profile.clone(),

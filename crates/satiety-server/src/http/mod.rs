@@ -32,6 +32,7 @@ use axum::response::IntoResponse;
 use axum::routing;
 use tower_http::catch_panic::CatchPanicLayer;
 
+#[cfg(feature = "mcp")]
 use crate::mcp::{CallLimits, Context, Profile, Reach, Registry, http_service_until};
 
 pub use api::{ResearchJobProgress, RetrievalJobProgress};
@@ -51,6 +52,7 @@ pub struct Beside {
 }
 
 /// The tools for agents, to be served at `/mcp`, for callers who need not be on this machine.
+#[cfg(feature = "mcp")]
 pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>> {
     context.reach = Reach::Below {
         root: app.folders.root.clone(),

@@ -7,6 +7,7 @@
 mod chat;
 mod exec;
 mod http;
+#[cfg_attr(not(feature = "mcp"), path = "mcp_left_out.rs")]
 mod mcp;
 mod pipes;
 mod process;
