@@ -288,7 +288,15 @@ fn pieces_of(
     };
     let mut source: Box<dyn Read> = match packing {
         Some(Packing::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(plain)),
+        #[cfg(feature = "imports")]
         Some(Packing::Zstd) => Box::new(zstd::Decoder::new(plain).map_err(failed)?),
+        #[cfg(not(feature = "imports"))]
+        Some(Packing::Zstd) => {
+            return Err(Failure::File(EngineError::Packed {
+                path: path.display().to_string(),
+                cause: std::io::Error::other(crate::left_out("Zstandard", "imports")),
+            }));
+        }
         None => plain,
     };
     let mut buffer = vec![0; PIECE];
