@@ -8,10 +8,10 @@ use satiety::dialogue::Signal;
 use satiety::harness::Driver;
 use satiety::memory::Author;
 
+use crate::Engine;
 use crate::conversations::AppendedRounds;
 use crate::memory::MemorySearch;
 use crate::rooted::{self, NotBelow};
-use crate::Engine;
 
 /// What calls may name on this machine.
 #[derive(Debug, Clone, Default)]
