@@ -848,7 +848,7 @@ mod tests {
 
     /// Letters of a text as a vector of length 1.
     fn embed(text: &str) -> Vec<f32> {
-        let mut vector = vec![0.01_f32; 26];
+        let mut vector = [0.01_f32; 26];
         for letter in text.bytes().filter(u8::is_ascii_lowercase) {
             vector[usize::from(letter - b'a')] += 1.0;
         }
