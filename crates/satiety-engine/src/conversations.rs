@@ -3,6 +3,7 @@
 //! The verdict after a round depends on all rounds before it, so a conversation that is asked about again and again is
 //! held in memory; the store is what counts, and one that somebody else has changed there is built anew from it.
 
+use crate::handles::DialogueOperations;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::meaning::Meaning;
-use crate::{Engine, EngineError, admission};
+use crate::{EngineError, admission};
 
 /// Conversations held in memory.
 const HELD: usize = 256;
@@ -168,10 +169,10 @@ struct Current {
     conversation: Conversation,
 }
 
-impl Engine {
+impl DialogueOperations<'_> {
     /// Begins a conversation that is kept.
-    pub async fn conversation_begin(
-        &self,
+    pub async fn begin_conversation(
+        self,
         request: BeginConversationRequest,
     ) -> Result<AppendedRounds, EngineError> {
         let id = match request.conversation_id {
@@ -183,7 +184,7 @@ impl Engine {
         if !satiety::dialogue::Profile::built_in_names().contains(&profile.as_str()) {
             return Err(EngineError::NoProfile { name: profile });
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let taken = || EngineError::AlreadyThere {
             what: format!("a conversation `{id}`"),
             hint: "add rounds to it, or choose another id".into(),
@@ -203,7 +204,7 @@ impl Engine {
         if !store.conversations().begin(&row).await? {
             return Err(taken());
         }
-        self.conversation_append(AppendRoundsRequest {
+        self.append_rounds(AppendRoundsRequest {
             conversation_id: id,
             rounds: request.rounds,
         })
@@ -212,10 +213,7 @@ impl Engine {
 
     /// Adds rounds to a conversation and says what follows after each.
     #[tracing::instrument(name = "append rounds", skip_all, fields(rounds = request.rounds.len()))]
-    pub async fn conversation_append(
-        &self,
-        request: AppendRoundsRequest,
-    ) -> Result<AppendedRounds, EngineError> {
+    pub async fn append_rounds(self, request: AppendRoundsRequest) -> Result<AppendedRounds, EngineError> {
         let id = &request.conversation_id;
         if request.rounds.len() > ROUNDS_AT_ONCE {
             return Err(EngineError::Unacceptable {
@@ -260,7 +258,7 @@ impl Engine {
                 report: serde_json::to_value(&report)?,
             };
             let rows = rows(&request.rounds, &verdicts, state.1)?;
-            let store = self.store().await?;
+            let store = self.engine.store().await?;
             let Some(written) = store.conversations().extend(&row, state.1, &rows).await? else {
                 continue;
             };
@@ -281,7 +279,7 @@ impl Engine {
                 topic,
                 conversation,
             };
-            self.conversations.hold(id, current);
+            self.engine.conversations.hold(id, current);
             return Ok(done(Some(&report), verdicts));
         }
         Err(EngineError::Busy {
@@ -290,8 +288,8 @@ impl Engine {
     }
 
     /// A conversation with its rounds.
-    pub async fn conversation(&self, id: &str) -> Result<KeptConversation, EngineError> {
-        let found = self.store().await?.conversations().get(id).await?;
+    pub async fn conversation(self, id: &str) -> Result<KeptConversation, EngineError> {
+        let found = self.engine.store().await?.conversations().get(id).await?;
         let (row, rounds) = found.ok_or_else(|| no_conversation(id))?;
         Ok(KeptConversation {
             conversation_id: row.id,
@@ -308,8 +306,8 @@ impl Engine {
     }
 
     /// The rounds of a conversation behind the first `after`.
-    pub async fn conversation_rounds(&self, id: &str, after: i64) -> Result<Vec<KeptRound>, EngineError> {
-        let store = self.store().await?;
+    pub async fn conversation_rounds(self, id: &str, after: i64) -> Result<Vec<KeptRound>, EngineError> {
+        let store = self.engine.store().await?;
         let rows = store.conversations().rounds_after(id, after, 500).await?;
         if rows.is_empty() && store.conversations().state(id).await?.is_none() {
             return Err(no_conversation(id));
@@ -319,12 +317,13 @@ impl Engine {
 
     /// Conversations, the latest first, a page at a time.
     pub async fn conversations(
-        &self,
+        self,
         request: &ListConversationsRequest,
     ) -> Result<ConversationList, EngineError> {
         let before = request.before.as_ref().map(|(at, id)| (*at, id.as_str()));
         let limit = i64::from(request.limit.clamp(1, 500));
         let mut rows = self
+            .engine
             .store()
             .await?
             .conversations()
@@ -343,14 +342,14 @@ impl Engine {
     }
 
     /// The conversation as the store has it now: from memory, or built anew.
-    async fn conversation_now(&self, id: &str) -> Result<Current, EngineError> {
-        let store = self.store().await?;
+    async fn conversation_now(self, id: &str) -> Result<Current, EngineError> {
+        let store = self.engine.store().await?;
         let state = store
             .conversations()
             .state(id)
             .await?
             .ok_or_else(|| no_conversation(id))?;
-        if let Some(current) = self.conversations.get(id, state) {
+        if let Some(current) = self.engine.conversations.get(id, state) {
             return Ok(current);
         }
         let (row, rounds) = store
@@ -376,20 +375,20 @@ impl Engine {
     }
 
     /// A conversation that nobody has spoken in yet, by the name or the file of its profile.
-    pub(crate) async fn fresh_conversation(&self, profile: &str) -> Result<Conversation, EngineError> {
-        if let Some(fresh) = lock(&self.conversations.fresh).get(profile) {
+    pub(crate) async fn fresh_conversation(self, profile: &str) -> Result<Conversation, EngineError> {
+        if let Some(fresh) = lock(&self.engine.conversations.fresh).get(profile) {
             return Ok(fresh.clone());
         }
         let read = self.profile(profile)?;
         let mut fresh = Conversation::new(read.clone())?;
-        if let Some(embedder) = self.embedder().await? {
+        if let Some(embedder) = self.engine.embedder().await? {
             let mut meaning = Meaning::new(embedder);
             let prototypes = admission::for_everybody(meaning.of_prototypes(&read)).await?;
             fresh = fresh.with_blocker_prototypes(prototypes)?;
         }
         // A file may be changed by the next request; what is built in may not.
         if satiety::dialogue::Profile::built_in_names().contains(&profile) {
-            lock(&self.conversations.fresh).insert(profile.to_owned(), fresh.clone());
+            lock(&self.engine.conversations.fresh).insert(profile.to_owned(), fresh.clone());
         }
         Ok(fresh)
     }
@@ -398,7 +397,7 @@ impl Engine {
     /// the report after all of them, which is absent where there is no round yet. The cost is admitted first, and the work ends
     /// when nobody waits for it any more.
     pub(crate) async fn take_rounds<T: Send + 'static>(
-        &self,
+        self,
         mut conversation: Conversation,
         rounds: &[Round],
         take: impl Fn(&mut Conversation, &Round, Option<&RoundVectors>) -> Result<T, ConversationError>
@@ -406,10 +405,10 @@ impl Engine {
         + 'static,
     ) -> Result<(Conversation, Vec<T>, Option<Report>), EngineError> {
         let work = Workload::of_rounds(rounds, conversation.claim_count() as u64);
-        let model = self.model_cost();
+        let model = self.engine.model_cost();
         admission::admit("scoring these rounds", &work, model)?;
         let mut vectors = Vec::new();
-        if let Some(embedder) = self.embedder().await? {
+        if let Some(embedder) = self.engine.embedder().await? {
             let mut meaning = Meaning::new(embedder);
             meaning.learn_rounds(rounds).await?;
             for round in rounds {
@@ -432,7 +431,7 @@ impl Engine {
             };
             Ok((conversation, taken, report))
         };
-        self.compute(compared.units(model), compute).await
+        self.engine.compute(compared.units(model), compute).await
     }
 }
 

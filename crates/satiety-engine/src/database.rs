@@ -1,5 +1,6 @@
 //! The store itself: what is in it, moving it, keeping it small.
 
+use crate::handles::DatabaseOperations;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How long retention may take before others on the same machine take it for lost.
 const TURN: Duration = Duration::from_mins(30);
@@ -39,10 +40,10 @@ pub struct BackedUp {
     pub bytes: u64,
 }
 
-impl Engine {
+impl DatabaseOperations<'_> {
     /// What is in the store. Creates nothing and migrates nothing; `check` also reads it whole to look for damage.
-    pub async fn db_status(&self, check: bool) -> Result<Status, EngineError> {
-        let store = Store::open_with(&self.settings.store, Migrate::Never).await?;
+    pub async fn status(self, check: bool) -> Result<Status, EngineError> {
+        let store = Store::open_with(&self.engine.settings.store, Migrate::Never).await?;
         let status = store.status().await?;
         if check {
             store.check_integrity().await?;
@@ -52,13 +53,13 @@ impl Engine {
     }
 
     /// Brings the schema up to date, and creates the store when there is none.
-    pub async fn db_migrate(&self) -> Result<Migrated, EngineError> {
-        let from = match Store::open_with(&self.settings.store, Migrate::Never).await {
+    pub async fn migrate(self) -> Result<Migrated, EngineError> {
+        let from = match Store::open_with(&self.engine.settings.store, Migrate::Never).await {
             Ok(store) => store.status().await?.schema_version,
             Err(satiety_store::StoreError::NoStore { .. }) => 0,
             Err(error) => return Err(error.into()),
         };
-        let status = self.store().await?.status().await?;
+        let status = self.engine.store().await?.status().await?;
         Ok(Migrated {
             place: status.place,
             from,
@@ -67,13 +68,13 @@ impl Engine {
     }
 
     /// The retention rules.
-    pub async fn retention_rules(&self) -> Result<Vec<Rule>, EngineError> {
-        Ok(self.store().await?.retention().rules().await?)
+    pub async fn retention_rules(self) -> Result<Vec<Rule>, EngineError> {
+        Ok(self.engine.store().await?.retention().rules().await?)
     }
 
     /// Sets retention rules.
-    pub async fn set_retention_rules(&self, rules: &[Rule]) -> Result<(), EngineError> {
-        let store = self.store().await?;
+    pub async fn set_retention_rules(self, rules: &[Rule]) -> Result<(), EngineError> {
+        let store = self.engine.store().await?;
         for rule in rules {
             store.retention().set_rule(rule).await?;
         }
@@ -81,25 +82,25 @@ impl Engine {
     }
 
     /// Carries out the retention rules, or only says what they would do.
-    pub async fn db_retain(&self, dry_run: bool) -> Result<Retained, EngineError> {
-        let store = self.store().await?;
+    pub async fn retain(self, dry_run: bool) -> Result<Retained, EngineError> {
+        let store = self.engine.store().await?;
         Ok(store
             .retention()
             .apply(
                 satiety_store::now_micros(),
-                &self.settings.archive_folder,
+                &self.engine.settings.archive_folder,
                 dry_run,
             )
             .await?)
     }
 
     /// Carries out the retention rules, unless somebody who shares this store does so now or did within `every`.
-    pub async fn db_retain_in_turn(&self, every: Duration) -> Result<Option<Retained>, EngineError> {
-        let store = self.store().await?;
+    pub async fn retain_in_turn(self, every: Duration) -> Result<Option<Retained>, EngineError> {
+        let store = self.engine.store().await?;
         let Some(turn) = store.maintenance().take_turn("retention", every, TURN).await? else {
             return Ok(None);
         };
-        match self.db_retain(false).await {
+        match self.retain(false).await {
             Ok(retained) => {
                 turn.done().await?;
                 Ok(Some(retained))
@@ -113,11 +114,11 @@ impl Engine {
     }
 
     /// Writes the whole store as JSON Lines to a file, which appears only when it is complete.
-    pub async fn db_export_file(&self, path: &Path) -> Result<Moved, EngineError> {
+    pub async fn export_file(self, path: &Path) -> Result<Moved, EngineError> {
         let failed = |cause| EngineError::file("write", path, cause);
         let partial = path.with_added_extension("partial");
         let mut file = BufWriter::new(fs_err::tokio::File::create(&partial).await.map_err(failed)?);
-        let moved = match self.db_export(&mut file).await {
+        let moved = match self.export(&mut file).await {
             Ok(moved) => moved,
             Err(error) => {
                 let _ = fs_err::tokio::remove_file(&partial).await;
@@ -130,8 +131,8 @@ impl Engine {
     }
 
     /// Writes the whole store as JSON Lines.
-    pub async fn db_export(&self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, EngineError> {
-        let moved = self.store().await?.export(out).await?;
+    pub async fn export(self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, EngineError> {
+        let moved = self.engine.store().await?.export(out).await?;
         out.flush()
             .await
             .map_err(|cause| EngineError::file("write", Path::new("the export"), cause))?;
@@ -139,20 +140,20 @@ impl Engine {
     }
 
     /// Reads an export from a file into this store.
-    pub async fn db_import_file(&self, path: &Path, author: Author) -> Result<Moved, EngineError> {
+    pub async fn import_file(self, path: &Path, author: Author) -> Result<Moved, EngineError> {
         let file = fs_err::tokio::File::open(path)
             .await
             .map_err(|cause| EngineError::file("read", path, cause))?;
-        self.db_import(&mut BufReader::new(file), author).await
+        self.import(&mut BufReader::new(file), author).await
     }
 
     /// Reads an export into this store, which must be empty. Constitutional memories come along only for a person.
-    pub async fn db_import(
-        &self,
+    pub async fn import(
+        self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
         author: Author,
     ) -> Result<Moved, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         Ok(match author {
             Author::Person => store.import(input).await?,
             Author::Agent => store.import_without_rules(input).await?,
@@ -160,8 +161,8 @@ impl Engine {
     }
 
     /// Makes a backup while the store stays in use.
-    pub async fn db_backup(&self, path: &Path) -> Result<BackedUp, EngineError> {
-        let kind = self.store().await?.backup(path).await?;
+    pub async fn backup(self, path: &Path) -> Result<BackedUp, EngineError> {
+        let kind = self.engine.store().await?.backup(path).await?;
         let bytes = fs_err::tokio::metadata(path)
             .await
             .map_err(|cause| EngineError::file("read", path, cause))?

@@ -1,5 +1,6 @@
 //! Scoring conversations: read, embed, decide, record.
 
+use crate::handles::DialogueOperations;
 use satiety::cancel::Cancellation;
 use satiety::dialogue::input::{self, Content, InputFormat, ReadOptions};
 use satiety::dialogue::{Conversation, ConversationError, Profile, Report, Round, Transcript, Verdict};
@@ -10,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::EngineError;
 use crate::meaning::Meaning;
-use crate::{Engine, EngineError};
 
 /// Bytes of a conversation that are read in about a millisecond.
 const READ_PER_UNIT: u64 = 16 << 10;
@@ -58,10 +59,10 @@ pub struct Scored {
     pub report: Report,
 }
 
-impl Engine {
+impl<'e> DialogueOperations<'e> {
     /// Scores a conversation.
     #[tracing::instrument(name = "score", skip_all)]
-    pub async fn score(&self, request: ScoreRequest) -> Result<Scored, EngineError> {
+    pub async fn score(self, request: ScoreRequest) -> Result<Scored, EngineError> {
         let conversation = self.fresh_conversation(&request.profile).await?;
         let options = ReadOptions {
             format: request.format,
@@ -79,7 +80,7 @@ impl Engine {
             };
             Ok((content, read.format))
         };
-        let (content, format) = self.compute(units, reading).await?;
+        let (content, format) = self.engine.compute(units, reading).await?;
         let transcript = match content {
             Content::Rounds(transcript) => transcript,
             Content::Messages(log) => self.extract_with_model(&log).await?,
@@ -101,9 +102,9 @@ impl Engine {
     }
 
     /// Starts following a conversation, round by round, with the embedder of the settings.
-    pub async fn follow(&self, profile: Profile) -> Result<Follower<'_>, EngineError> {
+    pub async fn follow(self, profile: Profile) -> Result<Follower<'e>, EngineError> {
         let mut conversation = Conversation::new(profile.clone())?;
-        let mut meaning = self.embedder().await?.map(Meaning::new);
+        let mut meaning = self.engine.embedder().await?.map(Meaning::new);
         if let Some(meaning) = &mut meaning {
             conversation = conversation.with_blocker_prototypes(meaning.of_prototypes(&profile).await?)?;
         }
@@ -116,7 +117,7 @@ impl Engine {
     }
 
     /// The profile of that name, or in the file of that name.
-    pub fn profile(&self, name: &str) -> Result<Profile, EngineError> {
+    pub fn profile(self, name: &str) -> Result<Profile, EngineError> {
         if Profile::built_in_names().contains(&name) {
             return Ok(Profile::built_in(name)?);
         }
@@ -132,7 +133,7 @@ impl Engine {
     }
 
     /// Keeps a conversation and its verdicts; returns its id.
-    async fn record_score(&self, transcript: &Transcript, scored: &Scored) -> Result<String, EngineError> {
+    async fn record_score(self, transcript: &Transcript, scored: &Scored) -> Result<String, EngineError> {
         let id = transcript
             .conversation_id
             .clone()
@@ -162,7 +163,7 @@ impl Engine {
                 body: serde_json::to_value(round)?,
             });
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         store.conversations().put(&conversation, &rounds).await?;
         let body = json!({"signal": conversation.signal, "score": report.score, "rounds": rounds.len(),
             "profile": report.profile, "embedder": report.embedder});

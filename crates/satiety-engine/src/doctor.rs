@@ -195,7 +195,7 @@ impl Engine {
                 "set `models.embedder` to `builtin` to recognise what is said again in other words",
             );
         }
-        match self.verify_model().await {
+        match self.models().verify().await {
             Ok(verification) => match verification.checks.iter().find(|check| !check.passed) {
                 None => Finding::good("embedder", format!("{} answers as it should", verification.id)),
                 Some(check) => Finding::bad(

@@ -3,6 +3,7 @@
 //! Rounds are the same as the rule-based extractor makes; only who sorts a message's text differs. Messages are foreign
 //! text: they are sent between delimiters they cannot contain, and what comes back is believed only as far as checked.
 
+use crate::handles::DialogueOperations;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use satiety_models::{AddressOrigin, KeyOwner};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Engine, EngineError, Settings};
+use crate::{EngineError, Settings};
 
 const SYSTEM: &str = include_str!("prompts/sort_message.system.md");
 const USER: &str = include_str!("prompts/sort_message.user.md");
@@ -36,13 +37,14 @@ const LONGEST_NAME: usize = 80;
 
 type Sorting<'a> = Pin<Box<dyn Future<Output = Result<(Round, Usage), EngineError>> + Send + 'a>>;
 
-impl Engine {
+impl DialogueOperations<'_> {
     /// Sorts messages into rounds with the chat model of the settings. A message that the model cannot sort is an
     /// error that names the round, never a round that is left out.
-    pub(crate) async fn extract_with_model(&self, log: &MessageLog) -> Result<Transcript, EngineError> {
+    pub(crate) async fn extract_with_model(self, log: &MessageLog) -> Result<Transcript, EngineError> {
         let chat = self
+            .engine
             .chat
-            .get_or_try_init(|| async { open(&self.settings) })
+            .get_or_try_init(|| async { open(&self.engine.settings) })
             .await?
             .as_ref();
         let sorting: Vec<Sorting<'_>> = input::turns(log)

@@ -14,6 +14,7 @@ pub mod doctor;
 mod error;
 pub mod eviction;
 mod extraction;
+mod handles;
 pub mod harness;
 mod hooks;
 mod meaning;

@@ -1,5 +1,6 @@
 //! The models: which there are, whether the chosen one works, and which cosine means "the same" for it.
 
+use crate::handles::ModelOperations;
 use satiety::dialogue::{Fit, ScoredPair, fit_threshold};
 use satiety::text::guard;
 use satiety_models::Embedder;
@@ -11,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::meaning::Meaning;
-use crate::{Engine, EngineError, Settings};
+use crate::{EngineError, Settings};
 
 /// What can be chosen, and what is.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -51,26 +52,26 @@ struct Pair {
     kind: Option<String>,
 }
 
-impl Engine {
+impl ModelOperations<'_> {
     /// The sentence models that can be chosen.
-    pub fn models(&self) -> ModelList {
+    pub fn list(self) -> ModelList {
         ModelList {
-            chosen: self.settings.embedder.clone(),
+            chosen: self.engine.settings.embedder.clone(),
             models: catalogue::catalogue(),
         }
     }
 
     /// Opens the chosen sentence model and checks that it does what it should.
-    pub async fn verify_model(&self) -> Result<Verification, EngineError> {
+    pub async fn verify(self) -> Result<Verification, EngineError> {
         // A fresh one: what was remembered would agree with itself.
-        let embedder = open(&self.settings)
+        let embedder = open(&self.engine.settings)
             .await?
             .ok_or(EngineError::NeedsEmbedder { what: "verification" })?;
         Ok(catalogue::verify(embedder.as_ref()).await?)
     }
 
     /// Checks that a specification means something, and gives it in its full form.
-    pub fn check_model(&self, spec: &str) -> Result<String, EngineError> {
+    pub fn check(self, spec: &str) -> Result<String, EngineError> {
         if spec == "none" {
             return Ok(spec.into());
         }
@@ -80,12 +81,13 @@ impl Engine {
     /// Fits the threshold of the chosen sentence model from labelled pairs: JSON Lines with `a`, `b` and `same`, or with
     /// `kind`: `paraphrase`, `distinct`, or `edit` for a pair that differs in a detail that changes the meaning.
     pub async fn calibrate(
-        &self,
+        self,
         name: &str,
         pairs: &str,
         max_false_positives: f64,
     ) -> Result<Calibrated, EngineError> {
         let embedder = self
+            .engine
             .embedder()
             .await?
             .ok_or(EngineError::NeedsEmbedder { what: "calibration" })?;

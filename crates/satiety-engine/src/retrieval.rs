@@ -14,6 +14,7 @@ mod replaying;
 mod stored;
 mod systems;
 
+use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,7 @@ pub use replaying::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, 
 pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};
 pub use systems::{SystemSpec, SystemSurroundings, ToolCall};
 
-use crate::{Engine, EngineError};
+use crate::EngineError;
 use files::{Answers, format, name, pieces, read, read_qrels, read_run, wrong};
 use known::Known;
 
@@ -254,11 +255,12 @@ pub struct JudgedShare {
     pub treatment: Option<f64>,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Measures runs against judgments.
-    pub async fn evaluate_retrieval(&self, request: EvaluateRequest) -> Result<Evaluated, EngineError> {
+    pub async fn evaluate(self, request: EvaluateRequest) -> Result<Evaluated, EngineError> {
         let record = request.record;
         let mut reports = self
+            .engine
             .compute(ON_A_THREAD, move |cancellation| {
                 let (qrels, runs) = read(&request.rankings)?;
                 let known = request.rankings.known()?;
@@ -282,63 +284,66 @@ impl Engine {
     }
 
     /// Compares runs with the first of them.
-    pub async fn compare_retrieval(&self, request: CompareRequest) -> Result<Compared, EngineError> {
-        self.compute(ON_A_THREAD, move |cancellation| {
-            let rankings = &request.rankings;
-            let (qrels, runs) = read(rankings)?;
-            let known = rankings.known()?;
-            let ([control, treatments @ ..], [control_path, paths @ ..]) = (&runs[..], &rankings.runs[..])
-            else {
-                return Err(EngineError::NothingToCompare);
-            };
-            if treatments.is_empty() {
-                return Err(EngineError::NothingToCompare);
-            }
-            // Several treatments share one error rate: each gets its part, and Holm divides that among the measures.
-            let settings = ComparisonSettings {
-                alpha: request.settings.alpha / treatments.len() as f64,
-                ..request.settings
-            };
-            let measured = rankings.measure(&qrels, &control.run, &known, control_path)?;
-            let mut comparisons = Vec::with_capacity(treatments.len());
-            for (path, treatment) in paths.iter().zip(treatments) {
-                let other = rankings.measure(&qrels, &treatment.run, &known, path)?;
-                let refused = |problem| refused(path, problem);
-                let control = (&control.run, &measured);
-                let treatment = (&treatment.run, &other);
-                let comparison =
-                    compare_until(control, treatment, &settings, cancellation).map_err(refused)?;
-                let mut by = BTreeMap::new();
-                for name in &rankings.by {
-                    let field = |query: &str| known.field(query, name);
-                    let groups = compare_groups(control.1, treatment.1, field, &settings).map_err(refused)?;
-                    by.insert(name.clone(), groups);
+    pub async fn compare(self, request: CompareRequest) -> Result<Compared, EngineError> {
+        self.engine
+            .compute(ON_A_THREAD, move |cancellation| {
+                let rankings = &request.rankings;
+                let (qrels, runs) = read(rankings)?;
+                let known = rankings.known()?;
+                let ([control, treatments @ ..], [control_path, paths @ ..]) =
+                    (&runs[..], &rankings.runs[..])
+                else {
+                    return Err(EngineError::NothingToCompare);
+                };
+                if treatments.is_empty() {
+                    return Err(EngineError::NothingToCompare);
                 }
-                let depth = settings.thresholds.depth;
-                comparisons.push(RunComparison {
-                    treatment: name(path),
-                    gate: request.fail_if_worse.map(|margin| comparison.gate(margin)),
-                    comparison,
-                    judged: JudgedShare {
-                        depth,
-                        control: judged_share(&qrels, control.0, depth, rankings.options)?,
-                        treatment: judged_share(&qrels, treatment.0, depth, rankings.options)?,
-                    },
-                    by,
-                    per_query: request
-                        .per_query
-                        .then(|| changed(&query_changes(control.1, treatment.1), &known, &rankings.by)),
-                });
-            }
-            Ok(Compared {
-                control: name(control_path),
-                comparisons,
-                fail_if_worse: request.fail_if_worse,
-                options: rankings.options,
-                settings,
+                // Several treatments share one error rate: each gets its part, and Holm divides that among the measures.
+                let settings = ComparisonSettings {
+                    alpha: request.settings.alpha / treatments.len() as f64,
+                    ..request.settings
+                };
+                let measured = rankings.measure(&qrels, &control.run, &known, control_path)?;
+                let mut comparisons = Vec::with_capacity(treatments.len());
+                for (path, treatment) in paths.iter().zip(treatments) {
+                    let other = rankings.measure(&qrels, &treatment.run, &known, path)?;
+                    let refused = |problem| refused(path, problem);
+                    let control = (&control.run, &measured);
+                    let treatment = (&treatment.run, &other);
+                    let comparison =
+                        compare_until(control, treatment, &settings, cancellation).map_err(refused)?;
+                    let mut by = BTreeMap::new();
+                    for name in &rankings.by {
+                        let field = |query: &str| known.field(query, name);
+                        let groups =
+                            compare_groups(control.1, treatment.1, field, &settings).map_err(refused)?;
+                        by.insert(name.clone(), groups);
+                    }
+                    let depth = settings.thresholds.depth;
+                    comparisons.push(RunComparison {
+                        treatment: name(path),
+                        gate: request.fail_if_worse.map(|margin| comparison.gate(margin)),
+                        comparison,
+                        judged: JudgedShare {
+                            depth,
+                            control: judged_share(&qrels, control.0, depth, rankings.options)?,
+                            treatment: judged_share(&qrels, treatment.0, depth, rankings.options)?,
+                        },
+                        by,
+                        per_query: request
+                            .per_query
+                            .then(|| changed(&query_changes(control.1, treatment.1), &known, &rankings.by)),
+                    });
+                }
+                Ok(Compared {
+                    control: name(control_path),
+                    comparisons,
+                    fail_if_worse: request.fail_if_worse,
+                    options: rankings.options,
+                    settings,
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

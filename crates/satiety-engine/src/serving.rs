@@ -1,11 +1,12 @@
 //! What a server needs of the store beside the use cases: whether it is there, and writes that may be sent again.
 
+use crate::handles::DatabaseOperations;
 use std::time::Duration;
 
 use satiety_store::idempotency::{Claim, KeyClaim};
 use satiety_store::{Operation, now_micros};
 
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How long an answer is kept for who sends the same write again.
 const KEPT: i64 = 24 * 60 * 60 * 1_000_000;
@@ -71,13 +72,13 @@ impl Repeatable {
     }
 }
 
-impl Engine {
+impl DatabaseOperations<'_> {
     /// Carries out the retention rules every so often, for as long as a server runs: now, if it is due, and whenever it is.
     /// Of all servers on a store one does it.
-    pub async fn serve_retention(&self, every: Duration) {
+    pub async fn serve_retention(self, every: Duration) {
         let look = (every / 10).clamp(Duration::from_millis(200), LOOK);
         loop {
-            match self.db_retain_in_turn(every).await {
+            match self.retain_in_turn(every).await {
                 Ok(Some(retained)) => {
                     let rows: u64 = retained.outcomes.iter().map(|outcome| outcome.rows).sum();
                     tracing::info!(
@@ -95,10 +96,11 @@ impl Engine {
 
     /// Opens the store and has everything that is done with it measured: `read` or `write`, and how long it took.
     pub async fn observe_store(
-        &self,
+        self,
         observe: impl Fn(&'static str, Duration) + Send + Sync + 'static,
     ) -> Result<(), EngineError> {
-        self.store()
+        self.engine
+            .store()
             .await?
             .observe(move |operation, took| match operation {
                 Operation::Read => observe("read", took),
@@ -108,14 +110,21 @@ impl Engine {
     }
 
     /// Whether the store answers.
-    pub async fn ping(&self) -> Result<(), EngineError> {
-        Ok(self.store().await?.ping().await?)
+    pub async fn ping(self) -> Result<(), EngineError> {
+        Ok(self.engine.store().await?.ping().await?)
     }
 
     /// What is known about a write that comes with a key.
-    pub async fn repeated(&self, write: &Repeatable) -> Result<Repeated, EngineError> {
+    pub async fn repeated(self, write: &Repeatable) -> Result<Repeated, EngineError> {
         Ok(
-            match self.store().await?.idempotency().claim(&write.claim()).await? {
+            match self
+                .engine
+                .store()
+                .await?
+                .idempotency()
+                .claim(&write.claim())
+                .await?
+            {
                 Claim::Ours => Repeated::First,
                 Claim::UnderWay => Repeated::UnderWay,
                 Claim::OtherRequest => Repeated::OtherRequest,
@@ -128,8 +137,8 @@ impl Engine {
     }
 
     /// Keeps the answer for who asks again.
-    pub async fn keep_answer(&self, write: &Repeatable, status: u16, body: &str) -> Result<(), EngineError> {
-        let store = self.store().await?;
+    pub async fn keep_answer(self, write: &Repeatable, status: u16, body: &str) -> Result<(), EngineError> {
+        let store = self.engine.store().await?;
         Ok(store
             .idempotency()
             .settle(&write.claim(), i64::from(status), body)
@@ -137,7 +146,13 @@ impl Engine {
     }
 
     /// Nothing was done, so the write may be tried again.
-    pub async fn forget_attempt(&self, write: &Repeatable) -> Result<(), EngineError> {
-        Ok(self.store().await?.idempotency().release(&write.claim()).await?)
+    pub async fn forget_attempt(self, write: &Repeatable) -> Result<(), EngineError> {
+        Ok(self
+            .engine
+            .store()
+            .await?
+            .idempotency()
+            .release(&write.claim())
+            .await?)
     }
 }

@@ -1,5 +1,6 @@
 //! Scoring many labelled conversations: how well does a profile decide, and what would other thresholds change?
 
+use crate::handles::DialogueOperations;
 use std::path::{Path, PathBuf};
 
 use satiety::dialogue::input::{self, ReadOptions};
@@ -8,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::EngineError;
 use crate::meaning::Meaning;
-use crate::{Engine, EngineError};
 
 /// A folder of labelled conversations, and what to try.
 #[derive(Debug, Clone)]
@@ -36,10 +37,10 @@ pub struct Swept {
     pub unlabelled: Vec<String>,
 }
 
-impl Engine {
+impl DialogueOperations<'_> {
     /// Scores all labelled conversations of a folder. A label is the key `_expected` with `stop_recommendation` (or
     /// `signal`), and `stop_round` where a person would have stopped.
-    pub async fn sweep(&self, request: &SweepRequest) -> Result<Swept, EngineError> {
+    pub async fn sweep(self, request: &SweepRequest) -> Result<Swept, EngineError> {
         let profile = self.profile(&request.profile)?;
         let mut unlabelled = Vec::new();
         let mut found = Vec::new();
@@ -66,7 +67,7 @@ impl Engine {
                 folder: request.folder.display().to_string(),
             });
         }
-        let mut meaning = self.embedder().await?.map(Meaning::new);
+        let mut meaning = self.engine.embedder().await?.map(Meaning::new);
         let mut prototypes = None;
         if let Some(meaning) = &mut meaning {
             prototypes = Some(meaning.of_prototypes(&profile).await?);

@@ -1,5 +1,6 @@
 //! Tokens: who may ask a server, and for what. The secret is shown once and only its hash is kept.
 
+use crate::handles::TokenOperations;
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// What every token begins with, so that scanners for leaked secrets can know it.
 const PREFIX: &str = "satiety";
@@ -146,9 +147,9 @@ pub struct AuditLog {
 /// The journal's name for a write through a server.
 const AUDIT: &str = "server.write";
 
-impl Engine {
+impl TokenOperations<'_> {
     /// Makes a token. What is returned is the only place where its secret ever stands.
-    pub async fn token_create(&self, request: CreateTokenRequest) -> Result<CreatedToken, EngineError> {
+    pub async fn create(self, request: CreateTokenRequest) -> Result<CreatedToken, EngineError> {
         let name = request.name.trim();
         if name.is_empty() || name.len() > 200 {
             return Err(EngineError::Unacceptable {
@@ -180,7 +181,7 @@ impl Engine {
             revoked_at: None,
             last_used_at: None,
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         store.tokens().put(&row).await?;
         let body = json!({"name": row.name, "scope": row.scope, "expires_at": row.expires_at});
         store
@@ -194,16 +195,16 @@ impl Engine {
     }
 
     /// All tokens.
-    pub async fn token_list(&self) -> Result<TokenList, EngineError> {
-        let rows = self.store().await?.tokens().list().await?;
+    pub async fn list(self) -> Result<TokenList, EngineError> {
+        let rows = self.engine.store().await?.tokens().list().await?;
         Ok(TokenList {
             tokens: rows.into_iter().map(shown).collect(),
         })
     }
 
     /// Takes a token back, by its id or by its name where only one valid token has it.
-    pub async fn token_revoke(&self, named: &str) -> Result<Token, EngineError> {
-        let store = self.store().await?;
+    pub async fn revoke(self, named: &str) -> Result<Token, EngineError> {
+        let store = self.engine.store().await?;
         let now = now_micros();
         let rows: Vec<TokenRow> = store
             .tokens()
@@ -238,11 +239,11 @@ impl Engine {
     }
 
     /// Who comes with this token, if it lets anybody in.
-    pub async fn token_check(&self, presented: &str) -> Result<Option<Token>, EngineError> {
+    pub async fn check(self, presented: &str) -> Result<Option<Token>, EngineError> {
         let Some((token_id, secret)) = parts(presented) else {
             return Ok(None);
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let Some(row) = store.tokens().get(token_id).await? else {
             return Ok(None);
         };
@@ -261,14 +262,15 @@ impl Engine {
     }
 
     /// Keeps who wrote what through a server.
-    pub async fn audit(&self, entry: &AuditEntry) -> Result<(), EngineError> {
+    pub async fn audit(self, entry: &AuditEntry) -> Result<(), EngineError> {
         let event = Event::now(AUDIT, &entry.who, serde_json::to_value(entry)?);
-        Ok(self.store().await?.journal().append(event).await?)
+        Ok(self.engine.store().await?.journal().append(event).await?)
     }
 
     /// Writes that were made through a server, the latest first.
-    pub async fn audit_log(&self, limit: u32) -> Result<AuditLog, EngineError> {
+    pub async fn audit_log(self, limit: u32) -> Result<AuditLog, EngineError> {
         let events = self
+            .engine
             .store()
             .await?
             .journal()

@@ -1,13 +1,14 @@
 //! Following a conversation that is still being written.
 
+use crate::handles::DialogueOperations;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use satiety::dialogue::input::{self, InputError, InputFormat, ReadOptions};
 use satiety::dialogue::{Report, Signal, Verdict};
 
+use crate::EngineError;
 use crate::dialogue::Follower;
-use crate::{Engine, EngineError};
 
 /// A file to follow.
 #[derive(Debug, Clone)]
@@ -46,11 +47,11 @@ pub enum WatchError<E> {
     Listener(E),
 }
 
-impl Engine {
+impl DialogueOperations<'_> {
     /// Follows a file and calls `tell` with the verdict after each new round, until the conversation should end or the
     /// file stops growing. Returns why it ended, and the report if there was a round at all.
     pub async fn watch<E>(
-        &self,
+        self,
         request: &WatchRequest,
         mut tell: impl FnMut(&Verdict) -> Result<(), E>,
     ) -> Result<(WatchEnd, Option<Report>), WatchError<E>> {

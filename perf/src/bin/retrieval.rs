@@ -245,7 +245,7 @@ fn evaluate(qrels: &Path, run: &Path, resamples: u64) -> Result<BTreeMap<String,
         record: false,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
-    let found = runtime.block_on(engine.evaluate_retrieval(request))?;
+    let found = runtime.block_on(engine.retrieval().evaluate(request))?;
     let report = found.runs().first().context("no run")?;
     Ok(report
         .metrics

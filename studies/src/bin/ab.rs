@@ -295,7 +295,7 @@ async fn latency() -> Result<()> {
             kind: "note".into(),
         };
         engine
-            .memory_save(SaveRequest {
+            .memory().save(SaveRequest {
                 author: satiety::memory::Author::Person,
                 ..draft.into()
             })
@@ -303,27 +303,27 @@ async fn latency() -> Result<()> {
     }
     let change = StartRequest::change(r#"{"fusion": {"reciprocal_rank": {"k": 60}}}"#)?;
     engine
-        .ab_start(StartRequest {
+        .experiments().start(StartRequest {
             feature: Feature::new("rrf", change),
         })
         .await?;
     let shadows = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.serve_shadows().await }
+        async move { engine.experiments().serve_shadows().await }
     });
     let mut times: [Vec<f64>; 3] = Default::default();
     let shares = [0.0, 10.0, 100.0];
     for block in 0..12 {
         let at = block % shares.len();
         let share = shares.get(at).copied().context("three shares")?;
-        engine.ab_rollout("rrf", None, Some(share)).await?;
+        engine.experiments().rollout("rrf", None, Some(share)).await?;
         for query in 0..BLOCK {
             let request = SearchRequest {
                 query: words(4),
                 ..SearchRequest::default()
             };
             let began = Instant::now();
-            engine.memory_search(request).await?;
+            engine.memory().search(request).await?;
             // The first of a block follows the change of the feature.
             if query > 0
                 && let Some(times) = times.get_mut(at)
@@ -352,7 +352,7 @@ async fn latency() -> Result<()> {
             at(0.99)?
         );
     }
-    println!("{:?}", engine.shadow_tally());
+    println!("{:?}", engine.experiments().shadow_tally());
     shadows.abort();
     engine.close().await;
     Ok(())

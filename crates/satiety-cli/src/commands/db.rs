@@ -18,15 +18,15 @@ use crate::table::{bytes, table};
 
 pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     match command {
-        Db::Status { check } => printer.answer(&engine.db_status(check).await?)?,
-        Db::Migrate => printer.answer(&engine.db_migrate().await?)?,
+        Db::Status { check } => printer.answer(&engine.database().status(check).await?)?,
+        Db::Migrate => printer.answer(&engine.database().migrate().await?)?,
         Db::Retain { dry_run, set, list } => retain(engine, printer, dry_run, &set, list).await?,
         Db::Export { file } if is_dash(&file) => {
             // The export is the answer; anything beside it would spoil the pipe.
-            engine.db_export(&mut tokio::io::stdout()).await?;
+            engine.database().export(&mut tokio::io::stdout()).await?;
         }
         Db::Export { file } => {
-            let moved = engine.db_export_file(&file).await?;
+            let moved = engine.database().export_file(&file).await?;
             printer.answer(&Transfer {
                 verb: "exported",
                 moved,
@@ -36,12 +36,12 @@ pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Resu
             let moved = if is_dash(&file) {
                 // What is read from a pipe cannot be read again after asking.
                 let mut input = BufReader::new(tokio::io::stdin());
-                engine.db_import(&mut input, Author::Agent).await?
+                engine.database().import(&mut input, Author::Agent).await?
             } else {
-                match engine.db_import_file(&file, Author::Agent).await {
+                match engine.database().import_file(&file, Author::Agent).await {
                     Err(refusal) if refusal.needs_person() => {
                         by_person(refusal, &[("import", &file.display().to_string())])?;
-                        engine.db_import_file(&file, Author::Person).await?
+                        engine.database().import_file(&file, Author::Person).await?
                     }
                     moved => moved?,
                 }
@@ -51,7 +51,7 @@ pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Resu
                 moved,
             })?;
         }
-        Db::Backup { file } => printer.answer(&engine.db_backup(&file).await?)?,
+        Db::Backup { file } => printer.answer(&engine.database().backup(&file).await?)?,
     }
     Ok(Exit::Done)
 }
@@ -68,13 +68,13 @@ async fn retain(
         .map(|rule| rule.parse())
         .collect::<Result<_, _>>()
         .map_err(satiety_engine::EngineError::from)?;
-    engine.set_retention_rules(&rules).await?;
+    engine.database().set_retention_rules(&rules).await?;
     if list {
         return printer.answer(&Rules {
-            rules: engine.retention_rules().await?,
+            rules: engine.database().retention_rules().await?,
         });
     }
-    printer.answer(&engine.db_retain(dry_run).await?)
+    printer.answer(&engine.database().retain(dry_run).await?)
 }
 
 fn is_dash(path: &Path) -> bool {

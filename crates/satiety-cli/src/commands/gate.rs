@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 
 use owo_colors::OwoColorize as _;
 use satiety::research::Decision;
-use satiety_engine::Engine;
+use satiety_engine::ResearchOperations;
 use satiety_engine::research::{GateRequest, GateSummary, Gated};
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
         printer.line(&Line(gated))
     };
     let summary = if arguments.file.as_os_str() == "-" {
-        Engine::gate(
+        ResearchOperations::gate(
             &request,
             "standard input",
             std::io::stdin().lock().lines(),
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
                 "name a file of JSON Lines, or `-` for standard input",
             )
         })?;
-        Engine::gate(&request, &name, BufReader::new(file).lines(), &mut tell)
+        ResearchOperations::gate(&request, &name, BufReader::new(file).lines(), &mut tell)
     }??;
     if printer.format() != Format::Json {
         printer.note(&text(&summary));

@@ -115,7 +115,7 @@ fn with_engine(
 /// Runs changes of the memory's search in the shadow, for as long as a server works.
 fn in_the_shadow(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
     let engine = std::sync::Arc::clone(engine);
-    tokio::spawn(async move { engine.serve_shadows().await })
+    tokio::spawn(async move { engine.experiments().serve_shadows().await })
 }
 
 /// Carries out the retention rules every so often, for as long as a server works; never where nobody wants it.
@@ -124,7 +124,9 @@ fn retaining(
     every: Option<std::time::Duration>,
 ) -> Option<tokio::task::JoinHandle<()>> {
     let (engine, every) = (std::sync::Arc::clone(engine), every?);
-    Some(tokio::spawn(async move { engine.serve_retention(every).await }))
+    Some(tokio::spawn(async move {
+        engine.database().serve_retention(every).await
+    }))
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

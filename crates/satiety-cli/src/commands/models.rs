@@ -27,9 +27,9 @@ pub(super) async fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     match command {
-        Models::List => printer.answer(&engine.models())?,
+        Models::List => printer.answer(&engine.models().list())?,
         Models::Verify => {
-            let verification = engine.verify_model().await?;
+            let verification = engine.models().verify().await?;
             printer.answer(&verification)?;
             return Ok(if verification.passed() {
                 Exit::Done
@@ -38,7 +38,7 @@ pub(super) async fn run(
             });
         }
         Models::Use { spec } => {
-            let spec = engine.check_model(&spec)?;
+            let spec = engine.models().check(&spec)?;
             let file = settings
                 .file
                 .clone()
@@ -88,6 +88,7 @@ pub(super) async fn calibrate(
         ));
     }
     let calibrated = engine
+        .models()
         .calibrate(&name, &pairs, arguments.max_false_positives)
         .await?;
     if let Some(path) = &arguments.write {

@@ -51,7 +51,10 @@ fn describe(text: &mut String, command: &clap::Command, mut shown: clap::Command
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let help = shown.render_long_help().to_string();
     let _ = write!(text, "## `{name}`\n\n```text\n{}\n```\n\n", help.trim_end());
-    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set())
+    {
         let shown = subcommand.clone().mut_args(|argument| {
             let hidden = argument.is_global_set() || argument.is_hide_set();
             argument.hide(hidden)

@@ -66,7 +66,10 @@ pub(super) async fn run(
     };
     let stop = stop_on_interrupt();
     let view = View::new(printer);
-    let researched = engine.research(request, &stop, |seen| view.show(seen)).await;
+    let researched = engine
+        .research()
+        .run(request, &stop, |seen| view.show(seen))
+        .await;
     view.finish();
     let researched = researched?;
     let exit = exit_of(&researched);

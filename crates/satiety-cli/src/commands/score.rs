@@ -35,7 +35,7 @@ pub(super) async fn run(
         },
         record: settings.record,
     };
-    let scored = engine.score(request).await?;
+    let scored = engine.dialogue().score(request).await?;
     let signal = scored.report.stop_recommendation.signal;
     printer.answer(&Shown {
         scored,

@@ -239,7 +239,14 @@ async fn access(
             "name one with --tls-cert and --tls-key, or say --without-tls when something before this server encrypts",
         ));
     }
-    if !engine.token_list().await?.tokens.iter().any(|token| token.valid) {
+    if !engine
+        .tokens()
+        .list()
+        .await?
+        .tokens
+        .iter()
+        .any(|token| token.valid)
+    {
         return Err(Failure::bad_input(
             "tokens are asked for here, and there is no valid one",
             "make one with `satiety token create NAME --scope write`",

@@ -31,7 +31,7 @@ pub(super) async fn run(
             low: arguments.low,
         },
     };
-    printer.answer(&engine.sweep(&request).await?)?;
+    printer.answer(&engine.dialogue().sweep(&request).await?)?;
     Ok(Exit::Done)
 }
 

@@ -21,12 +21,12 @@ pub(super) async fn run(command: Token, engine: &Engine, printer: &Printer) -> R
                 },
                 expires_in_days: days,
             };
-            printer.answer(&engine.token_create(request).await?)?;
+            printer.answer(&engine.tokens().create(request).await?)?;
             printer.note("Keep it well: it is shown this once, and only its hash is stored.");
         }
-        Token::List => printer.answer(&engine.token_list().await?)?,
-        Token::Revoke { token } => printer.answer(&engine.token_revoke(&token).await?)?,
-        Token::Audit { limit } => printer.answer(&engine.audit_log(limit).await?)?,
+        Token::List => printer.answer(&engine.tokens().list().await?)?,
+        Token::Revoke { token } => printer.answer(&engine.tokens().revoke(&token).await?)?,
+        Token::Audit { limit } => printer.answer(&engine.tokens().audit_log(limit).await?)?,
     }
     Ok(Exit::Done)
 }

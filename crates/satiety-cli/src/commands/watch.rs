@@ -28,7 +28,9 @@ pub(super) async fn run(
         idle_limit: arguments.idle.map(Duration::from_secs),
         interval: Duration::from_millis(200),
     };
-    let watching = engine.watch(&request, |verdict| printer.line(&Line(verdict)));
+    let watching = engine
+        .dialogue()
+        .watch(&request, |verdict| printer.line(&Line(verdict)));
     let ended = tokio::select! {
         ended = watching => ended,
         _ = tokio::signal::ctrl_c() => {

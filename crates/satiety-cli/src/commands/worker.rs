@@ -44,7 +44,8 @@ pub(super) async fn run(
     };
     let stop = stop_when_asked();
     let worked = engine
-        .bench_work(request, &stop, |event| match event {
+        .bench()
+        .work(request, &stop, |event| match event {
             WorkEvent::Joined { run_id, suite_id } => {
                 printer.note(&format!("takes cases of {suite_id}: {run_id}"));
             }

@@ -1,6 +1,7 @@
 //! What shadow runs were worth, and the test that counts it: judgments of the same question first, what the asker did
 //! with the results otherwise; each run once, whoever else is counting.
 
+use crate::handles::ExperimentOperations;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use satiety_store::now_micros;
 
 use super::AbError;
 use super::features::{TRIES, put_trial, trial_of};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Open runs that are looked at for judgments, the latest.
 const LOOKED_AT: u32 = 1000;
@@ -35,12 +36,12 @@ pub(super) struct Graded {
     grades: Arc<Grades>,
 }
 
-impl Engine {
+impl ExperimentOperations<'_> {
     /// Counts what has become known about a feature's shadow runs since the last time.
-    pub async fn count_observations(&self, feature_id: &str) -> Result<(), EngineError> {
-        let store = self.store().await?;
+    pub async fn count_observations(self, feature_id: &str) -> Result<(), EngineError> {
+        let store = self.engine.store().await?;
         for _ in 0..TRIES {
-            let mut row = self.ab_row(feature_id).await?;
+            let mut row = self.row(feature_id).await?;
             if row.status != "running" {
                 return Ok(());
             }
@@ -69,10 +70,9 @@ impl Engine {
             }
             put_trial(&mut row, &trial)?;
             if store.experiments().change(&row, &graded).await? {
-                if trial.decision() == Decision::AcceptTreatment && self.ab.settings.auto_graduate {
+                if trial.decision() == Decision::AcceptTreatment && self.engine.ab.settings.auto_graduate {
                     // Refused or undecided is an answer too; it is kept with the test.
-                    Box::pin(self.ab_graduate(feature_id, Some("by itself: `ab.auto_graduate`".into())))
-                        .await?;
+                    Box::pin(self.graduate(feature_id, Some("by itself: `ab.auto_graduate`".into()))).await?;
                 }
                 return Ok(());
             }
@@ -82,13 +82,13 @@ impl Engine {
 
     /// Open runs whose worth is known by now, the oldest first.
     async fn known_outcomes(
-        &self,
+        self,
         feature_id: &str,
         since: i64,
     ) -> Result<Vec<(String, Observation, &'static str)>, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let judged = self.corpus_grades().await?;
-        let settle = i64::try_from(self.ab.settings.settle.as_micros()).unwrap_or(i64::MAX);
+        let settle = i64::try_from(self.engine.ab.settings.settle.as_micros()).unwrap_or(i64::MAX);
         let settled = now_micros().saturating_sub(settle);
         let latest = store
             .experiments()
@@ -140,8 +140,8 @@ impl Engine {
     }
 
     /// The judged questions of the corpus, by their normal form.
-    pub(super) async fn corpus_grades(&self) -> Result<Arc<Grades>, EngineError> {
-        let mut kept = self.ab.graded.lock().await;
+    pub(super) async fn corpus_grades(self) -> Result<Arc<Grades>, EngineError> {
+        let mut kept = self.engine.ab.graded.lock().await;
         if let Some(kept) = kept.as_ref().filter(|kept| kept.read_at.elapsed() < FRESH) {
             return Ok(kept.grades.clone());
         }
@@ -158,8 +158,8 @@ impl Engine {
     }
 
     /// All questions of the corpus with their grades, in the order of ids.
-    pub(super) async fn corpus_questions(&self) -> Result<Vec<(String, BTreeMap<String, i32>)>, EngineError> {
-        let store = self.store().await?;
+    pub(super) async fn corpus_questions(self) -> Result<Vec<(String, BTreeMap<String, i32>)>, EngineError> {
+        let store = self.engine.store().await?;
         let mut questions = Vec::new();
         let mut after: Option<String> = None;
         loop {

@@ -1,6 +1,7 @@
 //! Before a search: which pipeline answers it. After it: whether it is also run in the shadow. Neither waits for more than
 //! a look at what is in memory; features are read from the store again at most once a second.
 
+use crate::handles::ExperimentOperations;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::queue::{Job, Searching};
 use super::{AbError, Known, Live};
+use crate::EngineError;
 use crate::memory::{MemorySearch, SearchRequest};
-use crate::{Engine, EngineError};
 
 /// How old what is known about features may be: so long a change takes to reach other processes.
 const FRESH: Duration = Duration::from_secs(1);
@@ -27,11 +28,11 @@ pub(crate) struct Deal<'a> {
     _searching: Searching<'a>,
 }
 
-impl Engine {
+impl<'e> ExperimentOperations<'e> {
     /// Gives a search its pipeline: the one in force, with the features that its bucket gets. A search that asks for a
     /// pipeline of its own takes no part.
-    pub(crate) async fn deal(&self, request: &mut SearchRequest) -> Result<Deal<'_>, EngineError> {
-        let searching = self.ab.queue.searching();
+    pub(crate) async fn deal(self, request: &mut SearchRequest) -> Result<Deal<'e>, EngineError> {
+        let searching = self.engine.ab.queue.searching();
         let none = Deal {
             live: None,
             arms: Vec::new(),
@@ -57,7 +58,7 @@ impl Engine {
     }
 
     /// Puts a search that was answered into the line for the shadow, once for each feature whose sample it is in.
-    pub(crate) fn shadow(&self, deal: &Deal<'_>, request: &SearchRequest, answer: &MemorySearch) {
+    pub(crate) fn shadow(self, deal: &Deal<'_>, request: &SearchRequest, answer: &MemorySearch) {
         let Some(live) = &deal.live else { return };
         for (position, feature) in live.running.iter().enumerate() {
             let sampled = feature.shadow_enabled
@@ -89,17 +90,17 @@ impl Engine {
                 treatment,
                 shown: deal.arms.get(position).copied().unwrap_or(Arm::Control),
             };
-            self.ab.queue.push(job, self.ab.settings.queue);
+            self.engine.ab.queue.push(job, self.engine.ab.settings.queue);
         }
     }
 
     /// What searches go by, read again when it is old and something changed.
-    pub(crate) async fn live_features(&self) -> Result<Arc<Live>, EngineError> {
-        let mut known = self.ab.known.lock().await;
+    pub(crate) async fn live_features(self) -> Result<Arc<Live>, EngineError> {
+        let mut known = self.engine.ab.known.lock().await;
         if let Some(known) = known.as_ref().filter(|known| known.read_at.elapsed() < FRESH) {
             return Ok(known.live.clone());
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let state = store.experiments().state().await?;
         let live = match known.as_ref().filter(|known| known.state == state) {
             Some(known) => known.live.clone(),
@@ -114,8 +115,8 @@ impl Engine {
     }
 
     /// Forgets what was read, so that the next search sees a change of this process at once.
-    pub(super) async fn forget_features(&self) {
-        *self.ab.known.lock().await = None;
+    pub(super) async fn forget_features(self) {
+        *self.engine.ab.known.lock().await = None;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Starting features, stopping them, taking them back, and the list of all.
 
+use crate::handles::ExperimentOperations;
 use std::path::Path;
 
 use satiety::experiment::{Decision, Feature, Standing, Trial};
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::AbError;
 use super::dealing::laid_over;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How often a change is tried that others got in between of.
 pub(super) const TRIES: u32 = 50;
@@ -119,9 +120,9 @@ impl StartRequest {
     }
 }
 
-impl Engine {
+impl ExperimentOperations<'_> {
     /// Starts a feature. One of the same name, whatever became of it, stays as it is.
-    pub async fn ab_start(&self, request: StartRequest) -> Result<AbChanged, EngineError> {
+    pub async fn start(self, request: StartRequest) -> Result<AbChanged, EngineError> {
         let feature = request.feature;
         feature.check().map_err(AbError::from)?;
         self.forget_features().await;
@@ -156,7 +157,7 @@ impl Engine {
             version: 0,
         };
         put_trial(&mut row, &trial)?;
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         if !store.experiments().start(&row).await? {
             return Err(AbError::Exists(feature.feature_id).into());
         }
@@ -174,45 +175,33 @@ impl Engine {
     }
 
     /// Stops dealing and comparing, until it is resumed.
-    pub async fn ab_pause(&self, feature_id: &str, reason: Option<String>) -> Result<AbChanged, EngineError> {
-        self.ab_move(feature_id, &["running"], "paused", "paused", reason)
+    pub async fn pause(self, feature_id: &str, reason: Option<String>) -> Result<AbChanged, EngineError> {
+        self.move_(feature_id, &["running"], "paused", "paused", reason)
             .await
     }
 
     /// Goes on with a feature that was paused, where its test stood.
-    pub async fn ab_resume(
-        &self,
-        feature_id: &str,
-        reason: Option<String>,
-    ) -> Result<AbChanged, EngineError> {
-        self.ab_move(feature_id, &["paused"], "running", "resumed", reason)
+    pub async fn resume(self, feature_id: &str, reason: Option<String>) -> Result<AbChanged, EngineError> {
+        self.move_(feature_id, &["paused"], "running", "resumed", reason)
             .await
     }
 
     /// Ends a feature for good. One that had graduated is taken back: searches go as before from then on.
-    pub async fn ab_reject(
-        &self,
-        feature_id: &str,
-        reason: Option<String>,
-    ) -> Result<AbChanged, EngineError> {
+    pub async fn reject(self, feature_id: &str, reason: Option<String>) -> Result<AbChanged, EngineError> {
         let from = ["running", "paused", "graduated"];
-        self.ab_move(feature_id, &from, "rejected", "rejected", reason)
+        self.move_(feature_id, &from, "rejected", "rejected", reason)
             .await
     }
 
     /// Takes back a feature that had graduated; its test and its record stay.
-    pub async fn ab_rollback(
-        &self,
-        feature_id: &str,
-        reason: Option<String>,
-    ) -> Result<AbChanged, EngineError> {
-        self.ab_move(feature_id, &["graduated"], "paused", "rolled back", reason)
+    pub async fn rollback(self, feature_id: &str, reason: Option<String>) -> Result<AbChanged, EngineError> {
+        self.move_(feature_id, &["graduated"], "paused", "rolled back", reason)
             .await
     }
 
     /// Changes who gets a feature for real, and how many queries are run in the shadow.
-    pub async fn ab_rollout(
-        &self,
+    pub async fn rollout(
+        self,
         feature_id: &str,
         rollout_percent: Option<f64>,
         shadow_percent: Option<f64>,
@@ -230,8 +219,8 @@ impl Engine {
     }
 
     /// All features, and the pipeline in force.
-    pub async fn ab_list(&self) -> Result<AbFeatures, EngineError> {
-        let rows = self.store().await?.experiments().list().await?;
+    pub async fn list(self) -> Result<AbFeatures, EngineError> {
+        let rows = self.engine.store().await?.experiments().list().await?;
         let live = super::Live::of(&rows);
         let mut features = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -253,8 +242,8 @@ impl Engine {
         })
     }
 
-    async fn ab_move(
-        &self,
+    async fn move_(
+        self,
         feature_id: &str,
         from: &[&str],
         to: &str,
@@ -279,13 +268,13 @@ impl Engine {
 
     /// Changes a test, again if somebody else did so meanwhile, and notes it in the journal.
     pub(super) async fn change_test(
-        &self,
+        self,
         feature_id: &str,
         change: impl Fn(&mut AbTestRow, &mut Feature) -> Result<&'static str, AbError>,
     ) -> Result<AbChanged, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         for _ in 0..TRIES {
-            let mut row = self.ab_row(feature_id).await?;
+            let mut row = self.row(feature_id).await?;
             let mut feature = feature_of(&row)?;
             let kind = change(&mut row, &mut feature)?;
             row.feature = serde_json::to_value(&feature)?;
@@ -303,8 +292,8 @@ impl Engine {
         Err(AbError::Contended(feature_id.into()).into())
     }
 
-    pub(super) async fn ab_row(&self, feature_id: &str) -> Result<AbTestRow, EngineError> {
-        let row = self.store().await?.experiments().get(feature_id).await?;
+    pub(super) async fn row(self, feature_id: &str) -> Result<AbTestRow, EngineError> {
+        let row = self.engine.store().await?.experiments().get(feature_id).await?;
         Ok(row.ok_or_else(|| AbError::NotThere(feature_id.into()))?)
     }
 }

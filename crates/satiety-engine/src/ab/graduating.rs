@@ -1,5 +1,6 @@
 //! Making a feature the default: only what passes every line of the checklist, measured now. There is no way around it.
 
+use crate::handles::ExperimentOperations;
 use satiety::experiment::GraduationVerdict;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use super::AbStatus;
 use super::features::refused;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// A feature, measured against the checklist.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -22,11 +23,11 @@ pub struct AbChecked {
     pub status: AbStatus,
 }
 
-impl Engine {
+impl ExperimentOperations<'_> {
     /// Measures both pipelines on the corpus, goes through the checklist and keeps what came of it.
-    pub async fn ab_check(&self, feature_id: &str) -> Result<AbChecked, EngineError> {
+    pub async fn check(self, feature_id: &str) -> Result<AbChecked, EngineError> {
         self.count_observations(feature_id).await?;
-        let row = self.ab_row(feature_id).await?;
+        let row = self.row(feature_id).await?;
         let feature = super::features::feature_of(&row)?;
         let corpus = self.measure_corpus(&feature).await?;
         let status = self.status_of(row, corpus).await?;
@@ -44,16 +45,12 @@ impl Engine {
     }
 
     /// Makes a feature the default of all searches, if the checklist allows it.
-    pub async fn ab_graduate(
-        &self,
-        feature_id: &str,
-        reason: Option<String>,
-    ) -> Result<AbChecked, EngineError> {
-        let row = self.ab_row(feature_id).await?;
+    pub async fn graduate(self, feature_id: &str, reason: Option<String>) -> Result<AbChecked, EngineError> {
+        let row = self.row(feature_id).await?;
         if !matches!(row.status.as_str(), "running" | "paused") {
             return Err(refused(&row, "graduated").into());
         }
-        let mut checked = self.ab_check(feature_id).await?;
+        let mut checked = self.check(feature_id).await?;
         if checked.verdict != GraduationVerdict::Graduate {
             return Ok(checked);
         }

@@ -1,6 +1,7 @@
 //! Both pipelines on the stored corpus, side by side: the same questions at the same time, in turn, so that what else the
 //! machine does hits both.
 
+use crate::handles::ExperimentOperations;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use satiety_store::evaluation::EvalResultRow;
 use serde_json::json;
 
 use super::dealing::laid_over;
+use crate::EngineError;
 use crate::memory::{MemorySearch, SearchRequest};
-use crate::{Engine, EngineError};
 
 /// How often each question is asked of each pipeline: the best time counts, because whatever else the machine does can
 /// only add to it.
@@ -49,13 +50,13 @@ impl Answers {
     }
 }
 
-impl Engine {
+impl ExperimentOperations<'_> {
     /// Measures both pipelines; nothing when the corpus has no question with something relevant to find.
     pub(super) async fn measure_corpus(
-        &self,
+        self,
         feature: &Feature,
     ) -> Result<Option<CorpusEvidence>, EngineError> {
-        let rows = self.store().await?.experiments().list().await?;
+        let rows = self.engine.store().await?.experiments().list().await?;
         // Measured against what would be there without it, also when it has graduated meanwhile.
         let others: Vec<_> = rows
             .into_iter()
@@ -93,7 +94,7 @@ impl Engine {
     }
 
     async fn ask_both(
-        &self,
+        self,
         question: &str,
         number: usize,
         repeat: usize,
@@ -113,7 +114,7 @@ impl Engine {
             let (Some(pipeline), Some(answers)) = (pipelines.get(arm), answers.get_mut(arm)) else {
                 continue;
             };
-            let found = self.memory_search_with(pipeline, &request).await?;
+            let found = self.engine.memory().search_with(pipeline, &request).await?;
             let time = found.telemetry.total_latency_ms;
             match answers.times.get_mut(number) {
                 Some(best) => *best = best.min(time),
@@ -124,8 +125,8 @@ impl Engine {
     }
 
     /// Those that hold everywhere, as a question without a folder gets them.
-    async fn constitutional_memories(&self) -> Result<Vec<String>, EngineError> {
-        let store = self.store().await?;
+    async fn constitutional_memories(self) -> Result<Vec<String>, EngineError> {
+        let store = self.engine.store().await?;
         let now = satiety_store::now_micros();
         let mut rules = Vec::new();
         let mut after = -1;
@@ -146,8 +147,8 @@ impl Engine {
     }
 
     /// Keeps the figures of both as two measured runs.
-    async fn record_measured(&self, feature: &Feature, evidence: &CorpusEvidence) -> Result<(), EngineError> {
-        let store = self.store().await?;
+    async fn record_measured(self, feature: &Feature, evidence: &CorpusEvidence) -> Result<(), EngineError> {
+        let store = self.engine.store().await?;
         let control_id = satiety::ids::prefixed("eval", uuid::Uuid::now_v7());
         let value = |name: &str, treatment: bool| {
             let found = evidence.measures.iter().find(|one| one.measure == name);

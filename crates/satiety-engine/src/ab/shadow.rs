@@ -4,6 +4,7 @@
 //! Both are run here, although one list was shown already: by now the session knows that answer, so only two runs at the
 //! same moment differ in the pipeline alone, in what they find as in how long they take.
 
+use crate::handles::ExperimentOperations;
 use std::time::Duration;
 
 use satiety::experiment::{Arm, Listed, bucket, compare_lists};
@@ -13,54 +14,63 @@ use satiety_store::now_micros;
 use serde_json::json;
 
 use super::queue::{Job, ShadowTally};
+use crate::EngineError;
 use crate::memory::MemorySearch;
-use crate::{Engine, EngineError};
 
 /// Every so many runs, what askers did is looked at.
 const LOOK_AROUND: u64 = 32;
 
-impl Engine {
+impl ExperimentOperations<'_> {
     /// Runs what waits in the shadow, one question after the other, for as long as it is polled: a server spawns it once
     /// beside its work.
-    pub async fn serve_shadows(&self) {
+    pub async fn serve_shadows(self) {
         loop {
-            let job = self.ab.queue.next().await;
+            let job = self.engine.ab.queue.next().await;
             Box::pin(self.run_shadow(job)).await;
         }
     }
 
     /// Runs everything that waits in the shadow by now, for at most `limit`; what is left then is dropped. A command does
     /// this after it has printed its answer.
-    pub async fn finish_shadows(&self, limit: Duration) -> ShadowTally {
+    pub async fn finish_shadows(self, limit: Duration) -> ShadowTally {
         let all = async {
-            while let Some(job) = self.ab.queue.pop() {
+            while let Some(job) = self.engine.ab.queue.pop() {
                 Box::pin(self.run_shadow(job)).await;
             }
         };
         if tokio::time::timeout(limit, all).await.is_err() {
-            while self.ab.queue.pop().is_some() {}
+            while self.engine.ab.queue.pop().is_some() {}
         }
         self.shadow_tally()
     }
 
     /// How shadow runs of this process went.
-    pub fn shadow_tally(&self) -> ShadowTally {
-        self.ab.queue.tally()
+    pub fn shadow_tally(self) -> ShadowTally {
+        self.engine.ab.queue.tally()
     }
 
     /// One run, recorded whatever comes of it; then what can be counted is counted.
-    async fn run_shadow(&self, job: Job) {
-        let row =
-            match tokio::time::timeout(self.ab.settings.time_limit, Box::pin(self.both_lists(&job))).await {
-                Ok(Ok((control, treatment))) => compared(&job, &control, &treatment),
-                Ok(Err(error)) => failed(&job, error.to_string()),
-                Err(_) => failed(
-                    &job,
-                    format!("no answer within {:?}", self.ab.settings.time_limit),
-                ),
-            };
+    async fn run_shadow(self, job: Job) {
+        let row = match tokio::time::timeout(
+            self.engine.ab.settings.time_limit,
+            Box::pin(self.both_lists(&job)),
+        )
+        .await
+        {
+            Ok(Ok((control, treatment))) => compared(&job, &control, &treatment),
+            Ok(Err(error)) => failed(&job, error.to_string()),
+            Err(_) => failed(
+                &job,
+                format!("no answer within {:?}", self.engine.ab.settings.time_limit),
+            ),
+        };
         let outcome = async {
-            self.store().await?.experiments().put_shadow_run(&row).await?;
+            self.engine
+                .store()
+                .await?
+                .experiments()
+                .put_shadow_run(&row)
+                .await?;
             // What is judged counts at once; to look for what askers did meanwhile, now and then is enough.
             let judged = self
                 .corpus_grades()
@@ -72,18 +82,18 @@ impl Engine {
             Ok::<(), EngineError>(())
         };
         match outcome.await {
-            Ok(()) => self.ab.queue.recorded(),
+            Ok(()) => self.engine.ab.queue.recorded(),
             Err(error) => {
                 tracing::warn!(feature = job.feature_id, %error, "a shadow run could not be recorded");
-                self.ab.queue.lost();
+                self.engine.ab.queue.lost();
             }
         }
     }
 
     /// Both lists. Which comes first is drawn by the query, so that what the first one warms up favours neither.
-    async fn both_lists(&self, job: &Job) -> Result<(MemorySearch, MemorySearch), EngineError> {
-        let control = self.memory_search_with(&job.control, &job.request);
-        let treatment = self.memory_search_with(&job.treatment, &job.request);
+    async fn both_lists(self, job: &Job) -> Result<(MemorySearch, MemorySearch), EngineError> {
+        let control = self.engine.memory().search_with(&job.control, &job.request);
+        let treatment = self.engine.memory().search_with(&job.treatment, &job.request);
         if bucket("order", &job.feature_id, &job.query_id) < 50.0 {
             let control = control.await?;
             Ok((control, treatment.await?))

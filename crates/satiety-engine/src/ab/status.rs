@@ -1,5 +1,6 @@
 //! Where a feature stands: its test, its shadow runs and the checklist.
 
+use crate::handles::ExperimentOperations;
 use satiety::experiment::{
     Checklist, CorpusEvidence, Feature, GraduationEvidence, GraduationLimits, ShadowCounts, Standing,
     check_graduation,
@@ -11,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::features::{feature_of, standing_of};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Shadow runs that the summary looks at, the latest.
 const LOOKED_AT: u32 = 1000;
@@ -63,22 +64,22 @@ pub struct ShadowSummary {
     pub last_failure: Option<String>,
 }
 
-impl Engine {
+impl ExperimentOperations<'_> {
     /// Counts what has become known, and says where a feature stands.
-    pub async fn ab_status(&self, feature_id: &str) -> Result<AbStatus, EngineError> {
+    pub async fn status(self, feature_id: &str) -> Result<AbStatus, EngineError> {
         self.count_observations(feature_id).await?;
-        let row = self.ab_row(feature_id).await?;
+        let row = self.row(feature_id).await?;
         let corpus = row.checklist.as_ref().and_then(|kept| kept.get("corpus"));
         let corpus = corpus.and_then(|kept| serde_json::from_value(kept.clone()).ok());
         self.status_of(row, corpus).await
     }
 
     pub(super) async fn status_of(
-        &self,
+        self,
         row: AbTestRow,
         corpus: Option<CorpusEvidence>,
     ) -> Result<AbStatus, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let [open, counted, failed] = store.experiments().count_shadow_runs(&row.feature_id).await?;
         let counts = ShadowCounts {
             runs: open + counted + failed,

@@ -1,5 +1,6 @@
 //! Ablations: a control and its variants on the same cases, side by side, and whether a variant may ship.
 
+use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::run::RunBenchRequest;
 use super::runner::{self, Listed, Progress, Runner, Stop, Variant};
 use super::sandbox::SandboxContext;
 use super::suites::load;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Variants to be compared with a control.
 #[derive(Debug, Clone)]
@@ -57,16 +58,16 @@ pub struct Ablated {
     pub report: AblationReport,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Runs all variants on all suites, side by side, and compares them with the first.
-    pub async fn bench_ablation(
-        &self,
+    pub async fn ablation(
+        self,
         request: AblationRequest,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
     ) -> Result<Ablated, EngineError> {
         let names = names(&request.targets)?;
-        let store = self.store().await?.clone();
+        let store = self.engine.store().await?.clone();
         let mut by_variant: BTreeMap<String, Vec<BenchmarkResult>> = BTreeMap::new();
         let mut runs = BTreeMap::new();
         let mut interrupted = false;
@@ -132,7 +133,7 @@ impl Engine {
                 variants,
                 limits: options.limits.clone(),
                 gate: Gate::new(&options.limits),
-                judges: Judges::open(&options.judges, self.settings())?,
+                judges: Judges::open(&options.judges, self.engine.settings())?,
                 cache: options
                     .cache
                     .then(|| Box::new(StoredResponses(store.clone())) as _),

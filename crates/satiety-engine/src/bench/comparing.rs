@@ -1,5 +1,6 @@
 //! Baselines and gates: what was accepted, by whom and why, and whether a run is worse.
 
+use crate::handles::BenchOperations;
 use std::path::{Path, PathBuf};
 
 use satiety::bench::{self, BenchmarkRun, GatePolicy, GateReport, GateVerdict};
@@ -98,9 +99,9 @@ pub struct Accepted {
     pub replaces: Option<String>,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Compares two runs. A verdict that is kept is one of the gate: it tells about a regression.
-    pub async fn bench_compare(&self, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
+    pub async fn compare(self, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
         let baseline = self.find_run(&request.baseline, Detail::Figures).await?;
         let candidate = self.find_run(&request.candidate, Detail::Figures).await?;
         if baseline.suite_id != candidate.suite_id {
@@ -115,7 +116,7 @@ impl Engine {
         let report = judge(&baseline, &candidate, &request.policy)?;
         let (mut accepted, mut warnings) = (None, Vec::new());
         if request.record {
-            let (store, suite_id) = (self.store().await?, &candidate.suite_id);
+            let (store, suite_id) = (self.engine.store().await?, &candidate.suite_id);
             let kept = keep_gate(store, new_gate_id(), suite_id, &report, request.accept_regression);
             accepted = kept.await?;
             if accepted.is_none() {
@@ -131,7 +132,7 @@ impl Engine {
     }
 
     /// Accepts a run as the baseline of its suite: in the store, and in the suite's folder.
-    pub async fn bench_accept(&self, request: AcceptRequest) -> Result<Accepted, EngineError> {
+    pub async fn accept(self, request: AcceptRequest) -> Result<Accepted, EngineError> {
         let mut run = self.find_run(&request.run, Detail::Figures).await?;
         if run.completed_at.is_none() {
             return Err(EngineError::Invalid {
@@ -158,7 +159,7 @@ impl Engine {
             }
             None => None,
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let replaces = store
             .bench()
             .baselines(&run.suite_id, 1)
@@ -204,7 +205,11 @@ pub(super) async fn baseline_of(
     else {
         return Ok(None);
     };
-    engine.find_run(&row.run_id, Detail::Figures).await.map(Some)
+    engine
+        .bench()
+        .find_run(&row.run_id, Detail::Figures)
+        .await
+        .map(Some)
 }
 
 /// The accepted run in the suite's directory, where there is one.

@@ -1,11 +1,12 @@
 //! What gates and ablations said, as the store keeps it.
 
+use crate::handles::BenchOperations;
 use jiff::Timestamp;
 use satiety::bench::AblationReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Engine, EngineError, time};
+use crate::{EngineError, time};
 
 /// What a gate said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -39,14 +40,17 @@ pub struct KeptAblation {
     pub report: AblationReport,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// What gates said, newest first.
-    pub async fn bench_gates(
-        &self,
-        suite: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<GateDecision>, EngineError> {
-        let rows = self.store().await?.bench().gates(suite, limit).await?.into_iter();
+    pub async fn gates(self, suite: Option<&str>, limit: u32) -> Result<Vec<GateDecision>, EngineError> {
+        let rows = self
+            .engine
+            .store()
+            .await?
+            .bench()
+            .gates(suite, limit)
+            .await?
+            .into_iter();
         Ok(rows
             .map(|row| GateDecision {
                 gate_id: row.gate_id,
@@ -61,8 +65,9 @@ impl Engine {
     }
 
     /// What ablations found, newest first.
-    pub async fn bench_ablations(&self, limit: u32) -> Result<Vec<KeptAblation>, EngineError> {
+    pub async fn ablations(self, limit: u32) -> Result<Vec<KeptAblation>, EngineError> {
         let rows = self
+            .engine
             .store()
             .await?
             .bench()

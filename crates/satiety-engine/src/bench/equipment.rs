@@ -1,5 +1,6 @@
 //! What the jobs of a run need: an open target for each variant, and what no target may see.
 
+use crate::handles::BenchOperations;
 use std::path::{Path, PathBuf};
 
 use satiety_models::KeyOwner;
@@ -17,7 +18,7 @@ use super::sandbox::layout::Protected;
 use super::sandbox::{SandboxContext, helper};
 use super::suites::{LoadedSuite, case_files};
 use super::target::{Environment, Surroundings, Target};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// What people keep in their home directory that no target needs.
 const PRIVATE: [&str; 12] = [
@@ -35,10 +36,10 @@ const PRIVATE: [&str; 12] = [
     ".pgpass",
 ];
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Opens everything that the jobs of a run need.
     pub(super) fn equip(
-        &self,
+        self,
         run_id: String,
         request: &RunBenchRequest,
         loaded: LoadedSuite,
@@ -68,7 +69,7 @@ impl Engine {
             variants,
             limits: request.limits.clone(),
             gate: Gate::new(&request.limits),
-            judges: Judges::open(&request.judges, self.settings())?,
+            judges: Judges::open(&request.judges, self.engine.settings())?,
             cache: request
                 .cache
                 .then(|| Box::new(StoredResponses(store.clone())) as _),
@@ -78,7 +79,7 @@ impl Engine {
     }
 
     pub(super) fn open_target(
-        &self,
+        self,
         described: &Described,
         suite: &Path,
         request: &RunBenchRequest,
@@ -92,8 +93,8 @@ impl Engine {
             scratch: std::env::temp_dir(),
             keep_workdirs: request.keep_workdirs,
             environment,
-            api_key: key(&self.settings().api_key, KeyOwner::OpenAi),
-            anthropic_key: key(&self.settings().anthropic_key, KeyOwner::Anthropic),
+            api_key: key(&self.engine.settings().api_key, KeyOwner::OpenAi),
+            anthropic_key: key(&self.engine.settings().anthropic_key, KeyOwner::Anthropic),
             helper: helper::own_path(),
             sandbox,
         };
@@ -101,19 +102,19 @@ impl Engine {
     }
 
     /// What no target of this suite may see.
-    pub(super) fn protected(&self, loaded: &LoadedSuite, request: &RunBenchRequest) -> Protected {
+    pub(super) fn protected(self, loaded: &LoadedSuite, request: &RunBenchRequest) -> Protected {
         let cases = loaded.folder.join("cases");
         let mut trees = vec![
             loaded.file.clone(),
             loaded.folder.join("baseline.json"),
-            self.settings().archive_folder.clone(),
+            self.engine.settings().archive_folder.clone(),
         ];
         // Only the case files: fixtures may lie beside them. A directory that cannot be read was told when the suite was.
         trees.extend(case_files(&cases).unwrap_or_default());
         if let Some(skill) = &loaded.skill {
             trees.extend(["benchmarks", "evals", "evals.json"].map(|name| skill.join(name)));
         }
-        if let StoreUrl::Sqlite(store) = &self.settings().store {
+        if let StoreUrl::Sqlite(store) = &self.engine.settings().store {
             trees.extend(["", "-wal", "-shm", "-journal"].map(|end| {
                 let mut path = store.clone().into_os_string();
                 path.push(end);

@@ -1,6 +1,7 @@
 //! The end of a run: its summary, the gate's verdict, and what follows. Local and distributed runs end alike. A distributed
 //! run may be ended by several processes at once; its verdict, alert and harness cycle come out once.
 
+use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -16,9 +17,9 @@ use super::comparing::{MACHINE, Override, baseline_file, judge, keep_gate};
 use super::spreading::SpreadPlan;
 use super::stored::{Detail, from_file, load as load_run, time};
 use super::suites::load;
+use crate::EngineError;
 use crate::harness::{RecordCycleRequest, RecordedCycle};
 use crate::rooted::below;
-use crate::{Engine, EngineError};
 
 /// What followed a gated run.
 #[derive(Debug, Default)]
@@ -76,15 +77,15 @@ pub(super) fn new_gate_id() -> String {
     ids::prefixed("gate", uuid::Uuid::now_v7())
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Judges a complete run by its baseline, keeps the verdict, tells about a regression, and records the harness cycle.
     pub(super) async fn gate_run(
-        &self,
+        self,
         run: &BenchmarkRun,
         baseline: Option<&BenchmarkRun>,
         gating: Gating<'_>,
     ) -> Result<Gated, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let mut gated = Gated::default();
         let once = gating.shared.then_some(run.run_id.as_str());
         if let Some(baseline) = baseline {
@@ -114,12 +115,12 @@ impl Engine {
     /// Tells about a regression, and about no other verdict. `once` names the run where several processes may tell of it; one
     /// without anybody to tell leaves it to the others. Returns hooks that failed.
     pub(super) async fn alert_regression(
-        &self,
+        self,
         suite_id: &str,
         report: &GateReport,
         once: Option<&str>,
     ) -> Result<Vec<String>, EngineError> {
-        let alert = &self.hooks.regression;
+        let alert = &self.engine.hooks.regression;
         if report.verdict != GateVerdict::Regression
             || alert.is_empty()
             || !self.is_first("bench.alert", once).await?
@@ -134,8 +135,8 @@ impl Engine {
         Ok(alert.tell("bench.alert", &body).await)
     }
 
-    async fn record_cycle_after(&self, post: &mut PostRun, once: Option<&str>) -> Result<(), EngineError> {
-        let Some(cycle) = &self.hooks.cycle else {
+    async fn record_cycle_after(self, post: &mut PostRun, once: Option<&str>) -> Result<(), EngineError> {
+        let Some(cycle) = &self.engine.hooks.cycle else {
             return Ok(());
         };
         if !self.is_first("harness.record", once).await? {
@@ -146,7 +147,7 @@ impl Engine {
             driver: cycle.driver,
             ..RecordCycleRequest::default()
         };
-        let recorded = Box::pin(self.harness_record(request)).await;
+        let recorded = Box::pin(self.engine.harness().record(request)).await;
         post.cycle = Some(recorded.map(|mut recorded| {
             post.warnings.append(&mut recorded.warnings);
             Box::new(recorded)
@@ -156,12 +157,12 @@ impl Engine {
 
     /// Ends a distributed run of which every case has its result. Whoever comes second finds it ended and changes nothing.
     pub(super) async fn end_spread(
-        &self,
+        self,
         run_id: &str,
         plan: &SpreadPlan,
         root: &Path,
     ) -> Result<Ended, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let row = stored_row(store, run_id).await?;
         let mut run = load_run(store, row, Detail::Figures).await?;
         let summary = summarize(leading(&run.results));
@@ -193,12 +194,12 @@ impl Engine {
     }
 
     /// Whether this process is the one to do something about a run that several may end; always where `once` is absent.
-    async fn is_first(&self, what: &str, once: Option<&str>) -> Result<bool, EngineError> {
+    async fn is_first(self, what: &str, once: Option<&str>) -> Result<bool, EngineError> {
         let Some(run_id) = once else {
             return Ok(true);
         };
         let me = uuid::Uuid::now_v7().simple().to_string();
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         Ok(store
             .maintenance()
             .claim_notice(&format!("{what}/{run_id}"), &me)
@@ -207,7 +208,7 @@ impl Engine {
 
     /// The baseline that a plan names: in the suite's folder here, or in the store.
     async fn baseline_named(
-        &self,
+        self,
         named: &str,
         plan: &SpreadPlan,
         root: &Path,
@@ -223,7 +224,7 @@ impl Engine {
                 }
             }
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         match store.bench().run(named).await? {
             Some(row) => load_run(store, row, Detail::Figures).await,
             None => Err(EngineError::Invalid {

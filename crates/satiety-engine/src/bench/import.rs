@@ -1,5 +1,6 @@
 //! What people have from other tools: promptfoo configurations become suites, logs of Inspect become runs of the store.
 
+use crate::handles::BenchOperations;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -16,8 +17,8 @@ use serde_json::Value;
 
 use super::runner::row;
 use super::suites::{read, shown};
+use crate::EngineError;
 use crate::rooted::{self, NotBelow};
-use crate::{Engine, EngineError};
 
 #[cfg(feature = "imports")]
 mod archive;
@@ -82,9 +83,9 @@ pub struct ImportedRun {
     pub complete: bool,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Imports a file of another tool.
-    pub async fn bench_import(&self, request: ImportRequest) -> Result<Imported, EngineError> {
+    pub async fn import(self, request: ImportRequest) -> Result<Imported, EngineError> {
         let ending = request.file.extension().and_then(|ending| ending.to_str());
         if ending == Some("eval") {
             let run = from_archive(&request.file, &request.inspect)?;
@@ -98,7 +99,7 @@ impl Engine {
         to_suite(&request, &text).map(Imported::Suite)
     }
 
-    async fn keep_import(&self, file: &Path, run: BenchmarkRun) -> Result<ImportedRun, EngineError> {
+    async fn keep_import(self, file: &Path, run: BenchmarkRun) -> Result<ImportedRun, EngineError> {
         if run.suite_id.trim().is_empty() {
             return Err(EngineError::Suite(SuiteError::Field {
                 file: shown(file),
@@ -106,7 +107,7 @@ impl Engine {
                 reason: "is missing; runs are compared by the name of their task".into(),
             }));
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         if store.bench().run(&run.run_id).await?.is_some() {
             return Err(EngineError::Invalid {
                 message: format!("{}: run {} is in the store already", file.display(), run.run_id),

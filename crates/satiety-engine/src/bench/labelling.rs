@@ -3,6 +3,7 @@
 //!
 //! A label never overrules a check or a judge: a person who finds the verdict wrong changes the case.
 
+use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ use serde_json::Value;
 use super::runner::{figures, row};
 use super::stored::Detail;
 use super::suites::load;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// What a label is written as.
 const PASS: &str = "pass";
@@ -95,10 +96,10 @@ pub struct Labelling {
     warnings: Vec<String>,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Takes up a run of the store for labelling. The suite, as named or as the run knows it, says what was asked and
     /// what counts; where it is not at hand, or a case has changed since, a label decides alone.
-    pub async fn bench_labelling(&self, named: &str, suite: Option<&Path>) -> Result<Labelling, EngineError> {
+    pub async fn labelling(self, named: &str, suite: Option<&Path>) -> Result<Labelling, EngineError> {
         if Path::new(named).is_file() {
             return Err(EngineError::Invalid {
                 message: format!("{named} is a file; labels are kept with runs of the store"),
@@ -111,7 +112,7 @@ impl Engine {
         let cases = cases_of(&run, suite, &mut warnings)?;
         let places = run.results.iter().enumerate();
         Ok(Labelling {
-            store: self.store().await?.clone(),
+            store: self.engine.store().await?.clone(),
             places: places.map(|(index, result)| (key(result), index)).collect(),
             run,
             cases,

@@ -1,6 +1,7 @@
 //! Cases from life: a failed record of production becomes a regression case, records of real sessions are scrubbed
 //! before anybody else sees them. What is there is never written over.
 
+use crate::handles::BenchOperations;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::suites::{load, read, shown};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// A failed record that becomes a case.
 #[derive(Debug, Clone)]
@@ -61,9 +62,9 @@ pub struct Scrubbed {
     pub report: ScrubReport,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Makes a case of a failed record and adds it to a suite.
-    pub fn bench_from_failure(&self, request: &FromFailureRequest) -> Result<FailureCase, EngineError> {
+    pub fn from_failure(self, request: &FromFailureRequest) -> Result<FailureCase, EngineError> {
         let loaded = load(&request.suite)?;
         if loaded.file.file_name().is_some_and(|name| name == "evals.json") {
             return Err(EngineError::Invalid {
@@ -118,7 +119,7 @@ impl Engine {
     }
 
     /// Takes personal data out of records of real sessions.
-    pub fn bench_scrub(&self, request: &ScrubFilesRequest) -> Result<Scrubbed, EngineError> {
+    pub fn scrub(self, request: &ScrubFilesRequest) -> Result<Scrubbed, EngineError> {
         if !request.consent {
             return Err(EngineError::Invalid {
                 message: "records of real sessions are only used with the consent of the people in them"

@@ -1,5 +1,6 @@
 //! Running a suite: plan it, say what it can show, run it, take up what was interrupted, and judge it by the baseline.
 
+use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::runner::{self, Job, Listed, Progress, Runner, Stop};
 use super::sequential::{SequentialOutcome, SequentialWatch};
 use super::stored::{each_result, trim};
 use super::suites::{LoadedSuite, load};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// A suite to run.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -205,16 +206,16 @@ impl BenchRan {
     }
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Reads the suite and its baseline and says what a run could show, before anything is asked.
-    pub async fn bench_plan(&self, mut request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
+    pub async fn plan(self, mut request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
         let mut loaded = load(&request.suite)?;
         if request.gate.is_some() {
             crate::harness::hold_to_lock(&mut request, &loaded)?;
         }
         crate::harness::confine_harness_run(&mut request, &loaded)?;
         selection(&request).apply(&mut loaded.suite)?;
-        let baseline = baseline_of(self, &loaded).await?;
+        let baseline = baseline_of(self.engine, &loaded).await?;
         let power = power(&loaded, request.repeats, baseline.as_ref())?;
         Ok(BenchPlan {
             request,
@@ -225,8 +226,8 @@ impl Engine {
     }
 
     /// Runs what was planned. `progress` is called now and then; `stop` ends it early, and what is stored stays.
-    pub async fn bench_run_plan(
-        &self,
+    pub async fn execute(
+        self,
         plan: BenchPlan,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
@@ -238,7 +239,7 @@ impl Engine {
             baseline,
             power,
         } = plan;
-        let store = self.store().await?.clone();
+        let store = self.engine.store().await?.clone();
         let mut watcher = match (&baseline, request.sequential) {
             (Some(baseline), true) => Some(SequentialWatch::new(baseline, &loaded, request.repeats)?),
             _ => None,
@@ -308,7 +309,7 @@ impl Engine {
     }
 
     async fn prepare(
-        &self,
+        self,
         request: &RunBenchRequest,
         loaded: LoadedSuite,
         store: &Store,

@@ -3,6 +3,7 @@
 //! The plan in the store is read by machines that trust their own checkout and nothing else, so it names places below a root
 //! and no command, no address and no secret. What it names must hash here to what it did there.
 
+use crate::handles::BenchOperations;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,8 +26,8 @@ use super::runner::{Progress, Stop};
 use super::setback::Setback;
 use super::stored::{Detail, load as load_run};
 use super::suites::LoadedSuite;
+use crate::EngineError;
 use crate::rooted::{NotBelow, below, name_below};
-use crate::{Engine, EngineError};
 
 /// What tells in a run's configuration that workers ran it.
 pub(super) const DISTRIBUTED: &str = "distributed";
@@ -110,10 +111,10 @@ impl Spread {
     }
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Puts what was planned into the store, for workers that have the same files below their roots. A run that is there
     /// already is taken up.
-    pub async fn bench_spread(&self, plan: BenchPlan, root: &Path) -> Result<Spread, EngineError> {
+    pub async fn spread(self, plan: BenchPlan, root: &Path) -> Result<Spread, EngineError> {
         refuse_local(&plan.request)?;
         plan.has_what_it_needs()?;
         let BenchPlan {
@@ -128,7 +129,7 @@ impl Engine {
         // Times of several machines are those of none.
         snapshot.insert(MACHINE.into(), Value::Null);
         snapshot.insert(DISTRIBUTED.into(), true.into());
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let row = run_row(store, &request, &loaded.suite, &outline, &snapshot).await?;
         let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
         let jobs = jobs(&loaded.suite, request.repeats, names.len());
@@ -164,13 +165,13 @@ impl Engine {
     }
 
     /// Waits until workers have run everything, and ends the run if nobody has. `stop` ends the waiting and not the run.
-    pub async fn bench_wait(
-        &self,
+    pub async fn wait(
+        self,
         spread: Spread,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
     ) -> Result<BenchRan, EngineError> {
-        let store = self.store().await?.clone();
+        let store = self.engine.store().await?.clone();
         let (began, mut pause, mut setback) = (Instant::now(), SHORTEST, Setback::default());
         let (mut lonely, mut seen) = (false, None);
         let complete = loop {
@@ -221,8 +222,8 @@ impl Engine {
         self.waited(spread, complete).await
     }
 
-    async fn waited(&self, spread: Spread, complete: bool) -> Result<BenchRan, EngineError> {
-        let store = self.store().await?;
+    async fn waited(self, spread: Spread, complete: bool) -> Result<BenchRan, EngineError> {
+        let store = self.engine.store().await?;
         let row = store.bench().run(&spread.run_id).await?;
         let row = row.ok_or_else(|| gone(&spread.run_id))?;
         let closed = store
@@ -275,8 +276,8 @@ impl Engine {
     }
 
     /// Takes a run back from the workers: what is stored stays, and what is left is not run.
-    pub async fn bench_cancel(&self, run_id: &str) -> Result<Cancelled, EngineError> {
-        match self.store().await?.bench().close_plan(run_id).await? {
+    pub async fn cancel(self, run_id: &str) -> Result<Cancelled, EngineError> {
+        match self.engine.store().await?.bench().close_plan(run_id).await? {
             Some(dropped) => Ok(Cancelled {
                 run_id: run_id.into(),
                 dropped,
@@ -289,8 +290,8 @@ impl Engine {
     }
 
     /// How many cases wait for workers, and how many are taken.
-    pub async fn bench_queue(&self) -> Result<WorkDepth, EngineError> {
-        Ok(self.store().await?.bench().work_depth().await?)
+    pub async fn queue(self) -> Result<WorkDepth, EngineError> {
+        Ok(self.engine.store().await?.bench().work_depth().await?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs in the store and in files.
 
+use crate::handles::BenchOperations;
 use std::path::Path;
 
 use satiety::bench::{BenchmarkResult, BenchmarkRun, leading, summarize};
@@ -9,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::spreading::DISTRIBUTED;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Results that are read at a time.
 const PAGE: u32 = 1000;
@@ -60,10 +61,10 @@ pub(crate) enum Detail {
     Figures,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Runs of a suite, or of all, newest first.
-    pub async fn bench_runs(&self, suite: Option<&str>, limit: u32) -> Result<Vec<ListedRun>, EngineError> {
-        let rows = self.store().await?.bench().runs(suite, limit).await?;
+    pub async fn runs(self, suite: Option<&str>, limit: u32) -> Result<Vec<ListedRun>, EngineError> {
+        let rows = self.engine.store().await?.bench().runs(suite, limit).await?;
         Ok(rows
             .into_iter()
             .map(|row| ListedRun {
@@ -79,22 +80,24 @@ impl Engine {
     }
 
     /// A run with everything: by its id, by `latest` or `latest:SUITE`, or from a file.
-    pub async fn bench_run(&self, named: &str) -> Result<BenchmarkRun, EngineError> {
+    pub async fn run(self, named: &str) -> Result<BenchmarkRun, EngineError> {
         self.find_run(named, Detail::Full).await
     }
 
     /// Whether there is a run of this id in the store.
-    pub async fn bench_is_stored(&self, run_id: &str) -> Result<bool, EngineError> {
-        Ok(self.store().await?.bench().run(run_id).await?.is_some())
+    pub async fn is_stored(self, run_id: &str) -> Result<bool, EngineError> {
+        Ok(self.engine.store().await?.bench().run(run_id).await?.is_some())
     }
 
     /// What was accepted as the baseline of a suite, the newest first.
-    pub async fn bench_baselines(
-        &self,
-        suite_id: &str,
-        limit: u32,
-    ) -> Result<Vec<ListedBaseline>, EngineError> {
-        let rows = self.store().await?.bench().baselines(suite_id, limit).await?;
+    pub async fn baselines(self, suite_id: &str, limit: u32) -> Result<Vec<ListedBaseline>, EngineError> {
+        let rows = self
+            .engine
+            .store()
+            .await?
+            .bench()
+            .baselines(suite_id, limit)
+            .await?;
         Ok(rows
             .into_iter()
             .map(|row| ListedBaseline {
@@ -108,12 +111,12 @@ impl Engine {
             .collect())
     }
 
-    pub(super) async fn find_run(&self, named: &str, detail: Detail) -> Result<BenchmarkRun, EngineError> {
+    pub(super) async fn find_run(self, named: &str, detail: Detail) -> Result<BenchmarkRun, EngineError> {
         let path = Path::new(named);
         if path.is_file() {
             return from_file(path);
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let latest = match named.split_once(':') {
             None if named == "latest" => Some(None),
             Some(("latest", suite)) => Some(Some(suite)),

@@ -1,5 +1,6 @@
 //! Suites on disk: a folder with `suite.json|yaml|toml` and `cases/`, a skill with `benchmarks/` or `evals/evals.json`.
 
+use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use satiety::bench::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// The names of a suite's own file, in the order in which they are looked for.
 const SUITE_FILES: [&str; 4] = ["suite.json", "suite.yaml", "suite.yml", "suite.toml"];
@@ -75,9 +76,9 @@ pub struct ListedSuite {
     pub warnings: Vec<String>,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Finds every suite below a folder and checks it.
-    pub fn bench_list(&self, root: &Path) -> Result<SuiteList, EngineError> {
+    pub fn list(self, root: &Path) -> Result<SuiteList, EngineError> {
         let found = find(root)?;
         let suites = found.suites.iter().map(|path| listed(path)).collect();
         Ok(SuiteList {

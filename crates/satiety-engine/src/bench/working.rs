@@ -1,6 +1,7 @@
 //! A worker: takes cases of runs that were spread, as long as its own files are those that a run is about, and ends runs of
 //! which every case has its result.
 
+use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::runner::{self, Runner, Stop};
 use super::setback::Setback;
 use super::spreading::{SpreadPlan, stays_inside, understood};
 use super::suites::load;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How often an idle worker looks for work.
 const LOOK: Duration = Duration::from_millis(250);
@@ -100,10 +101,10 @@ struct Ready {
     busy: bool,
 }
 
-impl Engine {
+impl BenchOperations<'_> {
     /// Takes cases and runs them until `stop`, which gives back what is not finished.
-    pub async fn bench_work(
-        &self,
+    pub async fn work(
+        self,
         request: WorkRequest,
         stop: &Stop,
         mut told: impl FnMut(WorkEvent),
@@ -114,7 +115,7 @@ impl Engine {
                 hint: "--root names the checkout below which suites are looked for".into(),
             });
         }
-        let store = self.store().await?.clone();
+        let store = self.engine.store().await?.clone();
         let claims = Claims::new(store.clone(), request.name.clone(), request.lease, stop.clone());
         let pulse = tokio::spawn(claims.clone().pulse());
         let mut runs = BTreeMap::new();
@@ -160,7 +161,7 @@ impl Engine {
 
     /// Looks again and again which runs there are, joins those that it can and ends those that are done.
     async fn look_for_work(
-        &self,
+        self,
         request: &WorkRequest,
         store: &Store,
         claims: &Claims,
@@ -193,7 +194,7 @@ impl Engine {
     }
 
     async fn look(
-        &self,
+        self,
         request: &WorkRequest,
         store: &Store,
         runs: &mut BTreeMap<String, Stance>,
@@ -241,7 +242,7 @@ impl Engine {
 
     /// Joins a run, if this worker can run what it asks; otherwise the inner error says why not.
     async fn join(
-        &self,
+        self,
         request: &WorkRequest,
         store: &Store,
         run_id: &str,
@@ -264,7 +265,7 @@ impl Engine {
 
     /// Opens what a run needs, if the files here are those that it is about.
     fn open(
-        &self,
+        self,
         request: &WorkRequest,
         store: &Store,
         run_id: &str,
@@ -272,7 +273,7 @@ impl Engine {
     ) -> Result<Runner, String> {
         let text = |problem: EngineError| problem.to_string();
         let mut asked = plan.request(&request.root, &request.judges)?;
-        let own = self.sandbox_requirement();
+        let own = self.engine.sandbox_requirement();
         if plan.sandbox == SandboxRequirement::Off && own != SandboxRequirement::Off {
             return Err(format!(
                 "it is to be run without a sandbox, and this worker's `bench.sandbox` is `{own}`"
@@ -304,7 +305,7 @@ impl Engine {
 
     /// Ends a run whose results are all there. What hinders only this worker is the inner error.
     async fn end_here(
-        &self,
+        self,
         request: &WorkRequest,
         store: &Store,
         run_id: &str,

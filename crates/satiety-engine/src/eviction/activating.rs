@@ -1,6 +1,7 @@
 //! Which version of the scorer is in force. A version comes into force only with an ablation that shows it does no harm;
 //! going back to what was in force before needs none. Both are kept, with who and why.
 
+use crate::handles::EvictionOperations;
 use satiety::bench::AblationReport;
 use satiety::eviction::Weights;
 use satiety::eviction::gate::{Scorer, refusals};
@@ -14,7 +15,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::scopes::{heuristic_named, parse};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Versions that are listed.
 const LISTED: u32 = 1000;
@@ -77,10 +78,10 @@ pub struct ListedScorer {
     pub gain_shown: Option<bool>,
 }
 
-impl Engine {
+impl EvictionOperations<'_> {
     /// All versions of the scorer.
-    pub async fn evict_scorers(&self) -> Result<Scorers, EngineError> {
-        let store = self.store().await?;
+    pub async fn scorers(self) -> Result<Scorers, EngineError> {
+        let store = self.engine.store().await?;
         let mut versions: Vec<ListedScorer> = store
             .eviction()
             .scorers(LISTED)
@@ -112,18 +113,18 @@ impl Engine {
     }
 
     /// A version of the scorer.
-    pub async fn evict_scorer(&self, version: &str) -> Result<Scorer, EngineError> {
+    pub async fn scorer(self, version: &str) -> Result<Scorer, EngineError> {
         if heuristic_named(version).is_some() {
             return Ok(Scorer::baseline());
         }
-        let row = self.store().await?.eviction().scorer(version).await?;
+        let row = self.engine.store().await?.eviction().scorer(version).await?;
         let row = row.ok_or_else(|| no_version(version))?;
         parse(&row.body, || format!("scorer `{version}`"))
     }
 
     /// Puts a version into force, if an ablation permits it.
-    pub async fn evict_activate(&self, request: ActivateRequest) -> Result<Activated, EngineError> {
-        let scorer = self.evict_scorer(&request.version).await?;
+    pub async fn activate(self, request: ActivateRequest) -> Result<Activated, EngineError> {
+        let scorer = self.scorer(&request.version).await?;
         let in_force = self.version_in_force().await?;
         if scorer.weights.version == in_force {
             return Err(EngineError::Conflict {
@@ -138,7 +139,13 @@ impl Engine {
         let Some(ablation_id) = &request.ablation_id else {
             return Err(refused(vec!["there is no ablation".into()]));
         };
-        let report = self.store().await?.bench().ablation_report(ablation_id).await?;
+        let report = self
+            .engine
+            .store()
+            .await?
+            .bench()
+            .ablation_report(ablation_id)
+            .await?;
         let Some(report) = report else {
             return Err(refused(vec![format!(
                 "there is no ablation `{ablation_id}` in the store"
@@ -163,8 +170,8 @@ impl Engine {
     }
 
     /// Goes back to what was in force before.
-    pub async fn evict_rollback(&self, request: RollbackRequest) -> Result<Activated, EngineError> {
-        let log = self.store().await?.eviction().activations(1).await?;
+    pub async fn rollback(self, request: RollbackRequest) -> Result<Activated, EngineError> {
+        let log = self.engine.store().await?.eviction().activations(1).await?;
         let Some(last) = log.into_iter().next() else {
             return Err(EngineError::Conflict {
                 message: "nothing was put into force yet, so there is nothing to go back to".into(),
@@ -184,8 +191,8 @@ impl Engine {
         .await
     }
 
-    async fn put_into_force(&self, activation: ActivationRow) -> Result<Activated, EngineError> {
-        let store = self.store().await?;
+    async fn put_into_force(self, activation: ActivationRow) -> Result<Activated, EngineError> {
+        let store = self.engine.store().await?;
         let heuristic = Weights::heuristic().version;
         if !store.eviction().activate_scorer(&activation, &heuristic).await? {
             return Err(EngineError::Invalid {
@@ -207,17 +214,17 @@ impl Engine {
         Ok(Activated { activation })
     }
 
-    pub(super) async fn scorer_in_force(&self) -> Result<Scorer, EngineError> {
+    pub(super) async fn scorer_in_force(self) -> Result<Scorer, EngineError> {
         let version = self.version_in_force().await?;
-        self.evict_scorer(&version).await
+        self.scorer(&version).await
     }
 
-    pub(super) async fn weights_in_force(&self) -> Result<Weights, EngineError> {
+    pub(super) async fn weights_in_force(self) -> Result<Weights, EngineError> {
         Ok(self.scorer_in_force().await?.weights)
     }
 
-    async fn version_in_force(&self) -> Result<String, EngineError> {
-        let log = self.store().await?.eviction().activations(1).await?;
+    async fn version_in_force(self) -> Result<String, EngineError> {
+        let log = self.engine.store().await?.eviction().activations(1).await?;
         Ok(log
             .into_iter()
             .next()

@@ -1,6 +1,7 @@
 //! What was kept back, and what follows from it: reports, exports, and new versions of the scorer, none of which goes into
 //! force by itself.
 
+use crate::handles::EvictionOperations;
 use satiety::eviction::calibration::{
     FeedbackReport, FitSettings, Fitted, Online, OnlineSettings, feedback_report, fit,
 };
@@ -15,7 +16,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::scopes::parse;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Proposals read at a time.
 const PAGE: u32 = 500;
@@ -94,9 +95,9 @@ pub struct Calibrated {
     pub drift_alarms: Option<u64>,
 }
 
-impl Engine {
+impl EvictionOperations<'_> {
     /// How often items are kept back, and how well that was foretold.
-    pub async fn evict_feedback(&self, scope_id: Option<&str>) -> Result<Feedback, EngineError> {
+    pub async fn feedback(self, scope_id: Option<&str>) -> Result<Feedback, EngineError> {
         let rows = self.proposals(scope_id).await?;
         let (mut answered, mut timed_out, mut open) = (0, 0, 0);
         let mut all = Vec::new();
@@ -125,7 +126,7 @@ impl Engine {
     }
 
     /// What became of each proposal of a scope.
-    pub async fn evict_timeline(&self, scope_id: &str) -> Result<Timeline, EngineError> {
+    pub async fn timeline(self, scope_id: &str) -> Result<Timeline, EngineError> {
         let rows = self.proposals(Some(scope_id)).await?;
         Ok(timeline(
             rows.iter()
@@ -134,10 +135,7 @@ impl Engine {
     }
 
     /// Feedback as JSON Lines, without words of the context unless asked for.
-    pub async fn evict_export(
-        &self,
-        request: &ExportFeedbackRequest,
-    ) -> Result<ExportedFeedback, EngineError> {
+    pub async fn export(self, request: &ExportFeedbackRequest) -> Result<ExportedFeedback, EngineError> {
         let mut exported = ExportedFeedback {
             text: String::new(),
             labels: 0,
@@ -167,7 +165,7 @@ impl Engine {
     }
 
     /// Makes a new version of the scorer. It is not in force: see [`Engine::evict_activate`].
-    pub async fn evict_calibrate(&self, request: CalibrateRequest) -> Result<Calibrated, EngineError> {
+    pub async fn calibrate(self, request: CalibrateRequest) -> Result<Calibrated, EngineError> {
         let base = self.scorer_in_force().await?;
         let version = ids::prefixed("scorer", Uuid::now_v7());
         let all = match &request.exported {
@@ -211,7 +209,7 @@ impl Engine {
             body: serde_json::to_string(&scorer)?,
             fit: fitted.as_ref().map(serde_json::to_string).transpose()?,
         };
-        self.store().await?.eviction().put_scorer(&row).await?;
+        self.engine.store().await?.eviction().put_scorer(&row).await?;
         Ok(Calibrated {
             version,
             variant: scorer.variant,
@@ -222,7 +220,7 @@ impl Engine {
         })
     }
 
-    async fn labels(&self, scope_id: Option<&str>) -> Result<Vec<Label>, EngineError> {
+    async fn labels(self, scope_id: Option<&str>) -> Result<Vec<Label>, EngineError> {
         let rows = self.proposals(scope_id).await?;
         let resolved = rows
             .iter()
@@ -233,10 +231,10 @@ impl Engine {
     }
 
     async fn proposals(
-        &self,
+        self,
         scope_id: Option<&str>,
     ) -> Result<Vec<(EvictionProposal, Option<EvictionFeedback>)>, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let mut all = Vec::new();
         let mut after: Option<(i64, String)> = None;
         loop {

@@ -1,6 +1,7 @@
 //! What takes time and is therefore never done while an agent waits: how near items are to the goal by the sentence model,
 //! and what a cheap chat model thinks of them. Run it beside the agent; proposals use what is known by then.
 
+use crate::handles::EvictionOperations;
 use std::time::Instant;
 
 use satiety::eviction::Signals;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::meaning::Meaning;
-use crate::{Engine, EngineError, extraction};
+use crate::{EngineError, extraction};
 
 const SYSTEM: &str = include_str!("../prompts/score_context.system.md");
 /// Items that are asked about at a time: those that would go first.
@@ -42,9 +43,9 @@ struct Opinion {
     relevance: f64,
 }
 
-impl Engine {
+impl EvictionOperations<'_> {
     /// Finds out what takes time about the items of a scope, and ranks them anew.
-    pub async fn evict_refresh(&self, scope_id: &str) -> Result<Refreshed, EngineError> {
+    pub async fn refresh(self, scope_id: &str) -> Result<Refreshed, EngineError> {
         let loaded = self.load(scope_id).await?;
         if loaded.revision == 0 {
             return Err(super::scopes::no_scope(scope_id));
@@ -55,7 +56,7 @@ impl Engine {
             ..Refreshed::default()
         };
         let mut found: Vec<(String, Signals)> = Vec::new();
-        if let (Some(goal), Some(embedder)) = (&goal, self.embedder().await?) {
+        if let (Some(goal), Some(embedder)) = (&goal, self.engine.embedder().await?) {
             let texts: Vec<(String, String)> = loaded
                 .scope
                 .items()
@@ -79,7 +80,7 @@ impl Engine {
                 refreshed.embedded += 1;
             }
         }
-        if self.settings.chat.is_some() {
+        if self.engine.settings.chat.is_some() {
             let ranked: Vec<(String, String)> = loaded
                 .scope
                 .ranked()
@@ -113,7 +114,7 @@ impl Engine {
     }
 
     async fn ask_about(
-        &self,
+        self,
         items: Vec<(String, String)>,
         goal: &str,
         found: &mut Vec<(String, Signals)>,
@@ -124,10 +125,15 @@ impl Engine {
             .await?
             .prompt
             .unwrap_or_else(|| SYSTEM.to_owned());
-        let model = self.settings.chat.clone().ok_or(EngineError::NoChatModel)?;
-        let chat = extraction::open_chat(&model, &self.settings)?;
+        let model = self
+            .engine
+            .settings
+            .chat
+            .clone()
+            .ok_or(EngineError::NoChatModel)?;
+        let chat = extraction::open_chat(&model, &self.engine.settings)?;
         refreshed.model = Some(model.clone());
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         for (ctx_id, content) in items {
             let key = blake3::hash(format!("{model}\0{prompt}\0{goal}\0{content}").as_bytes())
                 .to_hex()
@@ -142,6 +148,7 @@ impl Engine {
                 continue;
             }
             let closed = self
+                .engine
                 .eviction
                 .breaker
                 .lock()
@@ -153,7 +160,7 @@ impl Engine {
             refreshed.asked += 1;
             match ask(chat.as_ref(), &prompt, goal, &content).await {
                 Ok(relevance) => {
-                    if let Ok(mut breaker) = self.eviction.breaker.lock() {
+                    if let Ok(mut breaker) = self.engine.eviction.breaker.lock() {
                         breaker.succeeded();
                     }
                     store.eviction().put_opinion(&key, &model, relevance).await?;
@@ -162,7 +169,7 @@ impl Engine {
                 Err(problem) => {
                     tracing::warn!(model, problem, "the scorer model gave no opinion");
                     refreshed.failed += 1;
-                    if let Ok(mut breaker) = self.eviction.breaker.lock() {
+                    if let Ok(mut breaker) = self.engine.eviction.breaker.lock() {
                         breaker.failed(Instant::now());
                     }
                 }

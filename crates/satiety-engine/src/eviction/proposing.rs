@@ -1,5 +1,6 @@
 //! What could go, and what the agent says to it.
 
+use crate::handles::EvictionOperations;
 use std::collections::BTreeMap;
 
 use satiety::eviction::{
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::scopes::{deadline, no_scope, now};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How long an agent may take to answer, unless said otherwise.
 const TIMEOUT_MS: u64 = 2000;
@@ -91,10 +92,10 @@ pub struct ResolveRequest {
     pub quota: Option<f64>,
 }
 
-impl Engine {
+impl EvictionOperations<'_> {
     /// Proposes what to drop, and holds it until the proposal is answered or its time is up.
     #[tracing::instrument(name = "propose eviction", skip_all)]
-    pub async fn evict_propose(&self, request: ProposeScopeRequest) -> Result<Proposed, EngineError> {
+    pub async fn propose(self, request: ProposeScopeRequest) -> Result<Proposed, EngineError> {
         let need = match (request.budget_tokens, request.free_tokens) {
             (Some(budget), None) => Need::Budget(budget),
             (None, Some(free)) => Need::Free(free),
@@ -105,7 +106,15 @@ impl Engine {
                 });
             }
         };
-        if self.store().await?.eviction().revision(&request.scope_id).await? == 0 {
+        if self
+            .engine
+            .store()
+            .await?
+            .eviction()
+            .revision(&request.scope_id)
+            .await?
+            == 0
+        {
             return Err(no_scope(&request.scope_id));
         }
         let id = Uuid::now_v7();
@@ -154,7 +163,7 @@ impl Engine {
     }
 
     /// Answers a proposal: evicts, keeps back, and keeps what is to be learned from it.
-    pub async fn evict_resolve(&self, request: ResolveRequest) -> Result<EvictionFeedback, EngineError> {
+    pub async fn resolve(self, request: ResolveRequest) -> Result<EvictionFeedback, EngineError> {
         let unknown = |ids: Vec<String>| EvictionError::UnknownIds {
             proposal_id: request.proposal_id.clone(),
             ids,
@@ -169,6 +178,7 @@ impl Engine {
             return Err(unknown(strangers).into());
         }
         let row = self
+            .engine
             .store()
             .await?
             .eviction()
@@ -214,8 +224,14 @@ impl Engine {
     }
 
     /// Why a proposal cannot be answered any more.
-    async fn why_closed(&self, proposal_id: &str) -> Result<EngineError, EngineError> {
-        let row = self.store().await?.eviction().proposal(proposal_id).await?;
+    async fn why_closed(self, proposal_id: &str) -> Result<EngineError, EngineError> {
+        let row = self
+            .engine
+            .store()
+            .await?
+            .eviction()
+            .proposal(proposal_id)
+            .await?;
         let resolved_by = row
             .as_ref()
             .and_then(|row| row.resolved_by.clone())

@@ -1,6 +1,7 @@
 //! Scopes: what is in a context, kept in the store and, ranked, in memory. Every change builds on the revision that was
 //! seen; when somebody else was faster, it is made anew on what is there now.
 
+use crate::handles::EvictionOperations;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tokens::count_tokens;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How often a change is made anew because somebody else was faster.
 const ATTEMPTS: u32 = 500;
@@ -136,9 +137,9 @@ pub(super) struct Draft {
     pub(super) timed_out: Vec<String>,
 }
 
-impl Engine {
+impl EvictionOperations<'_> {
     /// Changes what is in a context. Either everything that was asked for happens, or nothing.
-    pub async fn evict_update(&self, request: UpdateScopeRequest) -> Result<ScopeUpdated, EngineError> {
+    pub async fn update(self, request: UpdateScopeRequest) -> Result<ScopeUpdated, EngineError> {
         let turn = match request.turn {
             Some(turn) => turn,
             None => self.load(&request.scope_id).await?.scope.turn(),
@@ -207,8 +208,8 @@ impl Engine {
     }
 
     /// The scopes, and the items of one of them with their scores.
-    pub async fn evict_list(&self, scope_id: Option<&str>) -> Result<ScopeListing, EngineError> {
-        let rows = self.store().await?.eviction().scopes().await?;
+    pub async fn list(self, scope_id: Option<&str>) -> Result<ScopeListing, EngineError> {
+        let rows = self.engine.store().await?.eviction().scopes().await?;
         let chosen =
             |row: &satiety_store::eviction::ScopeSummaryRow| scope_id.is_none_or(|id| id == row.scope_id);
         let scopes: Vec<ListedScope> = rows
@@ -257,11 +258,11 @@ impl Engine {
 
     /// Makes a change on what is there now, again and again until nobody else was faster.
     pub(super) async fn change<T>(
-        &self,
+        self,
         scope_id: &str,
         mut work: impl FnMut(&mut Loaded, &mut Draft) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         for attempt in 0..ATTEMPTS {
             let mut loaded = self.load(scope_id).await?;
             let mut draft = Draft::default();
@@ -292,17 +293,18 @@ impl Engine {
     }
 
     /// A scope as it is now: from memory where nobody changed it since, else from the store.
-    pub(super) async fn load(&self, scope_id: &str) -> Result<Loaded, EngineError> {
+    pub(super) async fn load(self, scope_id: &str) -> Result<Loaded, EngineError> {
         if scope_id.trim().is_empty() {
             return Err(EngineError::Invalid {
                 message: "the scope has no name".into(),
                 hint: "name it after the agent or the session, such as `session-42`".into(),
             });
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let weights = self.weights_in_force().await?;
         let revision = store.eviction().revision(scope_id).await?;
         let remembered = self
+            .engine
             .eviction
             .scopes
             .lock()
@@ -347,8 +349,8 @@ impl Engine {
         })
     }
 
-    fn remember(&self, loaded: Loaded) {
-        if let Ok(mut scopes) = self.eviction.scopes.lock() {
+    fn remember(self, loaded: Loaded) {
+        if let Ok(mut scopes) = self.engine.eviction.scopes.lock() {
             if scopes.len() >= REMEMBERED {
                 scopes.pop_first();
             }
@@ -358,12 +360,13 @@ impl Engine {
 
     /// An item that went and comes back is as old, and was used as often, as it was.
     async fn with_history(
-        &self,
+        self,
         scope_id: &str,
         mut item: ContextItem,
         turn: u64,
     ) -> Result<ContextItem, EngineError> {
         let Some(row) = self
+            .engine
             .store()
             .await?
             .eviction()

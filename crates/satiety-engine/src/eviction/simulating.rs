@@ -1,6 +1,7 @@
 //! Traces: made up, converted from logs, and replayed under policies. Also what a benchmark asks of a version of the scorer,
 //! so that an ablation can show whether it does harm.
 
+use crate::handles::EvictionOperations;
 use satiety::eviction::calibration::{FitSettings, Online, fit};
 use satiety::eviction::gate::{BASELINE, Scorer};
 use satiety::eviction::simulation::{
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::scopes::heuristic_named;
 use super::tokens::count_tokens;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// The agent from whose answers versions learn in simulations: it knows what it will use in the next ten turns, with errors.
 const AGENT: Agent = Agent::Foresight {
@@ -76,9 +77,9 @@ pub struct TargetAnswer {
     pub metrics: std::collections::BTreeMap<String, f64>,
 }
 
-impl Engine {
+impl EvictionOperations<'_> {
     /// Replays a trace under policies.
-    pub async fn evict_simulate(&self, request: SimulateRequest) -> Result<Simulated, EngineError> {
+    pub async fn simulate(self, request: SimulateRequest) -> Result<Simulated, EngineError> {
         let sessions = read(&request.trace)?;
         let mut policies = Vec::new();
         if request.policies.is_empty() {
@@ -116,35 +117,33 @@ impl Engine {
     }
 
     /// Makes a trace up.
-    pub fn evict_generate(&self, settings: &GeneratorSettings) -> Result<String, EngineError> {
+    pub fn generate(self, settings: &GeneratorSettings) -> Result<String, EngineError> {
         Ok(write_trace(&generate(settings)?))
     }
 
     /// Makes a trace from a log.
-    pub fn evict_convert(&self, request: &ConvertRequest) -> Result<String, EngineError> {
+    pub fn convert(self, request: &ConvertRequest) -> Result<String, EngineError> {
         let (name, text) = &request.log;
         let session =
             convert(text, &request.options, &count_tokens).map_err(|problem| named(name, &problem))?;
         Ok(write_trace(&[session]))
     }
 
-    async fn policy(&self, name: &str) -> Result<Policy, EngineError> {
+    async fn policy(self, name: &str) -> Result<Policy, EngineError> {
         if let Ok(policy) = name.parse() {
             return Ok(policy);
         }
         if let Some(weights) = heuristic_named(name) {
             return Ok(Policy::Ours(Box::new(weights)));
         }
-        Ok(Policy::Ours(Box::new(
-            self.evict_scorer_or_file(name).await?.weights,
-        )))
+        Ok(Policy::Ours(Box::new(self.scorer_or_file(name).await?.weights)))
     }
 
     /// A version of the scorer by its name, or from a file: TOML with weights, or JSON as `evict weights VERSION` prints.
-    pub async fn evict_scorer_or_file(&self, name: &str) -> Result<Scorer, EngineError> {
+    pub async fn scorer_or_file(self, name: &str) -> Result<Scorer, EngineError> {
         let path = std::path::Path::new(name);
         if !path.is_file() {
-            return self.evict_scorer(name).await;
+            return self.scorer(name).await;
         }
         let text = fs_err::read_to_string(path).map_err(|cause| EngineError::File {
             action: "read",
@@ -261,11 +260,11 @@ fn named(name: &str, problem: &satiety::eviction::EvictionError) -> EngineError 
     }
 }
 
-impl Engine {
+impl EvictionOperations<'_> {
     /// What an ablation of a version needs: a suite of sessions, a control and the version as targets, and the command that
     /// runs it. `command` is how this program is started.
-    pub async fn evict_variants(&self, version: &str, command: &str) -> Result<Variants, EngineError> {
-        let scorer = self.evict_scorer(version).await?;
+    pub async fn variants(self, version: &str, command: &str) -> Result<Variants, EngineError> {
+        let scorer = self.scorer(version).await?;
         let in_force = self.scorer_in_force().await?;
         let baseline = Weights::heuristic().version;
         let control = if in_force.weights.version == baseline {

@@ -2,6 +2,7 @@
 //! time, the old ones verified, committed, logged; or everything brought back. Each step is recorded before the next, so
 //! whoever was interrupted, or killed, goes on where it was.
 
+use crate::handles::HarnessOperations;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -23,8 +24,8 @@ use super::folder::Folder;
 use super::recording::drift;
 use super::state::{State, Writing};
 use super::tree::{HarnessTree, LOCK_FILE};
+use crate::EngineError;
 use crate::bench::{Progress, RunBenchRequest, Stop};
-use crate::{Engine, EngineError};
 
 /// An expansion to be applied.
 #[derive(Debug, Clone, Default)]
@@ -61,11 +62,11 @@ pub struct AppliedExpansion {
     pub warnings: Vec<String>,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Applies an approved expansion, or goes on with it, and tells about one that was rolled back. `told` is given every
     /// step that was done.
-    pub async fn harness_apply(
-        &self,
+    pub async fn apply(
+        self,
         request: ApplyRequest,
         stop: &Stop,
         mut told: impl FnMut(&str),
@@ -73,7 +74,7 @@ impl Engine {
     ) -> Result<AppliedExpansion, EngineError> {
         // The files are read first: keys and identity lie beside them.
         let folder = Folder::read(&request.folder)?;
-        let mut state = self.harness_history_of(&folder).await?;
+        let mut state = self.history_of(&folder).await?;
         let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
         refuse_selection(&request.options, &folder, &expansion)?;
         let keys = trusted(&state, &folder)?;
@@ -93,13 +94,13 @@ impl Engine {
     }
 
     /// Brings the archived version back while a new one is being applied: the one exemption from the ratchet.
-    pub async fn harness_rollback(
-        &self,
+    pub async fn rollback(
+        self,
         request: ApplyRequest,
         ending: Ending,
         told: impl FnMut(&str),
     ) -> Result<AppliedExpansion, EngineError> {
-        let mut state = self.harness_state(&request.folder).await?;
+        let mut state = self.state(&request.folder).await?;
         state.check_history()?;
         let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
         if expansion.phase.is_applying() || expansion.phase == Phase::RollingBack {
@@ -125,10 +126,10 @@ impl Engine {
             .await?;
         }
         let stop = Stop::default();
-        self.harness_apply(request, &stop, told, |_| {}).await
+        self.apply(request, &stop, told, |_| {}).await
     }
 
-    async fn alert_rollback(&self, applied: &AppliedExpansion) -> Vec<String> {
+    async fn alert_rollback(self, applied: &AppliedExpansion) -> Vec<String> {
         let body = json!({
             "event": "harness_rollback",
             "action": Action::FlagForReview,
@@ -136,12 +137,12 @@ impl Engine {
             "expansion_id": applied.expansion_id,
             "harness_version": applied.version,
         });
-        self.hooks.harness.tell("harness.notify", &body).await
+        self.engine.hooks.harness.tell("harness.notify", &body).await
     }
 
     /// Does one step and records it; says what it was.
     async fn step(
-        &self,
+        self,
         state: &mut State,
         expansion: &mut Expansion,
         keys: &KeyRing,

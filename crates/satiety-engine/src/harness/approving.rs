@@ -1,5 +1,6 @@
 //! The human gate: what there is to approve, a person's signature over it, a person's no, and who may sign.
 
+use crate::handles::HarnessOperations;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +20,7 @@ use super::check::CaseSides;
 use super::folder::{Folder, shown};
 use super::keys::{KeyFile, ring_of};
 use super::state::{State, Writing, short};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// What is signed is never mistaken for anything else that the same key signs.
 const KEYS_DOMAIN: &str = "satiety harness keys v1\n";
@@ -74,15 +75,11 @@ pub struct Keys {
     pub difference: Option<String>,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// The proposal that waits for a person.
-    pub async fn harness_pending(
-        &self,
-        folder: &Path,
-        expansion: Option<&str>,
-    ) -> Result<Pending, EngineError> {
+    pub async fn pending(self, folder: &Path, expansion: Option<&str>) -> Result<Pending, EngineError> {
         let folder = Folder::read(folder)?;
-        let state = self.harness_history_of(&folder).await?;
+        let state = self.history_of(&folder).await?;
         let expansion = state.open_expansion(expansion).await?;
         in_force(&state, &expansion)?;
         let keys = trusted(&state, &folder)?;
@@ -104,8 +101,8 @@ impl Engine {
     }
 
     /// Signs what waits, with a person's key; nothing is recorded.
-    pub fn harness_sign(
-        &self,
+    pub fn sign(
+        self,
         pending: &Pending,
         key: &KeyFile,
         passphrase: &str,
@@ -122,9 +119,9 @@ impl Engine {
     }
 
     /// Takes a signed approval. There is no other way to approve, on any surface.
-    pub async fn harness_approve(&self, folder: &Path, approval: Approval) -> Result<Decided, EngineError> {
+    pub async fn approve(self, folder: &Path, approval: Approval) -> Result<Decided, EngineError> {
         let folder = Folder::read(folder)?;
-        let mut state = self.harness_history_of(&folder).await?;
+        let mut state = self.history_of(&folder).await?;
         let mut expansion = state.expansion(&approval.statement.expansion_id).await?;
         let keys = trusted(&state, &folder)?;
         if !expansion.is_over() {
@@ -156,13 +153,13 @@ impl Engine {
     }
 
     /// Says no. That needs no signature: it leaves everything as it is.
-    pub async fn harness_reject(
-        &self,
+    pub async fn reject(
+        self,
         folder: &Path,
         expansion: Option<&str>,
         ending: Ending,
     ) -> Result<Decided, EngineError> {
-        let mut state = self.harness_state(folder).await?;
+        let mut state = self.state(folder).await?;
         state.check_history()?;
         let mut expansion = state.open_expansion(expansion).await?;
         let context = Context {
@@ -185,9 +182,9 @@ impl Engine {
     }
 
     /// Who may approve.
-    pub async fn harness_keys(&self, folder: &Path) -> Result<Keys, EngineError> {
+    pub async fn keys(self, folder: &Path) -> Result<Keys, EngineError> {
         let (file, ring) = ring_of(folder)?;
-        let known = self.harness_state(folder).await?.known_keys();
+        let known = self.state(folder).await?.known_keys();
         let difference = known.as_ref().and_then(|known| difference(known, &ring));
         Ok(Keys {
             file: file.map(|file| shown(&file)),
@@ -199,14 +196,14 @@ impl Engine {
     }
 
     /// Signs a change of the keys with a key that counted before.
-    pub async fn harness_accept_keys(
-        &self,
+    pub async fn accept_keys(
+        self,
         folder: &Path,
         key: &KeyFile,
         passphrase: &str,
     ) -> Result<Keys, EngineError> {
         let (_, ring) = ring_of(folder)?;
-        let mut state = self.harness_state(folder).await?;
+        let mut state = self.state(folder).await?;
         state.check_history()?;
         if let Some(known) = state.known_keys()
             && difference(&known, &ring).is_some()
@@ -218,7 +215,7 @@ impl Engine {
             let body = json!({"keys": ring, "by": key.name, "signature": signature});
             state.write(Writing::default().event("keys", body)).await?;
         }
-        self.harness_keys(folder).await
+        self.keys(folder).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Proposals by a chat model: what it is asked, how its answer is read, and which of its items can be used. What it says
 //! is data; nothing it proposes can weaken the harness or name a file outside it.
 
+use crate::handles::HarnessOperations;
 use satiety::harness::brief::Brief;
 use satiety::harness::{ExpansionProposals, compare};
 use satiety_models::chat::{ChatMessage, ChatRequest, JsonSchema};
@@ -9,22 +10,22 @@ use serde_json::{Value, json};
 use super::HarnessError;
 use super::carrying_out::carry_out;
 use super::folder::Folder;
+use crate::EngineError;
 use crate::extraction::open_chat;
-use crate::{Engine, EngineError};
 
 /// Room for a model's answer.
 const MAX_TOKENS: u32 = 8192;
 const SYSTEM: &str = include_str!("../prompts/expand_harness.system.md");
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Asks a model for proposals; its name and what it proposes.
     pub(super) async fn ask_model(
-        &self,
+        self,
         model: &str,
         folder: &Folder,
         brief: &Brief,
     ) -> Result<(String, ExpansionProposals), EngineError> {
-        let chat = open_chat(model, self.settings())?;
+        let chat = open_chat(model, self.engine.settings())?;
         let request = ChatRequest {
             messages: vec![
                 ChatMessage::system(SYSTEM),

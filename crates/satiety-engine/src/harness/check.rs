@@ -2,6 +2,7 @@
 //!
 //! The old side decides whose signature counts. The new side is a tree, never a file that describes one.
 
+use crate::handles::HarnessOperations;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -20,8 +21,8 @@ use super::disk;
 use super::folder::{Folder, shown};
 use super::keys::KeyFile;
 use super::tree::{HarnessTree, LOCK_FILE, Side, read_side, transition_file};
+use crate::EngineError;
 use crate::bench::suites;
-use crate::{Engine, EngineError};
 
 /// Two harnesses to be compared.
 #[derive(Debug, Clone, Default)]
@@ -168,9 +169,9 @@ pub struct SignedTransition {
     pub statement: TransitionStatement,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Compares a harness with its base. Needs no store.
-    pub fn harness_check(&self, request: &CheckHarnessRequest) -> Result<CheckedHarness, EngineError> {
+    pub fn check(self, request: &CheckHarnessRequest) -> Result<CheckedHarness, EngineError> {
         let new = read_side(&request.new, Some(&request.old))?;
         let old = read_base(&request.old, &request.new, &new)?;
         let nothing = BTreeSet::new();
@@ -221,7 +222,7 @@ impl Engine {
     }
 
     /// Writes the lock file of a harness, or compares it with the tree. A tree that is weaker than its lock file is refused.
-    pub fn harness_lock(&self, request: &LockHarnessRequest) -> Result<LockedHarness, EngineError> {
+    pub fn lock(self, request: &LockHarnessRequest) -> Result<LockedHarness, EngineError> {
         let side = read_side(&shown(&request.folder), None)?;
         let tree = side.tree;
         let mut lock = tree.lock.clone();
@@ -267,8 +268,8 @@ impl Engine {
     }
 
     /// Prepares a step from a base to the tree as it is now, for an approver to look at.
-    pub fn harness_pending_transition(
-        &self,
+    pub fn pending_transition(
+        self,
         base: &str,
         folder: &Path,
         reason: &str,
@@ -300,8 +301,8 @@ impl Engine {
     }
 
     /// Signs a step with an approver's key and writes it beside the suites, with a lock file that fits.
-    pub fn harness_sign_transition(
-        &self,
+    pub fn sign_transition(
+        self,
         pending: &PendingTransition,
         key: &KeyFile,
         passphrase: &str,

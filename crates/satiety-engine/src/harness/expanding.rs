@@ -1,6 +1,7 @@
 //! Proposals for an expansion: by rule from the data, by a model that is given the brief, or by a person. All take the
 //! same way: carried out on the suites in memory, compared with the harness, and refused where they weaken anything.
 
+use crate::handles::HarnessOperations;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -25,8 +26,8 @@ use super::keys::ring_of;
 use super::measuring::{self, Measurement};
 use super::recording::{adopt, findings, open};
 use super::state::{State, Writing};
+use crate::EngineError;
 use crate::bench::suites;
-use crate::{Engine, EngineError};
 
 /// Variants by rule in one proposal: what a person can still look through.
 const MOST_VARIANTS: usize = 20;
@@ -83,11 +84,11 @@ pub struct Proposed {
     pub refused: Vec<String>,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Proposes by rule, and by a model where one is named.
-    pub async fn harness_expand(&self, request: ExpandRequest) -> Result<Proposed, EngineError> {
+    pub async fn expand(self, request: ExpandRequest) -> Result<Proposed, EngineError> {
         let folder = Folder::read(&request.folder)?;
-        let mut state = self.harness_history_of(&folder).await?;
+        let mut state = self.history_of(&folder).await?;
         let measurement = measuring::take(&state, &folder, None).await?;
         let mut content = by_rule(&folder, &measurement);
         let mut author = Author::Rules;
@@ -130,7 +131,7 @@ impl Engine {
     }
 
     /// Takes a proposal as it was written. Whoever wrote it, a person signs it before anything changes.
-    pub async fn harness_propose(&self, request: ProposeRequest) -> Result<Proposed, EngineError> {
+    pub async fn propose(self, request: ProposeRequest) -> Result<Proposed, EngineError> {
         let folder = Folder::read(&request.folder)?;
         let text = suites::read(&request.file)?;
         let content = read_proposals(Named {
@@ -138,7 +139,7 @@ impl Engine {
             text: &text,
         })
         .map_err(HarnessError::from)?;
-        let mut state = self.harness_history_of(&folder).await?;
+        let mut state = self.history_of(&folder).await?;
         let author = request.author;
         // Everything is checked before an expansion is opened for it.
         let (_, new) = carry_out(&folder, &content)?;
@@ -164,7 +165,7 @@ impl Engine {
 
     /// What research is told now.
     async fn brief(
-        &self,
+        self,
         state: &State,
         folder: &Folder,
         expansion: Option<&Expansion>,

@@ -1,6 +1,7 @@
 //! A cycle: what the runs say now, the window over the cycles so far, and what follows. Before anything is recorded the
 //! files are held against the recorded harness: weaker ones are refused.
 
+use crate::handles::HarnessOperations;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -27,7 +28,7 @@ use super::keys::ring_of;
 use super::measuring::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
 use super::state::{State, Writing, short};
 use super::tree::HarnessTree;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How often a cycle is tried again when others record at the same time.
 const ATTEMPTS: u32 = 12;
@@ -113,9 +114,9 @@ struct Given {
     _schema: Option<String>,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Records a cycle, and tells about one that somebody should look at.
-    pub async fn harness_record(&self, request: RecordCycleRequest) -> Result<RecordedCycle, EngineError> {
+    pub async fn record(self, request: RecordCycleRequest) -> Result<RecordedCycle, EngineError> {
         let folder = Folder::read(&request.folder)?;
         unknown_figures(&folder)?;
         let (_, keys) = ring_of(&folder.root)?;
@@ -133,7 +134,7 @@ impl Engine {
         }
     }
 
-    async fn alert_cycle(&self, recorded: &RecordedCycle) -> Vec<String> {
+    async fn alert_cycle(self, recorded: &RecordedCycle) -> Vec<String> {
         if recorded.consistency.action == Action::Continue {
             return Vec::new();
         }
@@ -146,19 +147,19 @@ impl Engine {
             "harness_version": recorded.snapshot.harness_version,
             "expansion_id": recorded.expansion_id,
         });
-        self.hooks.harness.tell("harness.notify", &body).await
+        self.engine.hooks.harness.tell("harness.notify", &body).await
     }
 
     async fn record_once(
-        &self,
+        self,
         request: &RecordCycleRequest,
         folder: &Folder,
         keys: &KeyRing,
         given: Option<&Given>,
     ) -> Result<RecordedCycle, EngineError> {
         let mut state = match &request.new_history {
-            None => self.harness_history_of(folder).await?,
-            Some(_) => self.harness_state(&folder.root).await?,
+            None => self.history_of(folder).await?,
+            Some(_) => self.state(&folder.root).await?,
         };
         let begun = match &request.new_history {
             None => Writing::default(),

@@ -1,6 +1,7 @@
 //! What the store knows about the harness: the log, verified from its beginning, and the values that it vouches for.
 //! Whatever is read beside the log is held against a hash in it, so an edit of the store is found before it is believed.
 
+use crate::handles::HarnessOperations;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use super::HarnessError;
 use super::folder::Folder;
 use super::identity::Marks;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Entries that are read at a time.
 const PAGE: u32 = 1000;
@@ -44,10 +45,10 @@ pub(super) struct Writing {
     versions: Vec<VersionRow>,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// The log of the harness in a directory, whether it is whole or not.
-    pub(super) async fn harness_log(&self, root: &Path) -> Result<State, EngineError> {
-        let store = self.store().await?.clone();
+    pub(super) async fn log(self, root: &Path) -> Result<State, EngineError> {
+        let store = self.engine.store().await?.clone();
         let marks = Marks::read(root)?;
         let harness_id = marks.id.clone().unwrap_or_default();
         let entries = entries(&store, &harness_id).await?;
@@ -60,15 +61,15 @@ impl Engine {
     }
 
     /// The log, verified by itself, for whoever only looks.
-    pub(super) async fn harness_state(&self, root: &Path) -> Result<State, EngineError> {
-        let state = self.harness_log(root).await?;
+    pub(super) async fn state(self, root: &Path) -> Result<State, EngineError> {
+        let state = self.log(root).await?;
         ledger::verify_chain(&state.entries).map_err(HarnessError::from)?;
         Ok(state)
     }
 
     /// The log, verified by itself and against what the repository knows, for whoever goes on with it.
-    pub(super) async fn harness_history_of(&self, folder: &Folder) -> Result<State, EngineError> {
-        let state = self.harness_state(&folder.root).await?;
+    pub(super) async fn history_of(self, folder: &Folder) -> Result<State, EngineError> {
+        let state = self.state(&folder.root).await?;
         state.check_history()?;
         state.check_branch(folder).await?;
         state.check_identity(folder).await?;

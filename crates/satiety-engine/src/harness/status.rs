@@ -1,5 +1,6 @@
 //! Where the harness stands, what happened to it, and what auditors said.
 
+use crate::handles::HarnessOperations;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -19,7 +20,7 @@ use super::HarnessError;
 use super::folder::{Folder, shown};
 use super::measuring::{self, SuiteState, ThresholdState, unknown_figures};
 use super::recording::drift;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Where a harness stands.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -106,12 +107,12 @@ pub struct AuditRequest {
     pub note: String,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Where the harness stands.
-    pub async fn harness_status(&self, folder: &Path, driver: Driver) -> Result<HarnessStatus, EngineError> {
+    pub async fn status(self, folder: &Path, driver: Driver) -> Result<HarnessStatus, EngineError> {
         let folder = Folder::read(folder)?;
         unknown_figures(&folder)?;
-        let state = self.harness_state(&folder.root).await?;
+        let state = self.state(&folder.root).await?;
         let history = match state.check_history() {
             Ok(()) => state.check_identity(&folder).await,
             Err(problem) => Err(problem.into()),
@@ -197,8 +198,8 @@ impl Engine {
     }
 
     /// The proposal of the open expansion, where there is one.
-    pub async fn harness_open_proposal(&self, folder: &Path) -> Result<Option<Proposal>, EngineError> {
-        match self.harness_state(folder).await?.open_expansion(None).await {
+    pub async fn open_proposal(self, folder: &Path) -> Result<Option<Proposal>, EngineError> {
+        match self.state(folder).await?.open_expansion(None).await {
             Ok(expansion) => Ok(expansion.proposal),
             Err(EngineError::Harness(HarnessError::NoExpansion)) => Ok(None),
             Err(error) => Err(error),
@@ -206,24 +207,20 @@ impl Engine {
     }
 
     /// What happened, oldest first; the last `limit` events.
-    pub async fn harness_history(&self, folder: &Path, limit: usize) -> Result<History, EngineError> {
-        let mut entries = self.harness_log(folder).await?.entries;
+    pub async fn history(self, folder: &Path, limit: usize) -> Result<History, EngineError> {
+        let mut entries = self.log(folder).await?.entries;
         entries.drain(..entries.len().saturating_sub(limit));
         Ok(History { entries })
     }
 
     /// A record of the harness by its key.
-    pub async fn harness_record_by_key(
-        &self,
-        folder: &Path,
-        key: &str,
-    ) -> Result<Option<Value>, EngineError> {
-        self.harness_log(folder).await?.record(key).await
+    pub async fn record_by_key(self, folder: &Path, key: &str) -> Result<Option<Value>, EngineError> {
+        self.log(folder).await?.record(key).await
     }
 
     /// Keeps what an auditor said.
-    pub async fn harness_audit(&self, folder: &Path, request: AuditRequest) -> Result<AuditRow, EngineError> {
-        let state = self.harness_state(folder).await?;
+    pub async fn audit(self, folder: &Path, request: AuditRequest) -> Result<AuditRow, EngineError> {
+        let state = self.state(folder).await?;
         let cycles = || state.entries.iter().filter(|entry| entry.kind == "cycle");
         let id_of = |entry: &Entry| entry.body["cycle_id"].as_str().map(str::to_owned);
         let cycle_id = match request.cycle_id {
@@ -250,13 +247,13 @@ impl Engine {
             note: request.note,
             at: now_micros(),
         };
-        self.store().await?.harness().put_audit(&row).await?;
+        self.engine.store().await?.harness().put_audit(&row).await?;
         Ok(row)
     }
 
     /// What auditors said, newest first.
-    pub async fn harness_audits(&self, folder: &Path, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
-        let state = self.harness_log(folder).await?;
+    pub async fn audits(self, folder: &Path, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
+        let state = self.log(folder).await?;
         Ok(state.store().harness().audits(&state.harness_id, limit).await?)
     }
 }

@@ -1,5 +1,6 @@
 //! How the system does on a harness that is being changed: on one new case, and on everything that was there.
 
+use crate::handles::HarnessOperations;
 use std::collections::BTreeMap;
 
 use satiety::bench::{BenchmarkResult, GatePolicy, GateVerdict, leading};
@@ -11,9 +12,9 @@ use super::HarnessError;
 use super::applying::ApplyRequest;
 use super::folder::Folder;
 use super::measuring::ThresholdState;
+use crate::EngineError;
 use crate::bench::suites::LoadedSuite;
 use crate::bench::{Progress, RunBenchRequest, Stop};
-use crate::{Engine, EngineError};
 
 /// The target that was named, for a suite that does not describe its own.
 fn target_for(request: &ApplyRequest, loaded: &LoadedSuite) -> Option<String> {
@@ -73,10 +74,10 @@ fn same_cases(loaded: &LoadedSuite, expected: &Manifest, only: Option<&str>) -> 
     .into())
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Whether the system passes a new case: more than half of its decided repeats. Absent when it was interrupted.
     pub(super) async fn try_case(
-        &self,
+        self,
         request: &ApplyRequest,
         expected: &Manifest,
         case: &CaseRef,
@@ -92,7 +93,9 @@ impl Engine {
             .into());
         };
         let plan = self
-            .bench_plan(RunBenchRequest {
+            .engine
+            .bench()
+            .plan(RunBenchRequest {
                 suite: loaded.file.clone(),
                 cases: vec![case.case_id.clone()],
                 target: target_for(request, loaded),
@@ -101,7 +104,7 @@ impl Engine {
             .await?;
         // What is run is what was signed, however the files changed since they were read.
         same_cases(plan.suite(), expected, Some(&case.case_id))?;
-        let ran = self.bench_run_plan(plan, stop, progress).await?;
+        let ran = self.engine.bench().execute(plan, stop, progress).await?;
         if ran.interrupted {
             return Ok(None);
         }
@@ -124,7 +127,7 @@ impl Engine {
 
     /// Runs every suite and holds it against its baseline and the tightened thresholds.
     pub(super) async fn verify_baseline(
-        &self,
+        self,
         request: &ApplyRequest,
         expected: &Manifest,
         stop: &Stop,
@@ -136,14 +139,16 @@ impl Engine {
         let (mut wrong, mut held, mut without) = (Vec::new(), 0, 0);
         for loaded in &folder.suites {
             let plan = self
-                .bench_plan(RunBenchRequest {
+                .engine
+                .bench()
+                .plan(RunBenchRequest {
                     suite: loaded.file.clone(),
                     target: target_for(request, loaded),
                     ..request.options.clone()
                 })
                 .await?;
             same_cases(plan.suite(), expected, None)?;
-            let ran = self.bench_run_plan(plan, stop, &mut *progress).await?;
+            let ran = self.engine.bench().execute(plan, stop, &mut *progress).await?;
             if ran.interrupted {
                 return Ok(None);
             }

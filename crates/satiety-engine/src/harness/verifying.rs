@@ -1,5 +1,6 @@
 //! Is everything as it was written?
 
+use crate::handles::HarnessOperations;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use super::folder::Folder;
 use super::recording::may_follow;
 use super::state::State;
 use super::tree::HarnessTree;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Whether the record is whole.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -30,15 +31,11 @@ pub struct Verified {
     pub last: Option<Anchor>,
 }
 
-impl Engine {
+impl HarnessOperations<'_> {
     /// Whether everything is as it was written: the chain, an anchor, the values that it vouches for, the files.
-    pub async fn harness_verify(
-        &self,
-        folder: &Path,
-        anchor: Option<Anchor>,
-    ) -> Result<Verified, EngineError> {
+    pub async fn verify(self, folder: &Path, anchor: Option<Anchor>) -> Result<Verified, EngineError> {
         let folder = Folder::read(folder)?;
-        let state = self.harness_log(&folder.root).await?;
+        let state = self.log(&folder.root).await?;
         let mut problems = Vec::new();
         let whole = match &anchor {
             Some(anchor) => ledger::verify_anchored(&state.entries, anchor),
@@ -64,7 +61,7 @@ impl Engine {
     }
 
     /// The harness as one value, whose hash is its version.
-    pub fn harness_manifest(&self, folder: &Path) -> Result<Manifest, EngineError> {
+    pub fn manifest(self, folder: &Path) -> Result<Manifest, EngineError> {
         Ok(Folder::read(folder)?.manifest)
     }
 }

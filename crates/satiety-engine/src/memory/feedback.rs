@@ -1,5 +1,6 @@
 //! What the agent says and does about results: validation, links.
 
+use crate::handles::MemoryOperations;
 use std::collections::BTreeSet;
 
 use satiety::memory::{
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MemoryError;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Whether a memory was useful.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -87,13 +88,13 @@ pub struct Linked {
     pub linked: bool,
 }
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// Says whether a memory was useful. What stood above it in the session's results was passed over, and a useful
     /// memory learns the query's words as a trigger phrase, up to five.
-    pub async fn memory_validate(&self, request: &ValidateRequest) -> Result<Validated, EngineError> {
+    pub async fn validate(self, request: &ValidateRequest) -> Result<Validated, EngineError> {
         super::scope::check_names(request.session.as_deref(), None, None)?;
-        let store = self.store().await?;
-        let mut row = self.memory_row_in(&request.id, request.scope.as_ref()).await?;
+        let store = self.engine.store().await?;
+        let mut row = self.row_in(&request.id, request.scope.as_ref()).await?;
         let before = Confidence {
             value: row.confidence,
             validations: row.validations,
@@ -149,7 +150,7 @@ impl Engine {
     }
 
     /// Makes or takes away a causal link.
-    pub async fn memory_link(&self, request: LinkRequest) -> Result<Linked, EngineError> {
+    pub async fn link(self, request: LinkRequest) -> Result<Linked, EngineError> {
         if request.from == request.to {
             return Err(MemoryError::SelfLink(request.from).into());
         }
@@ -158,23 +159,23 @@ impl Engine {
             to_id: request.to.clone(),
             kind: request.kind.name().into(),
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let scope = request.scope.as_ref();
         if request.remove {
             // A link to a memory that is gone is gone, too.
             for id in [&request.from, &request.to] {
-                match self.memory_row_in(id, scope).await {
+                match self.row_in(id, scope).await {
                     Ok(_) | Err(EngineError::Memory(MemoryError::NotThere(_))) => {}
                     Err(error) => return Err(error),
                 }
             }
             store.memories().unlink(&link).await?;
         } else {
-            self.memory_row_in(&request.from, scope).await?;
-            self.memory_row_in(&request.to, scope).await?;
+            self.row_in(&request.from, scope).await?;
+            self.row_in(&request.to, scope).await?;
             if !store.memories().link(&link).await? {
-                self.memory_row(&request.from).await?;
-                self.memory_row(&request.to).await?;
+                self.row(&request.from).await?;
+                self.row(&request.to).await?;
             }
         }
         Ok(Linked {

@@ -1,5 +1,6 @@
 //! A folder of Markdown files as memories: only what changed is chunked and embedded again, and what is gone goes.
 
+use crate::handles::MemoryOperations;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::MemoryError;
 use super::keeping::{SaveRequest, new_row};
+use crate::EngineError;
 use crate::rooted::BELOW_ROOT;
-use crate::{Engine, EngineError};
 
 /// Memories that are written at once.
 const TOGETHER: usize = 100;
@@ -66,18 +67,18 @@ pub struct RefusedFile {
     pub reason: String,
 }
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// Brings memories up to date with a folder of Markdown files and its subfolders.
-    pub async fn memory_index(&self, request: &IndexRequest) -> Result<Indexed, EngineError> {
+    pub async fn index(self, request: &IndexRequest) -> Result<Indexed, EngineError> {
         if !request.folder.is_dir() {
             return Err(MemoryError::NoFolder(request.folder.display().to_string()).into());
         }
         let root = fs_err::canonicalize(&request.folder)
             .map_err(|cause| EngineError::file("read", &request.folder, cause))?;
-        let project = self.memory_project(request.scope.as_ref(), request.author)?;
+        let project = self.project(request.scope.as_ref(), request.author)?;
         let files = markdown_files(&root)?;
-        let store = self.store().await?;
-        let (embedder, _) = self.memory_embedder().await;
+        let store = self.engine.store().await?;
+        let (embedder, _) = self.embedder().await;
         let embedder = embedder
             .map(|embedder| embedder.id().to_string())
             .unwrap_or_default();
@@ -135,15 +136,15 @@ impl Engine {
     }
 
     /// Embeds and writes memories, all of them or none.
-    async fn keep_together(&self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
-        let (chunks, _) = self.memory_chunks_of(&rows).await?;
+    async fn keep_together(self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
+        let (chunks, _) = self.chunks_of(&rows).await?;
         let rows: Vec<_> = rows.into_iter().zip(chunks.into_iter().map(Some)).collect();
-        Ok(self.store().await?.memories().put_all(&rows).await?)
+        Ok(self.engine.store().await?.memories().put_all(&rows).await?)
     }
 
     /// What a file's memory becomes; nothing when it is as it was, with vectors of the chosen model.
     async fn changed(
-        &self,
+        self,
         new: MemoryRow,
         old: Option<&MemoryRow>,
         embedder: &str,
@@ -154,6 +155,7 @@ impl Engine {
                 == (&old.tier, &old.triggers, &old.folder, &old.kind);
         if same
             && self
+                .engine
                 .store()
                 .await?
                 .memories()
@@ -175,8 +177,8 @@ impl Engine {
     }
 
     /// Memories of this folder whose files are not there any more.
-    async fn missing(&self, prefix: &str, there: &BTreeSet<String>) -> Result<Vec<String>, EngineError> {
-        let store = self.store().await?;
+    async fn missing(self, prefix: &str, there: &BTreeSet<String>) -> Result<Vec<String>, EngineError> {
+        let store = self.engine.store().await?;
         let rows = store.memories().origins(prefix).await?;
         let gone = rows.into_iter().filter(|(_, origin)| !there.contains(origin));
         let gone: Vec<String> = gone.map(|(id, _)| id).collect();

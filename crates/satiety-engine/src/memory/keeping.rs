@@ -1,5 +1,6 @@
 //! Keeping memories: save, update, delete, list, and how the memory is.
 
+use crate::handles::MemoryOperations;
 use satiety::memory::{
     Author, ChunkSettings, Draft, NeedsPerson, Project, Scope, chunk, content_hash, encode_vector, in_folder,
     may_write,
@@ -13,7 +14,7 @@ use uuid::Uuid;
 
 use super::MemoryError;
 use super::scope::{check_names, project_of};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// How long a temporary memory stays when nobody says.
 const TEMPORARY_DAYS: i64 = 7;
@@ -320,20 +321,25 @@ pub struct MemoryHealth {
     pub latest_metrics: Option<crate::retrieval::MeasuredRun>,
 }
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// Keeps a memory; those that its text quotes were used by the session.
     #[tracing::instrument(name = "save memory", skip_all)]
-    pub async fn memory_save(&self, request: SaveRequest) -> Result<Saved, EngineError> {
+    pub async fn save(self, request: SaveRequest) -> Result<Saved, EngineError> {
         may_write(request.author, None, request.tier).map_err(MemoryError::from)?;
-        let project = self.memory_project(request.scope.as_ref(), request.author)?;
+        let project = self.project(request.scope.as_ref(), request.author)?;
         let session = request.session.clone();
         check_names(session.as_deref(), None, None)?;
         let now = now_micros();
-        let expired = self.store().await?.memories().expired(now).await?;
-        self.store().await?.memories().remove(&expired).await?;
+        let expired = self.engine.store().await?.memories().expired(now).await?;
+        self.engine.store().await?.memories().remove(&expired).await?;
         let row = new_row(request, project, now)?;
-        let (chunks, embedder) = self.memory_chunks(&row).await?;
-        self.store().await?.memories().put(&row, Some(&chunks)).await?;
+        let (chunks, embedder) = self.chunks(&row).await?;
+        self.engine
+            .store()
+            .await?
+            .memories()
+            .put(&row, Some(&chunks))
+            .await?;
         self.note_quotes(session.as_deref(), &row).await?;
         Ok(Saved {
             memory: shown(row),
@@ -344,10 +350,10 @@ impl Engine {
 
     /// Changes a memory; chunks and embeds again only when what is searched changed. Memories that a new text quotes were
     /// used by the session.
-    pub async fn memory_update(&self, request: UpdateRequest) -> Result<Saved, EngineError> {
+    pub async fn update(self, request: UpdateRequest) -> Result<Saved, EngineError> {
         let session = request.session.filter(|_| request.content.is_some());
         check_names(session.as_deref(), None, None)?;
-        let mut old = self.memory_row_in(&request.id, request.scope.as_ref()).await?;
+        let mut old = self.row_in(&request.id, request.scope.as_ref()).await?;
         if let Some(phrase) = request.unlearn
             && !satiety::memory::unlearn(&mut old.learnt, &phrase)
         {
@@ -363,7 +369,7 @@ impl Engine {
             Some(_) if old.project.is_none() && request.author == Author::Agent => {
                 return Err(MemoryError::from(NeedsPerson::Global).into());
             }
-            Some(place) => self.memory_project(Some(place), request.author)?,
+            Some(place) => self.project(Some(place), request.author)?,
         };
         let draft = Draft {
             title: request.title.unwrap_or_else(|| old.title.clone()),
@@ -392,12 +398,12 @@ impl Engine {
         };
         let searched = row.content_hash != old.content_hash || row.triggers != old.triggers;
         let (chunks, embedder) = if searched {
-            self.memory_chunks(&row).await?
+            self.chunks(&row).await?
         } else {
             (Vec::new(), None)
         };
         let replaced = searched.then_some(&chunks[..]);
-        self.store().await?.memories().put(&row, replaced).await?;
+        self.engine.store().await?.memories().put(&row, replaced).await?;
         self.note_quotes(session.as_deref(), &row).await?;
         Ok(Saved {
             memory: shown(row),
@@ -406,40 +412,39 @@ impl Engine {
         })
     }
 
-    async fn note_quotes(&self, session: Option<&str>, row: &MemoryRow) -> Result<(), EngineError> {
+    async fn note_quotes(self, session: Option<&str>, row: &MemoryRow) -> Result<(), EngineError> {
         if let Some(session) = session {
-            self.memory_notice(session, &row.content, Some(&row.memory_id))
-                .await?;
+            self.notice(session, &row.content, Some(&row.memory_id)).await?;
         }
         Ok(())
     }
 
     /// Forgets memories; one that is not there is an error, and then none is forgotten.
-    pub async fn memory_delete(
-        &self,
+    pub async fn delete(
+        self,
         ids: &[String],
         scope: Option<&Scope>,
         author: Author,
     ) -> Result<Deleted, EngineError> {
         for id in ids {
-            let row = self.memory_row_in(id, scope).await?;
+            let row = self.row_in(id, scope).await?;
             may_write(author, Some(super::index::tier(&row.tier)), None).map_err(MemoryError::from)?;
         }
-        self.store().await?.memories().remove(ids).await?;
+        self.engine.store().await?.memories().remove(ids).await?;
         Ok(Deleted {
             deleted: ids.to_vec(),
         })
     }
 
     /// One memory, whole.
-    pub async fn memory_get(&self, id: &str, scope: Option<&Scope>) -> Result<Memory, EngineError> {
-        Ok(shown(self.memory_row_in(id, scope).await?))
+    pub async fn get(self, id: &str, scope: Option<&Scope>) -> Result<Memory, EngineError> {
+        Ok(shown(self.row_in(id, scope).await?))
     }
 
     /// Memories, a page at a time.
-    pub async fn memory_list(&self, request: &ListRequest) -> Result<Memories, EngineError> {
+    pub async fn list(self, request: &ListRequest) -> Result<Memories, EngineError> {
         let folder = request.folder.as_deref().unwrap_or_default();
-        let scope = self.memory_scope(request.scope.as_ref());
+        let scope = self.scope(request.scope.as_ref());
         let now = now_micros();
         let cursor = request.cursor.as_deref().unwrap_or("0");
         let mut after: i64 = cursor.parse().map_err(|_| MemoryError::OutOfRange {
@@ -450,7 +455,7 @@ impl Engine {
         let limit = request.limit.unwrap_or(DEFAULT_PAGE);
         let mut memories = Vec::new();
         loop {
-            let rows = self.store().await?.memories().after(after, 500).await?;
+            let rows = self.engine.store().await?.memories().after(after, 500).await?;
             if rows.is_empty() {
                 return Ok(Memories { memories, next: None });
             }
@@ -483,14 +488,14 @@ impl Engine {
     }
 
     /// How the memory is, channel by channel.
-    pub async fn memory_health(&self) -> Result<MemoryHealth, EngineError> {
-        let (embedder, problem) = self.memory_embedder().await;
-        let store = self.store().await?;
+    pub async fn health(self) -> Result<MemoryHealth, EngineError> {
+        let (embedder, problem) = self.embedder().await;
+        let store = self.engine.store().await?;
         let described = embedder.map(|embedder| (embedder.id().to_string(), embedder.dimension()));
         let named = described
             .as_ref()
             .map(|(name, dimension)| (name.as_str(), *dimension));
-        let index = self.memory.current(store, named).await?;
+        let index = self.engine.memory.current(store, named).await?;
         let name = named.map(|(name, _)| name.to_owned());
         let (chunks, embedded) = store
             .memories()
@@ -515,32 +520,38 @@ impl Engine {
             log: store.query_log().state(),
             degraded,
             tasks: self.task_figures().await?,
-            latest_metrics: self.latest_metrics().await?,
+            latest_metrics: self.engine.retrieval().latest_metrics().await?,
         })
     }
 
-    pub(super) async fn memory_row(&self, id: &str) -> Result<MemoryRow, EngineError> {
-        let mut rows = self.store().await?.memories().by_id(&[id.to_owned()]).await?;
+    pub(super) async fn row(self, id: &str) -> Result<MemoryRow, EngineError> {
+        let mut rows = self
+            .engine
+            .store()
+            .await?
+            .memories()
+            .by_id(&[id.to_owned()])
+            .await?;
         Ok(rows.pop().ok_or_else(|| MemoryError::NotThere(id.into()))?)
     }
 
     /// The pieces of a memory with their vectors, and the model that made those.
-    pub(super) async fn memory_chunks(
-        &self,
+    pub(super) async fn chunks(
+        self,
         row: &MemoryRow,
     ) -> Result<(Vec<ChunkRow>, Option<String>), EngineError> {
-        let (mut chunks, model) = self.memory_chunks_of(std::slice::from_ref(row)).await?;
+        let (mut chunks, model) = self.chunks_of(std::slice::from_ref(row)).await?;
         Ok((chunks.pop().unwrap_or_default(), model))
     }
 
     /// The same for many memories: their pieces are embedded together, which costs less than one by one.
-    pub(super) async fn memory_chunks_of(
-        &self,
+    pub(super) async fn chunks_of(
+        self,
         rows: &[MemoryRow],
     ) -> Result<(Vec<Vec<ChunkRow>>, Option<String>), EngineError> {
         let mut chunks: Vec<Vec<ChunkRow>> = rows.iter().map(pieces_of).collect();
         // A model that is asked for and fails must not make a memory that half of the searches miss.
-        let Some(embedder) = self.embedder().await? else {
+        let Some(embedder) = self.engine.embedder().await? else {
             return Ok((chunks, None));
         };
         let name = embedder.id().to_string();

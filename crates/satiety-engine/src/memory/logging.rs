@@ -1,5 +1,6 @@
 //! What a session did before, and the log of what it asks now.
 
+use crate::handles::MemoryOperations;
 use std::collections::BTreeMap;
 
 use satiety::memory::{MemorySearch, Scope, SessionHistory, SessionSettings, excerpt_of_query};
@@ -11,19 +12,19 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::searching::SearchRequest;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// What the session of a request did before.
     pub(super) async fn session_history(
-        &self,
+        self,
         request: &SearchRequest,
         settings: SessionSettings,
     ) -> Result<SessionHistory, EngineError> {
         let Some(name) = &request.session else {
             return Ok(SessionHistory::default());
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let (queries, events) = tokio::try_join!(
             store.query_log().queries_of_session(name, settings.look_back),
             store.memories().feedback_of_session(name, settings.look_back)
@@ -40,7 +41,7 @@ impl Engine {
 
     /// Hands a search over to the log, which writes it soon.
     pub(super) async fn log_search(
-        &self,
+        self,
         request: &SearchRequest,
         answer: &MemorySearch,
     ) -> Result<(), EngineError> {
@@ -51,7 +52,7 @@ impl Engine {
             }
         }
         let logged = excerpt_of_query(&request.query).into_owned();
-        let project = match self.memory_scope(request.scope.as_ref()) {
+        let project = match self.scope(request.scope.as_ref()) {
             Scope::Project(project) => Some(project.id),
             Scope::Global => Some("global".to_owned()),
             Scope::All => None,
@@ -92,7 +93,8 @@ impl Engine {
                 created_at: at,
             });
         }
-        self.store()
+        self.engine
+            .store()
             .await?
             .query_log()
             .append(LoggedQuery { row, at, events })

@@ -1,5 +1,6 @@
 //! Reading a memory whole, and noticing that a text quotes one: what an agent does with results, without being asked.
 
+use crate::handles::MemoryOperations;
 use std::collections::BTreeSet;
 
 use satiety::memory::{FeedbackKind, LinkKind, Scope, found_by, learn_from_selection, references};
@@ -13,7 +14,7 @@ use uuid::Uuid;
 use super::keeping::Memory;
 use super::scope::{check_names, check_text};
 use super::searching::MatchedTriggers;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Queries of a session whose results a read or a quotation may belong to.
 const LOOK_BACK: u32 = 50;
@@ -90,16 +91,17 @@ pub struct MatchRequest {
 /// A session's queries with what they found, newest first.
 type Queries = Vec<(String, String, Vec<String>)>;
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// One memory, whole. When a search of the session found it, that it was read is remembered with query and rank.
-    pub async fn memory_read(&self, request: &ReadRequest) -> Result<ReadMemory, EngineError> {
+    pub async fn read(self, request: &ReadRequest) -> Result<ReadMemory, EngineError> {
         check_names(request.session.as_deref(), None, None)?;
-        let memory = self.memory_get(&request.id, request.scope.as_ref()).await?;
-        let scope = self.memory_scope(request.scope.as_ref());
+        let memory = self.get(&request.id, request.scope.as_ref()).await?;
+        let scope = self.scope(request.scope.as_ref());
         let links = self.links_of(&request.id, &scope).await?;
         let (mut query_id, mut rank_in_results) = (None, None);
         if let Some(session) = &request.session {
             let queries = self
+                .engine
                 .store()
                 .await?
                 .query_log()
@@ -127,27 +129,27 @@ impl Engine {
     }
 
     /// Memories whose trigger phrases are said in a text; those that it quotes are remembered as used.
-    pub async fn memory_match(&self, request: &MatchRequest) -> Result<MatchedTriggers, EngineError> {
+    pub async fn matching(self, request: &MatchRequest) -> Result<MatchedTriggers, EngineError> {
         check_text(&request.text)?;
         check_names(request.session.as_deref(), None, None)?;
         if let Some(session) = &request.session {
-            self.memory_notice(session, &request.text, None).await?;
+            self.notice(session, &request.text, None).await?;
         }
-        let scope = self.memory_scope(request.scope.as_ref());
-        self.memory_match_triggers(&request.text, request.limit.unwrap_or(DEFAULT_MATCHES), &scope)
+        let scope = self.scope(request.scope.as_ref());
+        self.match_triggers(&request.text, request.limit.unwrap_or(DEFAULT_MATCHES), &scope)
             .await
     }
 
     /// Which of the session's latest results a text says again, word for word: they were used. Each is remembered once a
     /// query, and what was used learns the query's words. `except` is the memory that the text is of.
-    pub(super) async fn memory_notice(
-        &self,
+    pub(super) async fn notice(
+        self,
         session: &str,
         text: &str,
         except: Option<&str>,
     ) -> Result<Vec<String>, EngineError> {
         check_names(Some(session), None, None)?;
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let queries = store.query_log().queries_of_session(session, LOOK_BACK).await?;
         let mut seen = BTreeSet::new();
         let recent: Vec<String> = queries
@@ -178,14 +180,14 @@ impl Engine {
     /// Remembers a use of memories by the latest query that found each; what is remembered already is not again. Says
     /// what is new.
     pub(super) async fn remember_use(
-        &self,
+        self,
         session: &str,
         kind: FeedbackKind,
         queries: &Queries,
         memories: &[String],
         metadata: &Value,
     ) -> Result<Vec<String>, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let known = store.memories().feedback_of_session(session, 1000).await?;
         let mut events = Vec::new();
         for memory in memories {
@@ -212,23 +214,23 @@ impl Engine {
     }
 
     /// Teaches memories the words of the query that found each, within the bounds of learning.
-    pub(super) async fn teach(&self, queries: &Queries, memories: &[String]) -> Result<(), EngineError> {
+    pub(super) async fn teach(self, queries: &Queries, memories: &[String]) -> Result<(), EngineError> {
         for memory in memories {
             let Some((_, query, _)) = found_by(queries, memory) else {
                 continue;
             };
-            let mut row = self.memory_row(memory).await?;
+            let mut row = self.row(memory).await?;
             if let Some(phrase) = learn_from_selection(query, &row.triggers, &row.learnt) {
                 row.learnt.push(phrase);
                 row.updated_at = now_micros();
-                self.store().await?.memories().put(&row, None).await?;
+                self.engine.store().await?.memories().put(&row, None).await?;
             }
         }
         Ok(())
     }
 
-    async fn links_of(&self, id: &str, scope: &Scope) -> Result<Vec<MemoryLink>, EngineError> {
-        let store = self.store().await?;
+    async fn links_of(self, id: &str, scope: &Scope) -> Result<Vec<MemoryLink>, EngineError> {
+        let store = self.engine.store().await?;
         let links = store.memories().links(&[id.to_owned()]).await?;
         let others: Vec<String> = links
             .iter()

@@ -1,10 +1,11 @@
 //! Which memories a request is about, who asks, and how much may be asked.
 
+use crate::handles::MemoryOperations;
 use satiety::memory::{Author, NeedsPerson, Project, Scope};
 use satiety_store::memory::MemoryRow;
 
 use super::MemoryError;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Longest name of a session or a task, in bytes: both are in every row of the log.
 const LONGEST_NAME: usize = 256;
@@ -31,10 +32,10 @@ impl Default for MemorySettings {
     }
 }
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// What a request sees: what it asks for, else the engine's project, else everything.
-    pub(super) fn memory_scope(&self, asked: Option<&Scope>) -> Scope {
-        match (asked, &self.memory_settings.project) {
+    pub(super) fn scope(self, asked: Option<&Scope>) -> Scope {
+        match (asked, &self.engine.memory_settings.project) {
             (Some(asked), _) => asked.clone(),
             (None, Some(project)) => Scope::Project(project.clone()),
             (None, None) => Scope::All,
@@ -42,13 +43,13 @@ impl Engine {
     }
 
     /// The project that something is kept in; none for what every project sees.
-    pub(super) fn memory_project(
-        &self,
+    pub(super) fn project(
+        self,
         asked: Option<&Scope>,
         author: Author,
     ) -> Result<Option<Project>, MemoryError> {
         match asked {
-            None => Ok(self.memory_settings.project.clone()),
+            None => Ok(self.engine.memory_settings.project.clone()),
             Some(Scope::Project(project)) => Ok(Some(project.clone())),
             Some(Scope::Global) if author == Author::Person => Ok(None),
             Some(Scope::Global) => Err(NeedsPerson::Global.into()),
@@ -57,13 +58,9 @@ impl Engine {
     }
 
     /// A memory that a request may see.
-    pub(super) async fn memory_row_in(
-        &self,
-        id: &str,
-        asked: Option<&Scope>,
-    ) -> Result<MemoryRow, EngineError> {
-        let row = self.memory_row(id).await?;
-        if self.memory_scope(asked).sees(row.project.as_deref()) {
+    pub(super) async fn row_in(self, id: &str, asked: Option<&Scope>) -> Result<MemoryRow, EngineError> {
+        let row = self.row(id).await?;
+        if self.scope(asked).sees(row.project.as_deref()) {
             return Ok(row);
         }
         Err(MemoryError::OtherProject {
@@ -74,18 +71,18 @@ impl Engine {
     }
 
     /// Refuses a question that is too long.
-    pub(super) fn check_question(&self, question: &str) -> Result<(), MemoryError> {
+    pub(super) fn check_question(self, question: &str) -> Result<(), MemoryError> {
         within(
             "the question",
             question.len(),
-            self.memory_settings.max_query_bytes,
+            self.engine.memory_settings.max_query_bytes,
         )
     }
 
     /// Refuses lists of notes that are too long together.
-    pub(super) fn check_notes(&self, what: &'static str, notes: &[String]) -> Result<(), MemoryError> {
+    pub(super) fn check_notes(self, what: &'static str, notes: &[String]) -> Result<(), MemoryError> {
         let bytes = notes.iter().map(String::len).sum();
-        within(what, bytes, self.memory_settings.max_query_bytes)
+        within(what, bytes, self.engine.memory_settings.max_query_bytes)
     }
 }
 

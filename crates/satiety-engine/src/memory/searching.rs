@@ -1,5 +1,6 @@
 //! Searching: a [`SearchMachine`] of the library decides; this answers what it asks for and logs the query.
 
+use crate::handles::MemoryOperations;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::MemoryError;
 use super::scope::check_names;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Bytes that are looked through where the search was asked for: up to about a tenth of a millisecond, a few times what
 /// handing the work to another thread takes.
@@ -98,21 +99,21 @@ pub struct MatchedTriggers {
     pub matches: Vec<TriggerMatch>,
 }
 
-impl Engine {
+impl<'e> MemoryOperations<'e> {
     /// Searches, logs the query with what was found, and says how it went.
-    pub async fn memory_search(&self, mut request: SearchRequest) -> Result<MemorySearch, EngineError> {
-        let deal = self.deal(&mut request).await?;
-        let answer = self.memory_search_with(&request.pipeline, &request).await?;
+    pub async fn search(self, mut request: SearchRequest) -> Result<MemorySearch, EngineError> {
+        let deal = self.engine.experiments().deal(&mut request).await?;
+        let answer = self.search_with(&request.pipeline, &request).await?;
         self.log_search(&request, &answer).await?;
-        self.shadow(&deal, &request, &answer);
+        self.engine.experiments().shadow(&deal, &request, &answer);
         Ok(answer)
     }
 
     /// Searches as this pipeline says, whatever the request's own is, and leaves no trace: nothing is logged, so that a
     /// pipeline can be tried beside another.
     #[tracing::instrument(name = "search memory", skip_all)]
-    pub async fn memory_search_with(
-        &self,
+    pub async fn search_with(
+        self,
         pipeline: &Arc<ValidPipeline>,
         request: &SearchRequest,
     ) -> Result<MemorySearch, EngineError> {
@@ -127,16 +128,16 @@ impl Engine {
             token_budget: request.token_budget,
             token_usage: request.token_usage,
             folder: request.folder.clone().unwrap_or_default(),
-            scope: self.memory_scope(request.scope.as_ref()),
+            scope: self.scope(request.scope.as_ref()),
             skip_shown: request.skip_shown,
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let mut machine = Box::new(SearchMachine::new(Arc::clone(pipeline), query));
         let (mut embedder, mut degraded) = (None, None);
         loop {
             let observation = match machine.next() {
                 Action::EmbedQuery => {
-                    (embedder, degraded) = self.memory_embedder().await;
+                    (embedder, degraded) = self.embedder().await;
                     let from = elapsed_ms();
                     let vector = match embedder {
                         Some(embedder) => embedder.embed(&[request.query.as_str()]).await?.pop(),
@@ -150,7 +151,7 @@ impl Engine {
                     let wanted = wanted
                         .as_ref()
                         .map(|(name, dimension)| (name.as_str(), *dimension));
-                    let index = self.memory.current(store, wanted).await?;
+                    let index = self.engine.memory.current(store, wanted).await?;
                     let history = self.session_history(request, pipeline.session).await?;
                     let now = now_micros();
                     Observation::Index { index, history, now }
@@ -180,13 +181,17 @@ impl Engine {
     }
 
     /// Memories whose trigger phrases are said in a text.
-    pub(super) async fn memory_match_triggers(
-        &self,
+    pub(super) async fn match_triggers(
+        self,
         text: &str,
         limit: usize,
         scope: &Scope,
     ) -> Result<MatchedTriggers, EngineError> {
-        let index = self.memory.current(self.store().await?, None).await?;
+        let index = self
+            .engine
+            .memory
+            .current(self.engine.store().await?, None)
+            .await?;
         let (text, scope, now) = (text.to_owned(), scope.clone(), now_micros());
         // A word is normalised, cut and looked up.
         let bytes = 64 * text.len();
@@ -197,19 +202,19 @@ impl Engine {
 
     /// Looks through so many bytes, on another thread unless they are few.
     async fn compute_bytes<T: Send + 'static>(
-        &self,
+        self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         if bytes < COMPUTED_HERE {
             return Ok(work());
         }
-        self.compute_on_thread(move |_| Ok(work())).await
+        self.engine.compute_on_thread(move |_| Ok(work())).await
     }
 
     /// The sentence model, or why meaning cannot be searched: never silently.
-    pub(super) async fn memory_embedder(&self) -> (Option<&dyn Embedder>, Option<String>) {
-        match self.embedder().await {
+    pub(super) async fn embedder(self) -> (Option<&'e dyn Embedder>, Option<String>) {
+        match self.engine.embedder().await {
             Ok(Some(embedder)) => (Some(embedder), None),
             Ok(None) => (
                 None,

@@ -1,6 +1,7 @@
 //! Sessions as a whole: what was asked and used in each, what came of its tasks, and whether finding something went
 //! together with getting somewhere.
 
+use crate::handles::MemoryOperations;
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::memory::{
@@ -11,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::MemoryError;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Queries and events of a session that are summed up.
 const LARGEST_SESSION: u32 = 5000;
@@ -86,10 +87,10 @@ struct StoredMetrics {
     re_search_rate: Option<f64>,
 }
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// Sessions, the latest first.
-    pub async fn memory_sessions(&self, limit: u32) -> Result<Sessions, EngineError> {
-        let store = self.store().await?;
+    pub async fn sessions(self, limit: u32) -> Result<Sessions, EngineError> {
+        let store = self.engine.store().await?;
         let mut sessions = Vec::new();
         for row in store.tasks().sessions(limit).await? {
             let tasks = store.tasks().list(Some(&row.session_id), 20).await?;
@@ -113,9 +114,9 @@ impl Engine {
     }
 
     /// One session, summed up.
-    pub async fn memory_session_summary(&self, session: &str) -> Result<SessionEvalSummary, EngineError> {
+    pub async fn session_summary(self, session: &str) -> Result<SessionEvalSummary, EngineError> {
         let summary = self.session_summary_with(session, None).await?;
-        let open = self.store().await?.tasks().list(Some(session), 1).await?;
+        let open = self.engine.store().await?.tasks().list(Some(session), 1).await?;
         if summary.queries.is_empty() && open.is_empty() {
             return Err(MemoryError::NoSession(session.into()).into());
         }
@@ -124,11 +125,11 @@ impl Engine {
 
     /// The same with a task that is about to be closed.
     pub(super) async fn session_summary_with(
-        &self,
+        self,
         session: &str,
         closing: Option<&TaskRow>,
     ) -> Result<SessionEvalSummary, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let queries = store.tasks().session_queries(session, LARGEST_SESSION).await?;
         let ids: Vec<String> = queries.iter().map(|query| query.query_id.clone()).collect();
         let mut relevant: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -176,8 +177,14 @@ impl Engine {
     }
 
     /// The latest tasks in figures.
-    pub async fn task_figures(&self) -> Result<TaskFigures, EngineError> {
-        let tasks = self.store().await?.tasks().list(None, LATEST_TASKS).await?;
+    pub async fn task_figures(self) -> Result<TaskFigures, EngineError> {
+        let tasks = self
+            .engine
+            .store()
+            .await?
+            .tasks()
+            .list(None, LATEST_TASKS)
+            .await?;
         let closed: Vec<&TaskRow> = tasks.iter().filter(|task| task.closed_at.is_some()).collect();
         let summary =
             |task: &TaskRow| -> Option<Stored> { serde_json::from_value(task.summary.clone()?).ok() };

@@ -1,6 +1,7 @@
 //! Tasks: what is known before one, and what came of it. Closing a task is when the memory learns most: what was used, what
 //! was passed over, what helped, and whether it led anywhere.
 
+use crate::handles::MemoryOperations;
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::memory::{
@@ -22,7 +23,7 @@ use super::reading::event;
 use super::scope::check_names;
 use super::searching::SearchRequest;
 use super::{Held, MemoryError, MemorySearch};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Queries and events of a session that closing a task looks at.
 const LOOK_BACK: u32 = 500;
@@ -179,9 +180,9 @@ pub struct Postflight {
     pub summary: SessionEvalSummary,
 }
 
-impl Engine {
+impl MemoryOperations<'_> {
     /// Begins a task and says what the memory knows about it. Beginning an open one again brings its scores up to date.
-    pub async fn task_preflight(&self, request: PreflightRequest) -> Result<Preflight, EngineError> {
+    pub async fn task_preflight(self, request: PreflightRequest) -> Result<Preflight, EngineError> {
         let scores = request.scores();
         check(&scores)?;
         check_names(
@@ -191,7 +192,7 @@ impl Engine {
         )?;
         self.check_question(&request.task)?;
         self.check_notes("the list of knowledge gaps", &request.knowledge_gaps)?;
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let task_id = request
             .task_id
             .filter(|id| !id.trim().is_empty())
@@ -217,7 +218,7 @@ impl Engine {
             scope: request.scope,
             ..SearchRequest::default()
         };
-        let context = self.memory_search(search).await?;
+        let context = self.search(search).await?;
         let row = TaskRow {
             task_id: task_id.clone(),
             session_id: session_id.clone(),
@@ -244,7 +245,7 @@ impl Engine {
 
     /// Closes a task: remembers what its text quotes and what was passed over, takes judgments, keeps lessons, and sums the
     /// session up. After a success, what was used learns the words of the query that found it.
-    pub async fn task_postflight(&self, request: PostflightRequest) -> Result<Postflight, EngineError> {
+    pub async fn task_postflight(self, request: PostflightRequest) -> Result<Postflight, EngineError> {
         let scores = request.scores();
         check(&scores)?;
         check_names(request.session.as_deref(), request.task_id.as_deref(), None)?;
@@ -254,10 +255,10 @@ impl Engine {
         let mut task = self.task_to_close(&request).await?;
         // Everything that can be wrong is looked at before anything is changed.
         for id in request.useful.iter().chain(&request.not_useful) {
-            self.memory_row_in(id, scope.as_ref()).await?;
+            self.row_in(id, scope.as_ref()).await?;
         }
         if !request.learnt.is_empty() {
-            self.memory_project(scope.as_ref(), Author::Agent)?;
+            self.project(scope.as_ref(), Author::Agent)?;
         }
         let lessons: Vec<SaveRequest> = request
             .learnt
@@ -265,9 +266,9 @@ impl Engine {
             .map(|lesson| kept(lesson, &task.folder, scope.clone()))
             .collect::<Result<_, MemoryError>>()?;
         let session = task.session_id.clone();
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let referenced = match &request.text {
-            Some(text) => self.memory_notice(&session, text, None).await?,
+            Some(text) => self.notice(&session, text, None).await?,
             None => Vec::new(),
         };
         let mut validated = Vec::new();
@@ -280,7 +281,7 @@ impl Engine {
                     session: Some(session.clone()),
                     scope: scope.clone(),
                 };
-                validated.push(self.memory_validate(&about).await?);
+                validated.push(self.validate(&about).await?);
             }
         }
         let events = store.memories().feedback_of_session(&session, LOOK_BACK).await?;
@@ -300,7 +301,7 @@ impl Engine {
         }
         let mut saved = Vec::new();
         for lesson in lessons {
-            saved.push(self.memory_save(lesson).await?.memory.id);
+            saved.push(self.save(lesson).await?.memory.id);
         }
         let before = serde_json::from_value(task.preflight["scores"].clone()).unwrap_or_default();
         let deltas = task_deltas(before, scores);
@@ -328,14 +329,14 @@ impl Engine {
             deltas,
             referenced,
             validated,
-            not_validated: self.named(&silent, &self.memory_scope(scope.as_ref())).await?,
+            not_validated: self.named(&silent, &self.scope(scope.as_ref())).await?,
             saved,
             summary,
         })
     }
 
-    async fn task_to_close(&self, request: &PostflightRequest) -> Result<TaskRow, EngineError> {
-        let store = self.store().await?;
+    async fn task_to_close(self, request: &PostflightRequest) -> Result<TaskRow, EngineError> {
+        let store = self.engine.store().await?;
         if let Some(id) = &request.task_id {
             let task = store.tasks().get(id).await?;
             let task = task.ok_or_else(|| MemoryError::NoTask(id.clone()))?;
@@ -352,8 +353,8 @@ impl Engine {
         Ok(open.ok_or_else(|| MemoryError::NoOpenTask(session.clone()))?)
     }
 
-    async fn named(&self, ids: &[String], scope: &Scope) -> Result<Vec<Held>, EngineError> {
-        let rows = self.store().await?.memories().by_id(ids).await?;
+    async fn named(self, ids: &[String], scope: &Scope) -> Result<Vec<Held>, EngineError> {
+        let rows = self.engine.store().await?.memories().by_id(ids).await?;
         let seen = rows.into_iter().filter(|row| scope.sees(row.project.as_deref()));
         let held = seen.map(|row| Held {
             tokens: satiety::memory::estimate_tokens(&row.content),

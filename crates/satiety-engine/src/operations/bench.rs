@@ -32,7 +32,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move {
-                let baselines = call.engine.bench_baselines(&request.id, BASELINES).await?;
+                let baselines = call.engine.bench().baselines(&request.id, BASELINES).await?;
                 Ok(Baselines { baselines })
             },
         ),
@@ -50,7 +50,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Read,
             |call: Call, request: IdRequest| async move {
                 stored(&call, &request.id).await?;
-                call.engine.bench_run(&request.id).await
+                call.engine.bench().run(&request.id).await
             },
         ),
         Operation::new(
@@ -65,7 +65,7 @@ pub(super) fn operations() -> Vec<Operation> {
 
 async fn suites(call: Call, _: NoFields) -> Result<SuiteList, EngineError> {
     let root = call.path(Path::new("."))?;
-    let mut list = call.engine.bench_list(&root)?;
+    let mut list = call.engine.bench().list(&root)?;
     let prefix = format!("{}/", root.display());
     let files = list.suites.iter_mut().map(|suite| &mut suite.file);
     for path in files.chain(&mut list.skills_without_benchmarks) {
@@ -115,7 +115,8 @@ async fn runs(call: Call, request: RunPageRequest) -> Result<RunPage, EngineErro
     };
     let all = call
         .engine
-        .bench_runs(request.suite.as_deref(), page.needed(RUNS))
+        .bench()
+        .runs(request.suite.as_deref(), page.needed(RUNS))
         .await?;
     let (runs, next_cursor) = page.cut(all, |run| &run.run_id)?;
     Ok(RunPage { runs, next_cursor })
@@ -123,7 +124,7 @@ async fn runs(call: Call, request: RunPageRequest) -> Result<RunPage, EngineErro
 
 /// Refuses what is not in the store: a name from elsewhere must not become the path of a file.
 async fn stored(call: &Call, run_id: &str) -> Result<(), EngineError> {
-    if call.engine.bench_is_stored(run_id).await? {
+    if call.engine.bench().is_stored(run_id).await? {
         return Ok(());
     }
     Err(EngineError::NotThere {
@@ -135,5 +136,5 @@ async fn stored(call: &Call, run_id: &str) -> Result<(), EngineError> {
 async fn compare(call: Call, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
     stored(&call, &request.baseline).await?;
     stored(&call, &request.candidate).await?;
-    call.engine.bench_compare(request).await
+    call.engine.bench().compare(request).await
 }

@@ -40,7 +40,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Write,
             Effect::Write,
             |call: Call, request: BeginConversationRequest| async move {
-                let begun = call.engine.conversation_begin(request).await?;
+                let begun = call.engine.dialogue().begin_conversation(request).await?;
                 Ok(told(&call, begun))
             },
         ),
@@ -49,7 +49,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Get a conversation with its rounds and its report",
             Scope::Read,
             Effect::Read,
-            |call: Call, request: IdRequest| async move { call.engine.conversation(&request.id).await },
+            |call: Call, request: IdRequest| async move { call.engine.dialogue().conversation(&request.id).await },
         ),
         Operation::new(
             "append_rounds",
@@ -57,7 +57,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Write,
             Effect::Write,
             |call: Call, request: AppendRoundsRequest| async move {
-                let appended = call.engine.conversation_append(request).await?;
+                let appended = call.engine.dialogue().append_rounds(request).await?;
                 Ok(told(&call, appended))
             },
         ),
@@ -143,6 +143,7 @@ async fn score(call: Call, request: ScoreConversationRequest) -> Result<Scored, 
     };
     let scored = call
         .engine
+        .dialogue()
         .score(ScoreRequest {
             name: "conversation".into(),
             format,
@@ -193,6 +194,7 @@ async fn list(call: Call, request: ConversationPageRequest) -> Result<Conversati
     let limit = request.limit.unwrap_or(50);
     let list = call
         .engine
+        .dialogue()
         .conversations(&ListConversationsRequest { before, limit })
         .await?;
     Ok(ConversationPage {
@@ -243,6 +245,6 @@ async fn gate(call: Call, request: GateRoundsRequest) -> Result<GateAnswer, Engi
         task: request.task,
         seed_by_run: false,
     };
-    let (decisions, summary) = call.engine.gate_rounds(request, rounds).await?;
+    let (decisions, summary) = call.engine.research().gate_rounds(request, rounds).await?;
     Ok(GateAnswer { decisions, summary })
 }

@@ -18,7 +18,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, page: PageRequest| async move {
-                let all = call.engine.evict_list(None).await?.scopes;
+                let all = call.engine.eviction().list(None).await?.scopes;
                 let (scopes, next_cursor) = page.cut(all, |scope| &scope.scope_id)?;
                 Ok(ScopePage { scopes, next_cursor })
             },
@@ -28,42 +28,44 @@ pub(super) fn operations() -> Vec<Operation> {
             "Change what is in a context; it begins with its first item",
             Scope::Write,
             Effect::Write,
-            |call: Call, request: UpdateScopeRequest| async move { call.engine.evict_update(request).await },
+            |call: Call, request: UpdateScopeRequest| async move { call.engine.eviction().update(request).await },
         ),
         Operation::new(
             "get_scope",
             "Get the items of a context, the first to drop first",
             Scope::Read,
             Effect::Read,
-            |call: Call, request: IdRequest| async move { call.engine.evict_list(Some(&request.id)).await },
+            |call: Call, request: IdRequest| async move { call.engine.eviction().list(Some(&request.id)).await },
         ),
         Operation::new(
             "scope_timeline",
             "Get what became of each proposal",
             Scope::Read,
             Effect::Read,
-            |call: Call, request: IdRequest| async move { call.engine.evict_timeline(&request.id).await },
+            |call: Call, request: IdRequest| async move { call.engine.eviction().timeline(&request.id).await },
         ),
         Operation::new(
             "refresh_scope",
             "Compute the slow signals of the items and rank them again",
             Scope::Write,
             Effect::Write,
-            |call: Call, request: IdRequest| async move { call.engine.evict_refresh(&request.id).await },
+            |call: Call, request: IdRequest| async move { call.engine.eviction().refresh(&request.id).await },
         ),
         Operation::new(
             "propose_eviction",
             "Propose what to drop",
             Scope::Write,
             Effect::Write,
-            |call: Call, request: ProposeScopeRequest| async move { call.engine.evict_propose(request).await },
+            |call: Call, request: ProposeScopeRequest| async move {
+                call.engine.eviction().propose(request).await
+            },
         ),
         Operation::new(
             "resolve_eviction",
             "Answer a proposal: what is excluded, and why",
             Scope::Write,
             Effect::Destructive,
-            |call: Call, request: ResolveRequest| async move { call.engine.evict_resolve(request).await },
+            |call: Call, request: ResolveRequest| async move { call.engine.eviction().resolve(request).await },
         ),
         Operation::new(
             "eviction_feedback",
@@ -71,7 +73,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, request: FeedbackRequest| async move {
-                call.engine.evict_feedback(request.scope_id.as_deref()).await
+                call.engine.eviction().feedback(request.scope_id.as_deref()).await
             },
         ),
         Operation::new(
@@ -79,21 +81,21 @@ pub(super) fn operations() -> Vec<Operation> {
             "List versions of the scorer, and which is active",
             Scope::Read,
             Effect::Read,
-            |call: Call, _: NoFields| async move { call.engine.evict_scorers().await },
+            |call: Call, _: NoFields| async move { call.engine.eviction().scorers().await },
         ),
         Operation::new(
             "activate_scorer",
             "Activate a version of the scorer if an ablation permits it",
             Scope::Admin,
             Effect::Write,
-            |call: Call, request: ActivateRequest| async move { call.engine.evict_activate(request).await },
+            |call: Call, request: ActivateRequest| async move { call.engine.eviction().activate(request).await },
         ),
         Operation::new(
             "rollback_scorer",
             "Return to the version that was active before",
             Scope::Admin,
             Effect::Write,
-            |call: Call, request: RollbackRequest| async move { call.engine.evict_rollback(request).await },
+            |call: Call, request: RollbackRequest| async move { call.engine.eviction().rollback(request).await },
         ),
     ]
 }

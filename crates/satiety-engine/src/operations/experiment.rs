@@ -18,21 +18,23 @@ pub(super) fn operations() -> Vec<Operation> {
             "List all features, and the pipeline that answers",
             Scope::Read,
             Effect::Read,
-            |call: Call, _: NoFields| async move { call.engine.ab_list().await },
+            |call: Call, _: NoFields| async move { call.engine.experiments().list().await },
         ),
         Operation::new(
             "get_feature",
             "Get a feature's test, shadow runs and checklist",
             Scope::Read,
             Effect::Read,
-            |call: Call, request: IdRequest| async move { call.engine.ab_status(&request.id).await },
+            |call: Call, request: IdRequest| async move { call.engine.experiments().status(&request.id).await },
         ),
         Operation::new(
             "start_feature",
             "Start trying a change of the search",
             change.0,
             change.1,
-            |call: Call, feature: Feature| async move { call.engine.ab_start(StartRequest { feature }).await },
+            |call: Call, feature: Feature| async move {
+                call.engine.experiments().start(StartRequest { feature }).await
+            },
         ),
         Operation::new(
             "rollout_feature",
@@ -41,7 +43,10 @@ pub(super) fn operations() -> Vec<Operation> {
             change.1,
             |call: Call, request: RolloutRequest| async move {
                 let (rollout, shadow) = (request.rollout_percent, request.shadow_percent);
-                call.engine.ab_rollout(&request.id, rollout, shadow).await
+                call.engine
+                    .experiments()
+                    .rollout(&request.id, rollout, shadow)
+                    .await
             },
         ),
         Operation::new(
@@ -50,7 +55,7 @@ pub(super) fn operations() -> Vec<Operation> {
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
-                call.engine.ab_pause(&request.id, request.reason).await
+                call.engine.experiments().pause(&request.id, request.reason).await
             },
         ),
         Operation::new(
@@ -59,7 +64,10 @@ pub(super) fn operations() -> Vec<Operation> {
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
-                call.engine.ab_resume(&request.id, request.reason).await
+                call.engine
+                    .experiments()
+                    .resume(&request.id, request.reason)
+                    .await
             },
         ),
         Operation::new(
@@ -67,7 +75,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Measure both pipelines on the stored corpus and go through the checklist",
             change.0,
             change.1,
-            |call: Call, request: IdRequest| async move { call.engine.ab_check(&request.id).await },
+            |call: Call, request: IdRequest| async move { call.engine.experiments().check(&request.id).await },
         ),
         Operation::new(
             "graduate_feature",
@@ -75,7 +83,10 @@ pub(super) fn operations() -> Vec<Operation> {
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
-                call.engine.ab_graduate(&request.id, request.reason).await
+                call.engine
+                    .experiments()
+                    .graduate(&request.id, request.reason)
+                    .await
             },
         ),
         Operation::new(
@@ -84,7 +95,10 @@ pub(super) fn operations() -> Vec<Operation> {
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
-                call.engine.ab_rollback(&request.id, request.reason).await
+                call.engine
+                    .experiments()
+                    .rollback(&request.id, request.reason)
+                    .await
             },
         ),
         Operation::new(
@@ -93,7 +107,10 @@ pub(super) fn operations() -> Vec<Operation> {
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
-                call.engine.ab_reject(&request.id, request.reason).await
+                call.engine
+                    .experiments()
+                    .reject(&request.id, request.reason)
+                    .await
             },
         ),
     ]

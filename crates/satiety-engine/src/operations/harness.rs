@@ -47,7 +47,7 @@ struct StatusRequest {
 
 async fn status(call: Call, request: StatusRequest) -> Result<HarnessStatus, EngineError> {
     let folder = request.folder.unwrap_or_else(|| call.harness.folder.clone());
-    let mut status = call.engine.harness_status(&folder, call.harness.driver).await?;
+    let mut status = call.engine.harness().status(&folder, call.harness.driver).await?;
     if call.is_remote() {
         // Where it is concerns whoever runs the server.
         status.folder = "harness".into();
@@ -67,7 +67,7 @@ struct HistoryRequest {
 
 async fn history(call: Call, request: HistoryRequest) -> Result<History, EngineError> {
     let limit = request.limit.unwrap_or(50) as usize;
-    call.engine.harness_history(&call.harness.folder, limit).await
+    call.engine.harness().history(&call.harness.folder, limit).await
 }
 
 /// A cycle to record.
@@ -90,7 +90,7 @@ async fn record(call: Call, request: CycleRequest) -> Result<RecordedCycle, Engi
         driver: call.harness.driver,
         ..RecordCycleRequest::default()
     };
-    let recorded = call.engine.harness_record(request).await?;
+    let recorded = call.engine.harness().record(request).await?;
     recorded.log_warnings();
     Ok(recorded)
 }

@@ -18,7 +18,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, request: ListRequest| async move {
-                Ok(MemoryPage::from(call.engine.memory_list(&request).await?))
+                Ok(MemoryPage::from(call.engine.memory().list(&request).await?))
             },
         ),
         Operation::new(
@@ -28,7 +28,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Write,
             |call: Call, mut request: SaveRequest| async move {
                 request.author = call.author;
-                call.engine.memory_save(request).await
+                call.engine.memory().save(request).await
             },
         ),
         Operation::new(
@@ -37,7 +37,10 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, request: GetRequest| async move {
-                call.engine.memory_get(&request.id, request.scope.as_ref()).await
+                call.engine
+                    .memory()
+                    .get(&request.id, request.scope.as_ref())
+                    .await
             },
         ),
         Operation::new(
@@ -45,7 +48,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Get a whole memory with its links, and record that the session read it",
             Scope::Read,
             Effect::Read,
-            |call: Call, request: ReadRequest| async move { call.engine.memory_read(&request).await },
+            |call: Call, request: ReadRequest| async move { call.engine.memory().read(&request).await },
         ),
         Operation::new(
             "update_memory",
@@ -54,7 +57,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Write,
             |call: Call, mut request: UpdateRequest| async move {
                 request.author = call.author;
-                call.engine.memory_update(request).await
+                call.engine.memory().update(request).await
             },
         ),
         Operation::new(
@@ -64,7 +67,10 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Destructive,
             |call: Call, request: DeleteRequest| async move {
                 let scope = request.scope.as_ref();
-                call.engine.memory_delete(&request.ids, scope, call.author).await
+                call.engine
+                    .memory()
+                    .delete(&request.ids, scope, call.author)
+                    .await
             },
         ),
         Operation::new(
@@ -72,14 +78,14 @@ pub(super) fn operations() -> Vec<Operation> {
             "Record whether a memory was useful, and learn from it",
             Scope::Write,
             Effect::Write,
-            |call: Call, request: ValidateRequest| async move { call.engine.memory_validate(&request).await },
+            |call: Call, request: ValidateRequest| async move { call.engine.memory().validate(&request).await },
         ),
         Operation::new(
             "link_memories",
             "Add or remove a causal link",
             Scope::Write,
             Effect::Write,
-            |call: Call, request: LinkRequest| async move { call.engine.memory_link(request).await },
+            |call: Call, request: LinkRequest| async move { call.engine.memory().link(request).await },
         ),
         Operation::new(
             "search_memory",
@@ -104,7 +110,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Find memories whose trigger phrases a text contains",
             Scope::Read,
             Effect::Compute,
-            |call: Call, request: MatchRequest| async move { call.engine.memory_match(&request).await },
+            |call: Call, request: MatchRequest| async move { call.engine.memory().matching(&request).await },
         ),
         Operation::new(
             "memory_health",
@@ -112,7 +118,7 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, _: NoFields| async move {
-                let mut health = call.engine.memory_health().await?;
+                let mut health = call.engine.memory().health().await?;
                 if call.is_remote() {
                     // The kind of store; its place concerns whoever runs the server.
                     health.store = health.store.split(':').next().unwrap_or_default().to_owned();
@@ -125,14 +131,18 @@ pub(super) fn operations() -> Vec<Operation> {
             "Begin a task and return what the memory knows about it",
             Scope::Write,
             Effect::Write,
-            |call: Call, request: PreflightRequest| async move { call.engine.task_preflight(request).await },
+            |call: Call, request: PreflightRequest| async move {
+                call.engine.memory().task_preflight(request).await
+            },
         ),
         Operation::new(
             "task_postflight",
             "Close a task, with what helped and what was learnt",
             Scope::Write,
             Effect::Write,
-            |call: Call, request: PostflightRequest| async move { call.engine.task_postflight(request).await },
+            |call: Call, request: PostflightRequest| async move {
+                call.engine.memory().task_postflight(request).await
+            },
         ),
         Operation::new(
             "index_memory",
@@ -142,14 +152,14 @@ pub(super) fn operations() -> Vec<Operation> {
             |call: Call, mut request: IndexRequest| async move {
                 request.folder = call.path(&request.folder)?;
                 request.author = call.author;
-                call.engine.memory_index(&request).await
+                call.engine.memory().index(&request).await
             },
         ),
     ]
 }
 
 async fn search(call: Call, request: SearchRequest) -> Result<MemorySearch, EngineError> {
-    let found = call.engine.memory_search(request).await?;
+    let found = call.engine.memory().search(request).await?;
     if let Some(observer) = &call.observer {
         observer.searched(&found);
     }

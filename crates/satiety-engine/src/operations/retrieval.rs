@@ -21,7 +21,9 @@ pub(super) fn operations() -> Vec<Operation> {
             "Measure runs against judgments, with intervals",
             Scope::Read,
             Effect::Compute,
-            |call: Call, request: InlineRankings| async move { call.engine.evaluate_inline(&request).await },
+            |call: Call, request: InlineRankings| async move {
+                call.engine.retrieval().evaluate_inline(&request).await
+            },
         ),
         Operation::new(
             "compare_retrieval",
@@ -36,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
                     }
                     .into());
                 }
-                call.engine.compare_inline(&request).await
+                call.engine.retrieval().compare_inline(&request).await
             },
         ),
         Operation::new(
@@ -51,7 +53,9 @@ pub(super) fn operations() -> Vec<Operation> {
             "Get a measured run: its metrics with intervals, and what each query got",
             Scope::Read,
             Effect::Read,
-            |call: Call, request: IdRequest| async move { call.engine.measured_run(&request.id).await },
+            |call: Call, request: IdRequest| async move {
+                call.engine.retrieval().measured_run(&request.id).await
+            },
         ),
         Operation::new(
             "retrieval_run_changes",
@@ -76,7 +80,7 @@ struct MeasuredPage {
 }
 
 async fn list(call: Call, page: PageRequest) -> Result<MeasuredPage, EngineError> {
-    let all = call.engine.measured_runs(page.needed(RUNS)).await?;
+    let all = call.engine.retrieval().measured_runs(page.needed(RUNS)).await?;
     let unfinished = match page.cursor {
         Some(_) => Vec::new(),
         None => all.unfinished,
@@ -113,5 +117,8 @@ async fn changes(call: Call, request: ChangesRequest) -> Result<RunChanges, Engi
         })?;
     }
     let (against, measure) = (request.against.as_deref(), request.measure.as_deref());
-    call.engine.run_changes(&request.id, against, measure).await
+    call.engine
+        .retrieval()
+        .run_changes(&request.id, against, measure)
+        .await
 }

@@ -1,5 +1,6 @@
 //! The gate on its own: recorded rounds of any loop in, a decision for each out.
 
+use crate::handles::ResearchOperations;
 use std::collections::BTreeMap;
 
 use satiety::admission::{ModelCost, Workload};
@@ -9,7 +10,7 @@ use satiety::research::{Decision, Gate, GateSettings, Hit, Novelty, RoundInput, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Engine, EngineError, admission};
+use crate::{EngineError, admission};
 
 /// How rounds are decided about.
 #[derive(Debug, Clone)]
@@ -109,11 +110,11 @@ struct Following {
 /// Bytes of a statement at least, for the estimate of how many there are.
 const SHORT_STATEMENT: u64 = 40;
 
-impl Engine {
+impl ResearchOperations<'_> {
     /// Decides about rounds that came with a request, each a JSON object, after their cost was admitted. Ends between two
     /// rounds when nobody waits for the answer any more.
     pub async fn gate_rounds(
-        &self,
+        self,
         request: GateRequest,
         rounds: Vec<String>,
     ) -> Result<(Vec<Gated>, GateSummary), EngineError> {
@@ -135,7 +136,7 @@ impl Engine {
             })?;
             Ok((decisions, told?))
         };
-        self.compute(work.units(ModelCost::None), computing).await
+        self.engine.compute(work.units(ModelCost::None), computing).await
     }
 
     /// Decides about rounds, one JSON object a line, and gives each decision to `tell`. `name` is the file's.
@@ -240,7 +241,7 @@ mod tests {
         };
         let mut seen = Vec::new();
         let lines = text.lines().map(|line| Ok(line.to_owned()));
-        let summary = Engine::gate::<()>(&request, "rounds.jsonl", lines, |gated| {
+        let summary = ResearchOperations::gate::<()>(&request, "rounds.jsonl", lines, |gated| {
             seen.push(gated.clone());
             Ok(())
         });
@@ -313,7 +314,8 @@ mod tests {
             ("{\"results\": [7]}", "rounds.jsonl:1: "),
         ] {
             let lines = text.lines().map(|line| Ok(line.to_owned()));
-            let error = Engine::gate::<()>(&request, "rounds.jsonl", lines, |_| Ok(())).unwrap_err();
+            let error =
+                ResearchOperations::gate::<()>(&request, "rounds.jsonl", lines, |_| Ok(())).unwrap_err();
             assert!(error.to_string().contains(part), "{error}");
         }
     }

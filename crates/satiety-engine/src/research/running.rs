@@ -1,5 +1,6 @@
 //! A research from its task to its report: asks the library what to do, does it, stores the round before it counts.
 
+use crate::handles::ResearchOperations;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -120,16 +121,16 @@ pub struct Researched {
     pub interrupted: bool,
 }
 
-impl Engine {
+impl ResearchOperations<'_> {
     /// Researches a task, and tells of its progress. A run that `stop` ends can be taken up again.
     #[tracing::instrument(name = "research", skip_all)]
-    pub async fn research(
-        &self,
+    pub async fn run(
+        self,
         request: ResearchRequest,
         stop: &Stop,
         mut tell: impl FnMut(&ResearchProgress<'_>),
     ) -> Result<Researched, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let (old, request, rounds) = find(request, store).await?;
         let research = Research::new(&request.task, request.planned.clone(), request.settings.clone())?;
         let source = sources::open(&request.source, &request.reach)?;
@@ -137,8 +138,8 @@ impl Engine {
             Some(path) => Box::new(Recorder::new(source, path)),
             None => source,
         };
-        let chat = match (&self.settings.chat, request.use_model) {
-            (Some(model), true) => Some(open_chat(model, &self.settings)?),
+        let chat = match (&self.engine.settings.chat, request.use_model) {
+            (Some(model), true) => Some(open_chat(model, &self.engine.settings)?),
             _ => None,
         };
         if chat.is_none() && request.settings.gate.assessor == satiety::research::Assessor::Model {
@@ -151,7 +152,7 @@ impl Engine {
         };
         tell(&ResearchProgress::Begun { run_id: &run_id });
         let mut run = Run {
-            engine: self,
+            engine: self.engine,
             store,
             id: run_id,
             research,

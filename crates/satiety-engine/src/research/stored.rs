@@ -1,11 +1,12 @@
 //! Research that the store keeps: to be looked at, not to be gone on with.
 
+use crate::handles::ResearchOperations;
 use jiff::Timestamp;
 use satiety::research::{Report, RoundRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Engine, EngineError, time};
+use crate::{EngineError, time};
 
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -43,10 +44,17 @@ pub struct KeptResearch {
     pub report: Option<Report>,
 }
 
-impl Engine {
+impl ResearchOperations<'_> {
     /// Research runs, newest first.
-    pub async fn research_runs(&self, limit: u32) -> Result<Vec<ListedResearch>, EngineError> {
-        let rows = self.store().await?.research().runs(limit).await?.into_iter();
+    pub async fn stored_runs(self, limit: u32) -> Result<Vec<ListedResearch>, EngineError> {
+        let rows = self
+            .engine
+            .store()
+            .await?
+            .research()
+            .runs(limit)
+            .await?
+            .into_iter();
         Ok(rows
             .map(|(row, rounds)| ListedResearch {
                 run_id: row.run_id,
@@ -61,8 +69,8 @@ impl Engine {
     }
 
     /// A research run with its rounds.
-    pub async fn research_run(&self, run_id: &str) -> Result<KeptResearch, EngineError> {
-        let store = self.store().await?;
+    pub async fn stored_run(self, run_id: &str) -> Result<KeptResearch, EngineError> {
+        let store = self.engine.store().await?;
         let row = store.research().run(run_id).await?;
         let row = row.ok_or_else(|| EngineError::NotThere {
             what: format!("research `{run_id}`"),

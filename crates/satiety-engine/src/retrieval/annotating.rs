@@ -1,6 +1,7 @@
 //! People judge results one by one: what is next, what they say, taking it back, how far they are, how far they agree.
 //! Nothing is held between calls, so that a terminal and a page can be used in turn.
 
+use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use serde::Serialize;
 use super::golden_error::{GoldenError, share};
 use super::known::each_document;
 use super::replaying::ids_of;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Who stands for judgments that were imported without a name.
 const UNNAMED: &str = "unnamed";
@@ -103,9 +104,9 @@ struct Sheet {
     imported: BTreeMap<(String, String), EvalJudgmentRow>,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// What an annotator is asked next.
-    pub async fn next_annotation(&self, request: &AnnotateRequest) -> Result<AnnotationStep, EngineError> {
+    pub async fn next_annotation(self, request: &AnnotateRequest) -> Result<AnnotationStep, EngineError> {
         check(request)?;
         let sheet = self.annotation_sheet(request).await?;
         self.annotation_step(request, &sheet, None).await
@@ -113,7 +114,7 @@ impl Engine {
 
     /// Keeps what an annotator says, at once, and says what is next.
     pub async fn annotate(
-        &self,
+        self,
         request: &AnnotateRequest,
         verdict: &AnnotationVerdict,
     ) -> Result<AnnotationStep, EngineError> {
@@ -125,7 +126,7 @@ impl Engine {
         if !sheet.queries.contains_key(&verdict.query_id) {
             return Err(GoldenError::NoQuery(verdict.query_id.clone()).into());
         }
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let me = &request.settings.annotator;
         let pair = (verdict.query_id.clone(), verdict.memory_id.clone());
         // What was imported is somebody's word, too, and must not go when somebody else says something.
@@ -164,7 +165,7 @@ impl Engine {
     }
 
     /// Takes back what an annotator said last.
-    pub async fn undo_annotation(&self, request: &AnnotateRequest) -> Result<AnnotationStep, EngineError> {
+    pub async fn undo_annotation(self, request: &AnnotateRequest) -> Result<AnnotationStep, EngineError> {
         check(request)?;
         let mut sheet = self.annotation_sheet(request).await?;
         let me = &request.settings.annotator;
@@ -179,7 +180,7 @@ impl Engine {
         };
         let pair = (row.query_id.clone(), row.memory_id.clone());
         sheet.forget(&pair, me);
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         store
             .evaluation()
             .remove_annotation(&row, sheet.judgment(&pair).as_ref())
@@ -189,12 +190,12 @@ impl Engine {
 
     /// How far annotators agree on what several of them judged.
     pub async fn annotation_agreement(
-        &self,
+        self,
         resamples: u64,
         seed: u64,
         shown: usize,
     ) -> Result<Agreement, EngineError> {
-        let rows = self.store().await?.evaluation().annotations().await?;
+        let rows = self.engine.store().await?.evaluation().annotations().await?;
         let ratings: Vec<Rating> = rows
             .into_iter()
             .filter_map(|row| {
@@ -209,7 +210,7 @@ impl Engine {
     }
 
     async fn annotation_step(
-        &self,
+        self,
         request: &AnnotateRequest,
         sheet: &Sheet,
         undone: Option<(String, String)>,
@@ -237,11 +238,17 @@ impl Engine {
     }
 
     async fn words_of(
-        &self,
+        self,
         id: &str,
         request: &AnnotateRequest,
     ) -> Result<(Option<String>, Option<String>), EngineError> {
-        let rows = self.store().await?.memories().by_id(&[id.to_owned()]).await?;
+        let rows = self
+            .engine
+            .store()
+            .await?
+            .memories()
+            .by_id(&[id.to_owned()])
+            .await?;
         if let Some(row) = rows.into_iter().next() {
             return Ok((Some(row.title), Some(row.content)));
         }
@@ -261,9 +268,9 @@ impl Engine {
         .await
     }
 
-    async fn annotation_sheet(&self, request: &AnnotateRequest) -> Result<Sheet, EngineError> {
+    async fn annotation_sheet(self, request: &AnnotateRequest) -> Result<Sheet, EngineError> {
         let corpus = self.whole_corpus().await?;
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let mut pooled: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (run, _, _, _) in store.evaluation().runs_with_answers(request.runs).await? {
             for answer in store.evaluation().answers(&run).await? {

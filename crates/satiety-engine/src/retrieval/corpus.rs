@@ -1,5 +1,6 @@
 //! Checking an evaluation corpus: its queries, their judgments, and how much its runs vary.
 
+use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use super::known::{beside, each_document, each_query, queries_beside};
 use super::{blocking, format, name, read_qrels, read_run};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// A corpus to be checked.
 #[derive(Debug, Clone)]
@@ -42,9 +43,9 @@ pub struct CheckedCorpus {
     pub report: CorpusReport,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Checks an evaluation corpus.
-    pub async fn check_corpus(&self, request: CorpusRequest) -> Result<CheckedCorpus, EngineError> {
+    pub async fn check_corpus(self, request: CorpusRequest) -> Result<CheckedCorpus, EngineError> {
         blocking(move || {
             let queries = queries_with_judgments(&request.corpus, request.queries.as_deref())?;
             let documents = request

@@ -1,5 +1,6 @@
 //! Taking logged queries into the evaluation corpus.
 
+use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::retrieval::{
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::golden_error::{GoldenError, share};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Queries that are read from the store at a time.
 const PAGE: u32 = 500;
@@ -43,9 +44,9 @@ pub struct Harvested {
     pub harvest: Harvest,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Takes queries of the log into the corpus: one of those that ask the same, so many of each category.
-    pub async fn harvest_queries(&self, request: HarvestRequest) -> Result<Harvested, EngineError> {
+    pub async fn harvest_queries(self, request: HarvestRequest) -> Result<Harvested, EngineError> {
         let settings = request.settings;
         // More than the specification's targets is fine, a hundred times as many is a slip of the finger.
         if !(settings.share > 0.0 && settings.share <= 100.0) {
@@ -58,7 +59,7 @@ impl Engine {
             .into());
         }
         share("the share of common words", settings.near_duplicate)?;
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let mut rows = Vec::new();
         let mut after: Option<String> = None;
         loop {
@@ -90,8 +91,8 @@ impl Engine {
         })
     }
 
-    async fn described_log(&self, rows: &[(EvalQueryRow, i64)]) -> Result<Vec<LoggedQuery>, EngineError> {
-        let store = self.store().await?;
+    async fn described_log(self, rows: &[(EvalQueryRow, i64)]) -> Result<Vec<LoggedQuery>, EngineError> {
+        let store = self.engine.store().await?;
         let ids: Vec<String> = rows.iter().map(|(row, _)| row.query_id.clone()).collect();
         let mut events: BTreeMap<String, usize> = BTreeMap::new();
         for event in store.evaluation().feedback_of_queries(&ids).await? {
@@ -133,10 +134,8 @@ impl Engine {
     }
 
     /// The whole corpus with its judgments, in the order of ids.
-    pub(super) async fn whole_corpus(
-        &self,
-    ) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, EngineError> {
-        let store = self.store().await?;
+    pub(super) async fn whole_corpus(self) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, EngineError> {
+        let store = self.engine.store().await?;
         let mut corpus = Vec::new();
         let mut after: Option<String> = None;
         loop {

@@ -1,6 +1,7 @@
 //! Judgments and runs that come with the request instead of as files. They are put into a folder of their own for the time
 //! of the request, so that there is one way of reading and counting and not two.
 
+use crate::handles::RetrievalOperations;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{CompareRequest, Compared, EvaluateRequest, Evaluated, KnownFiles, Rankings};
-use crate::{Engine, EngineError, admission};
+use crate::{EngineError, admission};
 
 /// How many results of each query the pipeline's figures look at.
 const DEPTH: usize = 10;
@@ -87,14 +88,14 @@ pub struct InlineAnswers {
     pub results: Vec<String>,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Measures runs that come with the request.
-    pub async fn evaluate_inline(&self, request: &InlineRankings) -> Result<Evaluated, EngineError> {
+    pub async fn evaluate_inline(self, request: &InlineRankings) -> Result<Evaluated, EngineError> {
         let bootstrap = BootstrapSettings::default();
         Self::admit_rankings(request, bootstrap.resamples)?;
         let (folder, rankings) = put_down(request)?;
         let evaluated = self
-            .evaluate_retrieval(EvaluateRequest {
+            .evaluate(EvaluateRequest {
                 rankings,
                 bootstrap,
                 per_query: false,
@@ -114,12 +115,12 @@ impl Engine {
     }
 
     /// Compares runs that come with the request with the first of them.
-    pub async fn compare_inline(&self, request: &InlineRankings) -> Result<Compared, EngineError> {
+    pub async fn compare_inline(self, request: &InlineRankings) -> Result<Compared, EngineError> {
         let defaults = ComparisonSettings::default();
         Self::admit_rankings(request, defaults.permutations + defaults.bootstrap.resamples)?;
         let (folder, rankings) = put_down(request)?;
         let compared = self
-            .compare_retrieval(CompareRequest {
+            .compare(CompareRequest {
                 rankings,
                 settings: ComparisonSettings {
                     alpha: request.alpha.unwrap_or(defaults.alpha),
@@ -141,7 +142,7 @@ impl Engine {
     }
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Admits the cost of measuring these rankings with so many resamples of each measure.
     fn admit_rankings(request: &InlineRankings, resamples: u64) -> Result<(), EngineError> {
         let measures = match request.measures.len() {

@@ -1,5 +1,6 @@
 //! Judgments from what agents did with results.
 
+use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
 
 use satiety::memory::FeedbackKind;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::golden_error::share;
 use super::harvesting::stands_for;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Who judges here.
 const ANNOTATOR: &str = "feedback";
@@ -92,15 +93,15 @@ pub struct BesidePeople {
     pub kappa: Option<f64>,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Judges results of the corpus by what agents did with them. What people judged is never touched.
     pub async fn judge_from_feedback(
-        &self,
+        self,
         request: JudgeFeedbackRequest,
     ) -> Result<JudgedCorpus, EngineError> {
         share("the least confidence", request.min_confidence)?;
         let corpus = self.whole_corpus().await?;
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let mut meant: BTreeMap<String, String> = BTreeMap::new();
         for (row, _) in &corpus {
             for other in stands_for(row) {

@@ -1,5 +1,6 @@
 //! Measured runs: which there are, and the latest figures.
 
+use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
 
 use satiety_store::golden::StoredResult;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::golden_error::GoldenError;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// What runs are looked at by, unless said otherwise.
 const MEASURE: &str = "ndcg@10";
@@ -111,9 +112,9 @@ impl MovedQuery {
     }
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// What changed between the two latest measured runs; nothing where one of them has no value for each query.
-    pub async fn latest_changes(&self) -> Result<Option<RunChanges>, EngineError> {
+    pub async fn latest_changes(self) -> Result<Option<RunChanges>, EngineError> {
         let runs = self.runs_over_time().await?;
         let [now, before, ..] = &runs[..] else {
             return Ok(None);
@@ -125,7 +126,7 @@ impl Engine {
     /// What changed from a run to another one, by a measure; without another, from what it was compared with, or else from
     /// the run that was measured before it.
     pub async fn run_changes(
-        &self,
+        self,
         run_id: &str,
         against: Option<&str>,
         measure: Option<&str>,
@@ -135,7 +136,13 @@ impl Engine {
             (Some(other), _) => self.stored_run(other).await?.run_id,
             (None, Some(control)) => control,
             (None, None) => {
-                let mut all = self.store().await?.evaluation().results(LOOKED_BACK).await?;
+                let mut all = self
+                    .engine
+                    .store()
+                    .await?
+                    .evaluation()
+                    .results(LOOKED_BACK)
+                    .await?;
                 all.retain(|row| row.run_id == run_id || is_over_time(row));
                 let older = all.into_iter().skip_while(|row| row.run_id != run_id).nth(1);
                 older
@@ -150,7 +157,7 @@ impl Engine {
     }
 
     /// A measured run with what it got for each query.
-    pub async fn measured_run(&self, run_id: &str) -> Result<WholeRun, EngineError> {
+    pub async fn measured_run(self, run_id: &str) -> Result<WholeRun, EngineError> {
         let row = self.stored_run(run_id).await?;
         let mut report = row.report.clone();
         if let Some(whole) = report.as_object_mut() {
@@ -164,16 +171,22 @@ impl Engine {
         })
     }
 
-    async fn stored_run(&self, run_id: &str) -> Result<StoredResult, EngineError> {
-        let found = self.store().await?.evaluation().result(run_id).await?;
+    async fn stored_run(self, run_id: &str) -> Result<StoredResult, EngineError> {
+        let found = self.engine.store().await?.evaluation().result(run_id).await?;
         found.ok_or_else(|| EngineError::NotThere {
             what: format!("measured run `{run_id}`"),
             hint: "list the runs to see their ids".into(),
         })
     }
 
-    async fn by_query(&self, run_id: &str) -> Result<BTreeMap<String, BTreeMap<String, f64>>, EngineError> {
-        let Some(Value::Object(kept)) = self.store().await?.evaluation().results_by_query(run_id).await?
+    async fn by_query(self, run_id: &str) -> Result<BTreeMap<String, BTreeMap<String, f64>>, EngineError> {
+        let Some(Value::Object(kept)) = self
+            .engine
+            .store()
+            .await?
+            .evaluation()
+            .results_by_query(run_id)
+            .await?
         else {
             return Ok(BTreeMap::new());
         };
@@ -189,7 +202,7 @@ impl Engine {
             .collect())
     }
 
-    async fn changes(&self, before: &str, now: &str, measure: &str) -> Result<RunChanges, EngineError> {
+    async fn changes(self, before: &str, now: &str, measure: &str) -> Result<RunChanges, EngineError> {
         let (old, new) = (self.by_query(before).await?, self.by_query(now).await?);
         let texts = self.query_texts().await?;
         let mut queries: Vec<MovedQuery> = new
@@ -216,7 +229,7 @@ impl Engine {
     }
 
     /// What the queries of the corpus ask.
-    async fn query_texts(&self) -> Result<BTreeMap<String, String>, EngineError> {
+    async fn query_texts(self) -> Result<BTreeMap<String, String>, EngineError> {
         let corpus = match self.whole_corpus().await {
             Err(EngineError::Golden(GoldenError::EmptyCorpus)) => Vec::new(),
             corpus => corpus?,
@@ -226,8 +239,8 @@ impl Engine {
     }
 
     /// The latest runs.
-    pub async fn measured_runs(&self, limit: u32) -> Result<MeasuredRuns, EngineError> {
-        let store = self.store().await?;
+    pub async fn measured_runs(self, limit: u32) -> Result<MeasuredRuns, EngineError> {
+        let store = self.engine.store().await?;
         let runs = store.evaluation().results(limit).await?;
         let open = store
             .evaluation()
@@ -248,14 +261,14 @@ impl Engine {
     }
 
     /// The figures of the latest measured run; nothing before the first.
-    pub async fn latest_metrics(&self) -> Result<Option<MeasuredRun>, EngineError> {
+    pub async fn latest_metrics(self) -> Result<Option<MeasuredRun>, EngineError> {
         let runs = self.runs_over_time().await?;
         Ok(runs.into_iter().next().map(run))
     }
 
     /// The latest runs of a system as it was, newest first: not those that an A/B test measured beside each other.
-    async fn runs_over_time(&self) -> Result<Vec<StoredResult>, EngineError> {
-        let mut runs = self.store().await?.evaluation().results(LATEST).await?;
+    async fn runs_over_time(self) -> Result<Vec<StoredResult>, EngineError> {
+        let mut runs = self.engine.store().await?.evaluation().results(LATEST).await?;
         runs.retain(is_over_time);
         Ok(runs)
     }

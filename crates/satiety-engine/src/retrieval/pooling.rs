@@ -1,5 +1,6 @@
 //! Pools for annotation from several runs, written as a file that can be judged and read back.
 
+use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::known::{each_document, each_query};
 use super::{blocking, format, name, read_qrels, read_run};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Runs to be pooled.
 #[derive(Debug, Clone)]
@@ -63,9 +64,9 @@ pub struct OnlyIn {
     pub documents: usize,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Builds a pool of what several runs put first.
-    pub async fn pool_retrieval(&self, request: PoolRequest) -> Result<Pooled, EngineError> {
+    pub async fn pool(self, request: PoolRequest) -> Result<Pooled, EngineError> {
         blocking(move || {
             let order = OrderOptions::default();
             let runs: Vec<Run> = request

@@ -1,6 +1,7 @@
 //! Replaying the evaluation corpus against a system: every answer is stored as it comes, then the run is measured, and
 //! compared with an earlier one by the same judgments.
 
+use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -27,8 +28,8 @@ use super::{
     Compared, EvaluateRequest, JudgedShare, KnownFiles, Rankings, RunComparison, RunReport, blocking,
     changed, judged_share, report,
 };
+use crate::EngineError;
 use crate::bench::Stop;
-use crate::{Engine, EngineError};
 
 /// A replay.
 #[derive(Debug, Clone)]
@@ -153,10 +154,10 @@ pub struct FailedQuery {
 
 type Corpus = Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>;
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Asks a system every query of the corpus, keeps the answers, and measures them. Nothing of it is in the query log.
     pub async fn replay_corpus(
-        &self,
+        self,
         request: ReplayRequest,
         stop: &Stop,
         seen: impl Fn(ReplayProgress),
@@ -223,7 +224,7 @@ impl Engine {
                 report: json!({"system": replayed.system, "failed": replayed.failed.len()}),
                 ..EvalResultRow::default()
             };
-            self.store().await?.evaluation().put_result(&row).await?;
+            self.engine.store().await?.evaluation().put_result(&row).await?;
         }
         if let (false, Some(report)) = (per_query, &mut replayed.report) {
             report.per_query = None;
@@ -233,11 +234,11 @@ impl Engine {
 
     /// The run that is begun, or taken up again with what it has.
     async fn begun(
-        &self,
+        self,
         request: &ReplayRequest,
         system: &str,
     ) -> Result<(String, BTreeMap<String, AnswerRow>), EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let Some(run) = &request.resume else {
             let run_id = ids::prefixed("eval", uuid::Uuid::now_v7());
             return Ok((run_id, BTreeMap::new()));
@@ -264,7 +265,7 @@ impl Engine {
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     async fn ask_all(
-        &self,
+        self,
         system: &System,
         corpus: &Corpus,
         known: &KnownTexts,
@@ -273,7 +274,7 @@ impl Engine {
         stop: &Stop,
         seen: &impl Fn(ReplayProgress),
     ) -> Result<usize, EngineError> {
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let (mut prose, mut failed, mut warm) = (0, 0, false);
         let planned = corpus.len();
         for (row, _) in corpus {
@@ -285,10 +286,10 @@ impl Engine {
             }
             if !warm {
                 // Starting a server and loading a model is not what a search costs.
-                system.ask(self, &row.query, known).await?;
+                system.ask(self.engine, &row.query, known).await?;
                 warm = true;
             }
-            let answer = system.ask(self, &row.query, known).await?;
+            let answer = system.ask(self.engine, &row.query, known).await?;
             prose += usize::from(answer.prose);
             failed += usize::from(answer.results.is_err());
             let (results, error) = match answer.results {
@@ -321,7 +322,7 @@ impl Engine {
 
     /// Documents by which results are told, and what measures need to know about them.
     async fn known_documents(
-        &self,
+        self,
         request: &ReplayRequest,
         system: &System,
     ) -> Result<(KnownTexts, Vec<Document>), EngineError> {
@@ -329,7 +330,7 @@ impl Engine {
         let mut documents = Vec::new();
         let mut after = 0;
         loop {
-            let rows = self.store().await?.memories().after(after, 500).await?;
+            let rows = self.engine.store().await?.memories().after(after, 500).await?;
             let Some(last) = rows.last() else { break };
             after = last.change;
             for row in rows {
@@ -361,8 +362,8 @@ impl Engine {
         Ok((texts, documents))
     }
 
-    async fn baseline_answers(&self, run: &str) -> Result<(String, Vec<AnswerRow>), EngineError> {
-        let store = self.store().await?;
+    async fn baseline_answers(self, run: &str) -> Result<(String, Vec<AnswerRow>), EngineError> {
+        let store = self.engine.store().await?;
         let run = if run == "last" {
             let runs = store.evaluation().runs_with_answers(100).await?;
             let last = runs.into_iter().find(|(_, _, _, measured)| *measured);
@@ -378,7 +379,7 @@ impl Engine {
         Ok((run, rows))
     }
 
-    async fn record_replay(&self, replayed: &mut Replayed, mut report: RunReport) -> Result<(), EngineError> {
+    async fn record_replay(self, replayed: &mut Replayed, mut report: RunReport) -> Result<(), EngineError> {
         report.run_id = Some(replayed.run_id.clone());
         let mut row = result_row(replayed.run_id.clone(), &report)?;
         if let Some(compared) = &replayed.comparison
@@ -406,7 +407,7 @@ impl Engine {
             whole.insert("system".into(), json!(replayed.system));
             whole.insert("failed".into(), json!(replayed.failed.len()));
         }
-        self.store().await?.evaluation().put_result(&row).await?;
+        self.engine.store().await?.evaluation().put_result(&row).await?;
         replayed.report = Some(report);
         Ok(())
     }

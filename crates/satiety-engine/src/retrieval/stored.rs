@@ -1,5 +1,6 @@
 //! The evaluation corpus and measured runs in the store.
 
+use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ use tokio::io::AsyncWriteExt;
 use super::corpus::queries_with_judgments;
 use super::replaying::JudgmentFilter;
 use super::{RunReport, blocking, format, name};
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 /// Queries that are read from the store at a time.
 const PAGE: u32 = 500;
@@ -55,9 +56,9 @@ pub struct MovedCorpus {
     pub pending: usize,
 }
 
-impl Engine {
+impl RetrievalOperations<'_> {
     /// Puts an evaluation corpus into the store: all of it or nothing.
-    pub async fn import_corpus(&self, request: ImportCorpusRequest) -> Result<MovedCorpus, EngineError> {
+    pub async fn import_corpus(self, request: ImportCorpusRequest) -> Result<MovedCorpus, EngineError> {
         let source = request.source;
         let file = name(&request.corpus);
         let queries =
@@ -78,7 +79,7 @@ impl Engine {
             judgments: judgments.len(),
             pending,
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         store.evaluation().put_corpus(&rows, &judgments).await?;
         let body = json!({"queries": moved.queries, "judgments": moved.judgments});
         store
@@ -89,7 +90,7 @@ impl Engine {
     }
 
     /// Writes the evaluation corpus of the store to a file, which appears only when it is complete.
-    pub async fn export_corpus(&self, request: ExportCorpusRequest) -> Result<MovedCorpus, EngineError> {
+    pub async fn export_corpus(self, request: ExportCorpusRequest) -> Result<MovedCorpus, EngineError> {
         let path = &request.output;
         let failed = |cause| EngineError::file("write", path, cause);
         let as_json = format(path) == FileFormat::JsonLines;
@@ -102,7 +103,7 @@ impl Engine {
             judgments: 0,
             pending: 0,
         };
-        let store = self.store().await?;
+        let store = self.engine.store().await?;
         let mut after: Option<String> = None;
         loop {
             let page = store.evaluation().corpus(after.as_deref(), PAGE).await?;
@@ -126,11 +127,11 @@ impl Engine {
     }
 
     /// Keeps the figures of a measured run, and tells it the id under which they are kept.
-    pub(super) async fn record_evaluation(&self, report: &mut RunReport) -> Result<(), EngineError> {
+    pub(super) async fn record_evaluation(self, report: &mut RunReport) -> Result<(), EngineError> {
         let run_id = ids::prefixed("eval", uuid::Uuid::now_v7());
         report.run_id = Some(run_id.clone());
         let row = result_row(run_id, report)?;
-        Ok(self.store().await?.evaluation().put_result(&row).await?)
+        Ok(self.engine.store().await?.evaluation().put_result(&row).await?)
     }
 }
 

@@ -238,7 +238,7 @@ impl System {
                 };
                 let began = Instant::now();
                 let asked =
-                    tokio::time::timeout(self.timeout, engine.memory_search_with(pipeline, &request)).await;
+                    tokio::time::timeout(self.timeout, engine.memory().search_with(pipeline, &request)).await;
                 let latency = began.elapsed();
                 let results = match asked {
                     Err(_) => Err(format!("no answer within {:?}", self.timeout)),

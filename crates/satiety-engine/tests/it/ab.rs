@@ -114,7 +114,7 @@ async fn save(engine: &Engine, title: String, content: String, tier: Tier) -> St
         author: satiety::memory::Author::Person,
         ..draft.into()
     };
-    engine.memory_save(request).await.unwrap().memory.id
+    engine.memory().save(request).await.unwrap().memory.id
 }
 
 async fn judge(bench: &Bench, answers: &[String]) {
@@ -166,14 +166,16 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
     let engine = bench.engine(at_once());
     fill(&engine, 3).await;
     engine
-        .ab_start(feature("critical-first", better()))
+        .experiments()
+        .start(feature("critical-first", better()))
         .await
         .unwrap();
     let plain = engine
-        .memory_search_with(ValidPipeline::standard(), &ask(1))
+        .memory()
+        .search_with(ValidPipeline::standard(), &ask(1))
         .await
         .unwrap();
-    let answer = engine.memory_search(ask(1)).await.unwrap();
+    let answer = engine.memory().search(ask(1)).await.unwrap();
     // What the caller gets is the pipeline in force, to the last digit.
     assert_eq!(answer.results, plain.results);
     // The log may be written behind the search's back.
@@ -189,7 +191,7 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
         bench.rows("memories").await,
     );
     assert_eq!(before.0, 1);
-    let tally = engine.finish_shadows(LIMIT).await;
+    let tally = engine.experiments().finish_shadows(LIMIT).await;
     assert_eq!(
         (tally.queued, tally.recorded, tally.dropped, tally.lost),
         (1, 1, 0, 0)
@@ -228,10 +230,14 @@ async fn a_shadow_that_fails_is_written_down_and_not_raised() {
         ..at_once()
     });
     fill(&engine, 1).await;
-    engine.ab_start(feature("slow", better())).await.unwrap();
-    engine.memory_search(ask(0)).await.unwrap();
-    engine.finish_shadows(LIMIT).await;
-    let status = engine.ab_status("slow").await.unwrap();
+    engine
+        .experiments()
+        .start(feature("slow", better()))
+        .await
+        .unwrap();
+    engine.memory().search(ask(0)).await.unwrap();
+    engine.experiments().finish_shadows(LIMIT).await;
+    let status = engine.experiments().status("slow").await.unwrap();
     assert_eq!(
         (
             status.shadow.counts.runs,
@@ -251,11 +257,11 @@ async fn a_full_line_drops_and_counts_and_the_caller_does_not_notice() {
         ..at_once()
     });
     fill(&engine, 1).await;
-    engine.ab_start(feature("f", better())).await.unwrap();
+    engine.experiments().start(feature("f", better())).await.unwrap();
     for _ in 0..5 {
-        engine.memory_search(ask(0)).await.unwrap();
+        engine.memory().search(ask(0)).await.unwrap();
     }
-    let tally = engine.finish_shadows(LIMIT).await;
+    let tally = engine.experiments().finish_shadows(LIMIT).await;
     assert_eq!((tally.queued, tally.dropped, tally.recorded), (2, 3, 2));
 }
 
@@ -266,14 +272,15 @@ async fn what_the_asker_does_is_counted_once() {
     let engine = bench.engine(at_once());
     let answers = fill(&engine, 2).await;
     engine
-        .ab_start(feature("critical-first", better()))
+        .experiments()
+        .start(feature("critical-first", better()))
         .await
         .unwrap();
     let request = SearchRequest {
         session: Some("s".into()),
         ..ask(0)
     };
-    let found = engine.memory_search(request).await.unwrap();
+    let found = engine.memory().search(request).await.unwrap();
     let rank = found
         .results
         .iter()
@@ -284,17 +291,26 @@ async fn what_the_asker_does_is_counted_once() {
         rank > 1,
         "the example is pointless when the answer is first already"
     );
-    engine.finish_shadows(LIMIT).await;
-    assert_eq!(engine.ab_status("critical-first").await.unwrap().test.samples, 0);
+    engine.experiments().finish_shadows(LIMIT).await;
+    assert_eq!(
+        engine
+            .experiments()
+            .status("critical-first")
+            .await
+            .unwrap()
+            .test
+            .samples,
+        0
+    );
     let request = ValidateRequest {
         id: answers[0].clone(),
         useful: true,
         session: Some("s".into()),
         scope: None,
     };
-    engine.memory_validate(&request).await.unwrap();
+    engine.memory().validate(&request).await.unwrap();
     for _ in 0..3 {
-        let test = engine.ab_status("critical-first").await.unwrap().test;
+        let test = engine.experiments().status("critical-first").await.unwrap().test;
         assert_eq!(test.samples, 1);
         assert!(
             (test.mrr_delta.unwrap() - (1.0 - 1.0 / rank as f64)).abs() < 1e-12,
@@ -307,17 +323,35 @@ async fn what_the_asker_does_is_counted_once() {
         session: Some("t".into()),
         ..ask(1)
     };
-    patient.memory_search(request).await.unwrap();
-    patient.finish_shadows(LIMIT).await;
+    patient.memory().search(request).await.unwrap();
+    patient.experiments().finish_shadows(LIMIT).await;
     let request = ValidateRequest {
         id: answers[1].clone(),
         useful: true,
         session: Some("t".into()),
         scope: None,
     };
-    patient.memory_validate(&request).await.unwrap();
-    assert_eq!(patient.ab_status("critical-first").await.unwrap().test.samples, 1);
-    assert_eq!(engine.ab_status("critical-first").await.unwrap().test.samples, 2);
+    patient.memory().validate(&request).await.unwrap();
+    assert_eq!(
+        patient
+            .experiments()
+            .status("critical-first")
+            .await
+            .unwrap()
+            .test
+            .samples,
+        1
+    );
+    assert_eq!(
+        engine
+            .experiments()
+            .status("critical-first")
+            .await
+            .unwrap()
+            .test
+            .samples,
+        2
+    );
 }
 
 #[tokio::test]
@@ -327,16 +361,16 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
     fill(&engine, 2).await;
     let mut start = feature("one-result", one_result());
     start.feature.rollout_percent = 30.0;
-    engine.ab_start(start).await.unwrap();
+    engine.experiments().start(start).await.unwrap();
     let mut lengths = Vec::new();
     for session in 0..60 {
         let request = || SearchRequest {
             session: Some(format!("s{session}")),
             ..ask(0)
         };
-        let first = engine.memory_search(request()).await.unwrap().results.len();
+        let first = engine.memory().search(request()).await.unwrap().results.len();
         assert_eq!(
-            engine.memory_search(request()).await.unwrap().results.len(),
+            engine.memory().search(request()).await.unwrap().results.len(),
             first,
             "a session changed sides"
         );
@@ -344,8 +378,12 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
     }
     let treated = lengths.iter().filter(|length| **length == 1).count();
     assert!((8..=30).contains(&treated), "{treated} of 60");
-    engine.ab_rollout("one-result", Some(100.0), None).await.unwrap();
-    let found = engine.memory_search(ask(0)).await.unwrap();
+    engine
+        .experiments()
+        .rollout("one-result", Some(100.0), None)
+        .await
+        .unwrap();
+    let found = engine.memory().search(ask(0)).await.unwrap();
     assert_eq!(found.results.len(), 1);
     let mut own = Pipeline::default();
     own.modes.focused.limit = 2;
@@ -353,9 +391,9 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
         pipeline: Arc::new(own.validate().unwrap()),
         ..ask(0)
     };
-    assert_eq!(engine.memory_search(request).await.unwrap().results.len(), 2);
+    assert_eq!(engine.memory().search(request).await.unwrap().results.len(), 2);
     // The shadow of one who got the change is the pipeline without it.
-    while engine.finish_shadows(LIMIT).await.recorded == 0 {}
+    while engine.experiments().finish_shadows(LIMIT).await.recorded == 0 {}
     let store = Store::open(&bench.url()).await.unwrap();
     let runs = store.experiments().shadow_runs("one-result", 1000).await.unwrap();
     for run in &runs {
@@ -374,19 +412,24 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
     let answers = fill(&engine, 12).await;
     judge(&bench, &answers).await;
     engine
-        .ab_start(feature("critical-first", better()))
+        .experiments()
+        .start(feature("critical-first", better()))
         .await
         .unwrap();
-    let early = engine.ab_graduate("critical-first", None).await.unwrap();
+    let early = engine
+        .experiments()
+        .graduate("critical-first", None)
+        .await
+        .unwrap();
     assert_eq!(
         (early.verdict, early.graduated),
         (GraduationVerdict::Undecided, false)
     );
     for round in 0..24 {
-        engine.memory_search(ask(round % 12)).await.unwrap();
-        engine.finish_shadows(LIMIT).await;
+        engine.memory().search(ask(round % 12)).await.unwrap();
+        engine.experiments().finish_shadows(LIMIT).await;
     }
-    let status = engine.ab_status("critical-first").await.unwrap();
+    let status = engine.experiments().status("critical-first").await.unwrap();
     assert_eq!(
         status.test.decision,
         Decision::AcceptTreatment,
@@ -394,11 +437,19 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
         status.test
     );
     let reason = || Some("it is better".to_owned());
-    let mut done = engine.ab_graduate("critical-first", reason()).await.unwrap();
+    let mut done = engine
+        .experiments()
+        .graduate("critical-first", reason())
+        .await
+        .unwrap();
     for _ in 0..3 {
         // On a busy machine times may be too uncertain to tell: then one measures again.
         if done.verdict == GraduationVerdict::Undecided {
-            done = engine.ab_graduate("critical-first", reason()).await.unwrap();
+            done = engine
+                .experiments()
+                .graduate("critical-first", reason())
+                .await
+                .unwrap();
         }
     }
     assert_eq!(
@@ -408,25 +459,30 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
         done.status.checklist
     );
     assert_eq!(
-        engine.memory_search(ask(3)).await.unwrap().results[0].id,
+        engine.memory().search(ask(3)).await.unwrap().results[0].id,
         answers[3]
     );
     // Another process follows, at once when it is new.
     let other = bench.engine(at_once());
     assert_eq!(
-        other.memory_search(ask(4)).await.unwrap().results[0].id,
+        other.memory().search(ask(4)).await.unwrap().results[0].id,
         answers[4]
     );
     assert!(bench.rows("eval_results").await >= 4);
     engine
-        .ab_rollback("critical-first", Some("on second thoughts".into()))
+        .experiments()
+        .rollback("critical-first", Some("on second thoughts".into()))
         .await
         .unwrap();
     assert_ne!(
-        engine.memory_search(ask(3)).await.unwrap().results[0].id,
+        engine.memory().search(ask(3)).await.unwrap().results[0].id,
         answers[3]
     );
-    let error = engine.ab_rollback("critical-first", None).await.unwrap_err();
+    let error = engine
+        .experiments()
+        .rollback("critical-first", None)
+        .await
+        .unwrap_err();
     assert!(
         matches!(error, EngineError::Ab(AbError::Status { .. })),
         "{error}"
@@ -444,14 +500,15 @@ async fn it_graduates_by_itself_only_when_told_to() {
         let answers = fill(&engine, 10).await;
         judge(&bench, &answers).await;
         engine
-            .ab_start(feature("critical-first", better()))
+            .experiments()
+            .start(feature("critical-first", better()))
             .await
             .unwrap();
         for round in 0..30 {
-            engine.memory_search(ask(round % 10)).await.unwrap();
-            engine.finish_shadows(LIMIT).await;
+            engine.memory().search(ask(round % 10)).await.unwrap();
+            engine.experiments().finish_shadows(LIMIT).await;
         }
-        let status = engine.ab_status("critical-first").await.unwrap();
+        let status = engine.experiments().status("critical-first").await.unwrap();
         let expected = if auto_graduate { "graduated" } else { "running" };
         assert_eq!(
             (status.status.as_str(), status.test.decision),
@@ -467,18 +524,20 @@ async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
     let answers = fill(&engine, 10).await;
     judge(&bench, &answers).await;
     engine
-        .ab_start(feature("same", json!({"session": {"boost": 0.2}})))
+        .experiments()
+        .start(feature("same", json!({"session": {"boost": 0.2}})))
         .await
         .unwrap();
     engine
-        .ab_start(feature("one-result", one_result()))
+        .experiments()
+        .start(feature("one-result", one_result()))
         .await
         .unwrap();
     for round in 0..40 {
-        engine.memory_search(ask(round % 10)).await.unwrap();
-        engine.finish_shadows(LIMIT).await;
+        engine.memory().search(ask(round % 10)).await.unwrap();
+        engine.experiments().finish_shadows(LIMIT).await;
     }
-    let same = engine.ab_graduate("same", None).await.unwrap();
+    let same = engine.experiments().graduate("same", None).await.unwrap();
     assert_eq!(
         (same.verdict, same.status.test.samples),
         (GraduationVerdict::Undecided, 40)
@@ -487,15 +546,21 @@ async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
     let shadow = &same.status.shadow;
     assert!(shadow.mean_rank_correlation.unwrap() > 1.0 - 1e-9);
     assert_eq!(shadow.top_result_agreement, Some(1.0));
-    let bad = engine.ab_graduate("one-result", None).await.unwrap();
+    let bad = engine.experiments().graduate("one-result", None).await.unwrap();
     assert_eq!((bad.verdict, bad.graduated), (GraduationVerdict::Refuse, false));
     assert_eq!(bad.status.test.decision, Decision::AcceptControl);
     // Decided: what comes now does not count.
     let samples = bad.status.test.samples;
-    engine.memory_search(ask(0)).await.unwrap();
-    engine.finish_shadows(LIMIT).await;
+    engine.memory().search(ask(0)).await.unwrap();
+    engine.experiments().finish_shadows(LIMIT).await;
     assert_eq!(
-        engine.ab_status("one-result").await.unwrap().test.samples,
+        engine
+            .experiments()
+            .status("one-result")
+            .await
+            .unwrap()
+            .test
+            .samples,
         samples
     );
 }
@@ -510,15 +575,15 @@ async fn two_processes_count_every_run_once() {
     // So that nothing is decided before the end.
     let mut start = feature("critical-first", better());
     start.feature.min_samples = 1000;
-    first.ab_start(start).await.unwrap();
+    first.experiments().start(start).await.unwrap();
     let second = Arc::new(bench.engine(at_once()));
     let workers: Vec<_> = [first.clone(), second, first.clone()]
         .into_iter()
         .map(|engine| {
             tokio::spawn(async move {
                 for round in 0..20 {
-                    engine.memory_search(ask(round % 5)).await.unwrap();
-                    engine.finish_shadows(LIMIT).await;
+                    engine.memory().search(ask(round % 5)).await.unwrap();
+                    engine.experiments().finish_shadows(LIMIT).await;
                 }
             })
         })
@@ -526,7 +591,7 @@ async fn two_processes_count_every_run_once() {
     for worker in workers {
         worker.await.unwrap();
     }
-    let status = first.ab_status("critical-first").await.unwrap();
+    let status = first.experiments().status("critical-first").await.unwrap();
     assert_eq!(
         (
             status.test.samples,
@@ -552,7 +617,11 @@ async fn two_processes_count_every_run_once() {
 async fn wrong_requests_say_what_is_wrong_and_change_nothing() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
-    engine.ab_start(feature("good", better())).await.unwrap();
+    engine
+        .experiments()
+        .start(feature("good", better()))
+        .await
+        .unwrap();
     for (request, expected) in [
         (feature("good", better()), "there is a feature `good` already"),
         (feature("a b", better()), "`a b` is no name for a feature"),
@@ -572,27 +641,35 @@ async fn wrong_requests_say_what_is_wrong_and_change_nothing() {
             "searches nothing",
         ),
     ] {
-        let error = engine.ab_start(request).await.unwrap_err();
+        let error = engine.experiments().start(request).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.hint().is_some());
     }
     for outcome in [
-        engine.ab_status("none").await.err(),
-        engine.ab_graduate("none", None).await.err(),
+        engine.experiments().status("none").await.err(),
+        engine.experiments().graduate("none", None).await.err(),
     ] {
         assert_eq!(outcome.unwrap().to_string(), "there is no feature `none`");
     }
-    engine.ab_pause("good", Some("a break".into())).await.unwrap();
-    assert!(engine.ab_pause("good", None).await.is_err());
+    engine
+        .experiments()
+        .pause("good", Some("a break".into()))
+        .await
+        .unwrap();
+    assert!(engine.experiments().pause("good", None).await.is_err());
     fill(&engine, 1).await;
-    engine.memory_search(ask(0)).await.unwrap();
-    assert_eq!(engine.shadow_tally().queued, 0);
-    engine.ab_resume("good", None).await.unwrap();
-    engine.memory_search(ask(0)).await.unwrap();
-    assert_eq!(engine.shadow_tally().queued, 1);
-    engine.ab_reject("good", Some("enough".into())).await.unwrap();
-    assert!(engine.ab_resume("good", None).await.is_err());
-    let list = engine.ab_list().await.unwrap();
+    engine.memory().search(ask(0)).await.unwrap();
+    assert_eq!(engine.experiments().shadow_tally().queued, 0);
+    engine.experiments().resume("good", None).await.unwrap();
+    engine.memory().search(ask(0)).await.unwrap();
+    assert_eq!(engine.experiments().shadow_tally().queued, 1);
+    engine
+        .experiments()
+        .reject("good", Some("enough".into()))
+        .await
+        .unwrap();
+    assert!(engine.experiments().resume("good", None).await.is_err());
+    let list = engine.experiments().list().await.unwrap();
     assert_eq!(
         (list.features.len(), list.features[0].status.as_str()),
         (1, "rejected")

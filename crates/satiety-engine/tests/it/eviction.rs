@@ -44,7 +44,7 @@ async fn fill(engine: &Engine, items: u32) {
         add,
         ..UpdateScopeRequest::default()
     };
-    engine.evict_update(request).await.unwrap();
+    engine.eviction().update(request).await.unwrap();
 }
 
 fn asks(free: u64) -> ProposeScopeRequest {
@@ -82,7 +82,7 @@ async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
             tokio::spawn(async move {
                 let mut gone = Vec::new();
                 for _ in 0..4 {
-                    let proposed = engine.evict_propose(asks(200)).await.unwrap();
+                    let proposed = engine.eviction().propose(asks(200)).await.unwrap();
                     let keep = proposed
                         .proposal
                         .candidates
@@ -90,7 +90,8 @@ async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
                         .map(|candidate| candidate.ctx_id.clone())
                         .unwrap();
                     let feedback = engine
-                        .evict_resolve(answers(&proposed.proposal.proposal_id, &[&keep]))
+                        .eviction()
+                        .resolve(answers(&proposed.proposal.proposal_id, &[&keep]))
                         .await
                         .unwrap();
                     gone.extend(feedback.evicted);
@@ -106,9 +107,9 @@ async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
     }
     let distinct: BTreeSet<&String> = gone.iter().collect();
     assert_eq!(distinct.len(), gone.len(), "something was dropped twice");
-    let feedback = engines[0].evict_feedback(None).await.unwrap();
+    let feedback = engines[0].eviction().feedback(None).await.unwrap();
     assert_eq!((feedback.answered, feedback.open, feedback.timed_out), (32, 0, 0));
-    let listing = engines[1].evict_list(Some("s")).await.unwrap();
+    let listing = engines[1].eviction().list(Some("s")).await.unwrap();
     assert_eq!(listing.items.len() + gone.len(), 120);
     assert!(listing.items.iter().all(|item| !distinct.contains(&item.ctx_id)));
 }
@@ -120,17 +121,18 @@ async fn wrong_and_late_answers_change_nothing() {
     fill(&engine, 9).await;
     assert!(
         engine
-            .evict_propose(ProposeScopeRequest {
+            .eviction()
+            .propose(ProposeScopeRequest {
                 scope_id: "no".into(),
                 ..asks(1)
             })
             .await
             .is_err()
     );
-    let proposed = engine.evict_propose(asks(300)).await.unwrap();
+    let proposed = engine.eviction().propose(asks(300)).await.unwrap();
     let id = proposed.proposal.proposal_id.clone();
     let first = proposed.view[0].ctx_id.clone();
-    let other = engine.evict_propose(asks(200)).await.unwrap();
+    let other = engine.eviction().propose(asks(200)).await.unwrap();
     assert!(
         other
             .view
@@ -150,20 +152,22 @@ async fn wrong_and_late_answers_change_nothing() {
             "no candidate `x`",
         ),
     ] {
-        let error = engine.evict_resolve(request).await.unwrap_err().to_string();
+        let error = engine.eviction().resolve(request).await.unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
-    assert_eq!(engine.evict_list(Some("s")).await.unwrap().items.len(), 9);
-    let feedback = engine.evict_resolve(answers(&id, &[])).await.unwrap();
+    assert_eq!(engine.eviction().list(Some("s")).await.unwrap().items.len(), 9);
+    let feedback = engine.eviction().resolve(answers(&id, &[])).await.unwrap();
     assert_eq!(feedback.resolved_by, ResolvedBy::AutoAccepted);
     let again = engine
-        .evict_resolve(answers(&id, &[]))
+        .eviction()
+        .resolve(answers(&id, &[]))
         .await
         .unwrap_err()
         .to_string();
     assert!(again.contains("resolved before, by auto_accepted"), "{again}");
     let short = engine
-        .evict_propose(ProposeScopeRequest {
+        .eviction()
+        .propose(ProposeScopeRequest {
             timeout_ms: Some(1),
             ..asks(100)
         })
@@ -171,16 +175,17 @@ async fn wrong_and_late_answers_change_nothing() {
         .unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
     let late = engine
-        .evict_resolve(answers(&short.proposal.proposal_id, &[]))
+        .eviction()
+        .resolve(answers(&short.proposal.proposal_id, &[]))
         .await
         .unwrap_err()
         .to_string();
     assert!(late.contains("timed out"), "{late}");
-    let told = engine.evict_feedback(Some("s")).await.unwrap();
+    let told = engine.eviction().feedback(Some("s")).await.unwrap();
     assert_eq!((told.answered, told.timed_out, told.open), (1, 1, 1));
     // Nobody can say that one that timed out was consent.
     assert_eq!(told.report.unwrap().labels, 3);
-    let story = engine.evict_timeline("s").await.unwrap();
+    let story = engine.eviction().timeline("s").await.unwrap();
     assert_eq!(story.rows.len(), 3);
 }
 
@@ -195,10 +200,11 @@ async fn an_item_that_comes_back_keeps_its_history() {
         uses: vec!["i0".into()],
         ..UpdateScopeRequest::default()
     };
-    engine.evict_update(uses).await.unwrap();
-    let proposed = engine.evict_propose(asks(300)).await.unwrap();
+    engine.eviction().update(uses).await.unwrap();
+    let proposed = engine.eviction().propose(asks(300)).await.unwrap();
     engine
-        .evict_resolve(answers(&proposed.proposal.proposal_id, &[]))
+        .eviction()
+        .resolve(answers(&proposed.proposal.proposal_id, &[]))
         .await
         .unwrap();
     let back = UpdateScopeRequest {
@@ -208,18 +214,18 @@ async fn an_item_that_comes_back_keeps_its_history() {
         goal: Some("say hello".into()),
         ..UpdateScopeRequest::default()
     };
-    let updated = engine.evict_update(back).await.unwrap();
+    let updated = engine.eviction().update(back).await.unwrap();
     assert_eq!((updated.items, updated.tokens), (1, 2), "counted");
-    let item = &engine.evict_list(Some("s")).await.unwrap().items[0];
+    let item = &engine.eviction().list(Some("s")).await.unwrap().items[0];
     assert_eq!((item.reference_count, item.age_turns), (2, 0));
     let wrong = UpdateScopeRequest {
         scope_id: "s".into(),
         remove: vec!["i0".into(), "no".into()],
         ..UpdateScopeRequest::default()
     };
-    assert!(engine.evict_update(wrong).await.is_err());
+    assert!(engine.eviction().update(wrong).await.is_err());
     assert_eq!(
-        engine.evict_list(Some("s")).await.unwrap().items.len(),
+        engine.eviction().list(Some("s")).await.unwrap().items.len(),
         1,
         "nothing was removed"
     );
@@ -240,8 +246,8 @@ async fn teach(engine: &Engine) {
             add,
             ..UpdateScopeRequest::default()
         };
-        engine.evict_update(update).await.unwrap();
-        let proposed = engine.evict_propose(asks(150)).await.unwrap();
+        engine.eviction().update(update).await.unwrap();
+        let proposed = engine.eviction().propose(asks(150)).await.unwrap();
         let keep: Vec<&str> = proposed
             .proposal
             .candidates
@@ -250,7 +256,8 @@ async fn teach(engine: &Engine) {
             .map(|candidate| candidate.ctx_id.as_str())
             .collect();
         engine
-            .evict_resolve(answers(&proposed.proposal.proposal_id, &keep))
+            .eviction()
+            .resolve(answers(&proposed.proposal.proposal_id, &keep))
             .await
             .unwrap();
     }
@@ -292,7 +299,8 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
     let engine = engine(folder.path(), None);
     teach(&engine).await;
     let exported = engine
-        .evict_export(&ExportFeedbackRequest::default())
+        .eviction()
+        .export(&ExportFeedbackRequest::default())
         .await
         .unwrap();
     assert!(exported.labels > 20 && !exported.text.contains("exclude_reason"));
@@ -302,7 +310,7 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
         exported: Some(("f".into(), exported.text)),
         with,
     };
-    let calibrated = engine.evict_calibrate(request).await.unwrap();
+    let calibrated = engine.eviction().calibrate(request).await.unwrap();
     let version = calibrated.version.clone();
     let online = CalibrateRequest {
         scope_id: Some("s".into()),
@@ -311,7 +319,8 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
     };
     assert!(
         engine
-            .evict_calibrate(online)
+            .eviction()
+            .calibrate(online)
             .await
             .unwrap()
             .drift_alarms
@@ -346,17 +355,19 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
         (Some("other"), "no variant"),
     ] {
         let error = engine
-            .evict_activate(activate(ablation))
+            .eviction()
+            .activate(activate(ablation))
             .await
             .unwrap_err()
             .to_string();
         assert!(error.contains(part), "{error}");
     }
-    assert_eq!(engine.evict_scorers().await.unwrap().in_force, "heuristic-1");
-    engine.evict_activate(activate(Some("good"))).await.unwrap();
+    assert_eq!(engine.eviction().scorers().await.unwrap().in_force, "heuristic-1");
+    engine.eviction().activate(activate(Some("good"))).await.unwrap();
     assert_eq!(
         engine
-            .evict_propose(asks(50))
+            .eviction()
+            .propose(asks(50))
             .await
             .unwrap()
             .proposal
@@ -367,11 +378,11 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
         by: "me".into(),
         reason: "worse after all".into(),
     };
-    engine.evict_rollback(back).await.unwrap();
-    let scorers = engine.evict_scorers().await.unwrap();
+    engine.eviction().rollback(back).await.unwrap();
+    let scorers = engine.eviction().scorers().await.unwrap();
     assert_eq!((scorers.in_force.as_str(), scorers.log.len()), ("heuristic-1", 2));
     assert_eq!(scorers.versions.len(), 3);
-    let files = engine.evict_variants(&version, "satiety").await.unwrap();
+    let files = engine.eviction().variants(&version, "satiety").await.unwrap();
     assert_eq!((files.control.as_str(), files.files.len()), ("baseline", 5));
 }
 
@@ -395,22 +406,24 @@ async fn the_scorer_model_is_asked_once_and_left_alone_when_it_fails() {
         ..UpdateScopeRequest::default()
     };
     first
-        .evict_update(update(
+        .eviction()
+        .update(update(
             "a",
             vec![add("x", "first words"), add("y", "second words")],
         ))
         .await
         .unwrap();
-    let refreshed = first.evict_refresh("a").await.unwrap();
+    let refreshed = first.eviction().refresh("a").await.unwrap();
     assert_eq!((refreshed.asked, refreshed.cached, refreshed.failed), (2, 0, 0));
     // The same words elsewhere: known.
     first
-        .evict_update(update("b", vec![add("z", "first words")]))
+        .eviction()
+        .update(update("b", vec![add("z", "first words")]))
         .await
         .unwrap();
-    let refreshed = first.evict_refresh("b").await.unwrap();
+    let refreshed = first.eviction().refresh("b").await.unwrap();
     assert_eq!((refreshed.asked, refreshed.cached), (0, 1));
-    let items = first.evict_list(Some("b")).await.unwrap().items;
+    let items = first.eviction().list(Some("b")).await.unwrap().items;
     assert!(
         items[0]
             .score
@@ -430,8 +443,8 @@ async fn the_scorer_model_is_asked_once_and_left_alone_when_it_fails() {
     let many: Vec<Value> = (0..6)
         .map(|number| add(&format!("m{number}"), &format!("text number {number}")))
         .collect();
-    second.evict_update(update("c", many)).await.unwrap();
-    let refreshed = second.evict_refresh("c").await.unwrap();
+    second.eviction().update(update("c", many)).await.unwrap();
+    let refreshed = second.eviction().refresh("c").await.unwrap();
     assert_eq!(
         (refreshed.asked, refreshed.failed, refreshed.breaker_open),
         (3, 3, true)

@@ -18,6 +18,7 @@ fn engine(chat: Option<String>) -> Engine {
 
 async fn score(engine: &Engine, input: &Value, extract: Extract) -> Result<Scored, EngineError> {
     engine
+        .dialogue()
         .score(ScoreRequest {
             name: "log.json".into(),
             bytes: input.to_string().into_bytes(),

@@ -38,9 +38,10 @@ async fn run(engine: &Engine, root: &Path, times: usize) {
             target: Some("echo".into()),
             ..RunBenchRequest::default()
         };
-        let plan = engine.bench_plan(request).await.unwrap();
+        let plan = engine.bench().plan(request).await.unwrap();
         engine
-            .bench_run_plan(plan, &Stop::default(), |_| {})
+            .bench()
+            .execute(plan, &Stop::default(), |_| {})
             .await
             .unwrap();
     }
@@ -82,7 +83,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
         driver: Driver::Measured,
         ..RecordCycleRequest::default()
     };
-    engine.harness_record(record).await.unwrap();
+    engine.harness().record(record).await.unwrap();
     let packed = |id: &str, expected: Value| {
         json!({"case_id": id, "input": {"goal": id}, "expected": expected}).to_string()
     };
@@ -112,9 +113,9 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
         by: "anna".into(),
         ..ExpandRequest::default()
     };
-    let proposed = engine.harness_expand(request(true)).await.unwrap();
+    let proposed = engine.harness().expand(request(true)).await.unwrap();
     assert!(proposed.expansion_id.is_none() && proposed.diff.admissible);
-    let proposed = engine.harness_expand(request(false)).await.unwrap();
+    let proposed = engine.harness().expand(request(false)).await.unwrap();
     let content = &proposed.expansion_proposals;
     // The rule's threshold stays; it is higher.
     assert_eq!(content.threshold_increases.len(), 1);
@@ -140,7 +141,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
     }
     // Nothing on disk changed, and nothing will before a person has signed.
     assert!(!root.join("echoes/cases").exists());
-    let status = engine.harness_status(&root, Driver::Measured).await.unwrap();
+    let status = engine.harness().status(&root, Driver::Measured).await.unwrap();
     assert_eq!(
         status.next,
         "a person looks at the proposal and signs it: `satiety harness approve --key FILE`"
@@ -164,11 +165,12 @@ async fn an_answer_that_is_no_proposal_changes_nothing() {
         by: "anna".into(),
         ..ExpandRequest::default()
     };
-    let error = engine.harness_expand(request).await.unwrap_err().to_string();
+    let error = engine.harness().expand(request).await.unwrap_err().to_string();
     assert!(error.contains("threshold_increases"), "{error}");
     assert!(
         engine
-            .harness_history(&root, 10)
+            .harness()
+            .history(&root, 10)
             .await
             .unwrap()
             .entries

@@ -21,9 +21,10 @@ fn engine(folder: &Path) -> Engine {
 }
 
 async fn run(engine: &Engine, request: RunBenchRequest) -> BenchRan {
-    let plan = engine.bench_plan(request).await.unwrap();
+    let plan = engine.bench().plan(request).await.unwrap();
     engine
-        .bench_run_plan(plan, &Stop::default(), |_| {})
+        .bench()
+        .execute(plan, &Stop::default(), |_| {})
         .await
         .unwrap()
 }
@@ -167,7 +168,7 @@ async fn a_clear_answer_saves_calls() {
             reason: "first".into(),
         },
     };
-    engine.bench_accept(accept).await.unwrap();
+    engine.bench().accept(accept).await.unwrap();
     let again = RunBenchRequest {
         sequential: true,
         gate: Some(GatePolicy::default()),

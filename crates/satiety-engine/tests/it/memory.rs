@@ -47,7 +47,7 @@ async fn save(
         author: satiety::memory::Author::Person,
         ..SaveRequest::default()
     };
-    engine.memory_save(request).await.unwrap().memory.id
+    engine.memory().save(request).await.unwrap().memory.id
 }
 
 fn text(words: &[usize]) -> String {
@@ -147,7 +147,7 @@ proptest! {
             }
             for question in &questions {
                 let asked = FOLDERS[question.folder];
-                let found = engine.memory_search(request(question)).await.unwrap();
+                let found = engine.memory().search(request(question)).await.unwrap();
                 let first: Vec<&str> = found.results.iter().take(5).map(|result| result.id.as_str()).collect();
                 for (id, own) in &kept {
                     if in_folder(own, asked) || in_folder(asked, own) {
@@ -207,7 +207,7 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
                     folder: Some("web".into()),
                     ..UpdateRequest::default()
                 };
-                writer.memory_update(update).await.unwrap();
+                writer.memory().update(update).await.unwrap();
             }
             7 => {
                 let update = UpdateRequest {
@@ -217,11 +217,12 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
                     author: satiety::memory::Author::Person,
                     ..UpdateRequest::default()
                 };
-                writer.memory_update(update).await.unwrap();
+                writer.memory().update(update).await.unwrap();
             }
             8 => {
                 writer
-                    .memory_delete(&[ids[1].clone()], None, satiety::memory::Author::Person)
+                    .memory()
+                    .delete(&[ids[1].clone()], None, satiety::memory::Author::Person)
                     .await
                     .unwrap();
             }
@@ -232,7 +233,7 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
                     session: Some("s".into()),
                     scope: None,
                 };
-                writer.memory_validate(&request).await.unwrap();
+                writer.memory().validate(&request).await.unwrap();
             }
             10 => ids.push(
                 save(
@@ -247,7 +248,8 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
             ),
             _ => {
                 looker
-                    .memory_delete(
+                    .memory()
+                    .delete(
                         &[ids[2].clone(), ids[5].clone()],
                         None,
                         satiety::memory::Author::Person,
@@ -271,14 +273,16 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
                 let fresh = engine(folder.path(), "builtin");
                 let expected = told(
                     &fresh
-                        .memory_search_with(&request.pipeline, &request)
+                        .memory()
+                        .search_with(&request.pipeline, &request)
                         .await
                         .unwrap(),
                 );
                 fresh.close().await;
                 for engine in [&writer, &looker] {
                     let found = engine
-                        .memory_search_with(&request.pipeline, &request)
+                        .memory()
+                        .search_with(&request.pipeline, &request)
                         .await
                         .unwrap();
                     assert_eq!(told(&found), expected, "step {step}, {query}, {mode}");
@@ -309,18 +313,18 @@ async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at
         remove: false,
         scope: None,
     };
-    engine.memory_link(link).await.unwrap();
+    engine.memory().link(link).await.unwrap();
     let request = SearchRequest {
         query: "why was the database locked".into(),
         session: Some("s".into()),
         ..SearchRequest::default()
     };
-    let found = engine.memory_search(request.clone()).await.unwrap();
+    let found = engine.memory().search(request.clone()).await.unwrap();
     let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
     assert_eq!(ids, [id.as_str(), other.as_str()]);
     let alone = Pipeline::with(&serde_json::json!({"channels": {"graph": false}})).unwrap();
     let alone = Arc::new(alone);
-    let tried = engine.memory_search_with(&alone, &request).await.unwrap();
+    let tried = engine.memory().search_with(&alone, &request).await.unwrap();
     assert_eq!(tried.results.len(), 1);
     // The log is written behind our back, and still the validation knows which query it is about.
     let useful = ValidateRequest {
@@ -329,17 +333,17 @@ async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at
         session: Some("s".into()),
         scope: None,
     };
-    let validated = engine.memory_validate(&useful).await.unwrap();
+    let validated = engine.memory().validate(&useful).await.unwrap();
     assert_eq!(
         (validated.query_id.as_deref(), validated.rank_in_results),
         (Some(found.query_id.as_str()), Some(1))
     );
-    let again = engine.memory_search(request).await.unwrap();
+    let again = engine.memory().search(request).await.unwrap();
     assert_eq!(
         again.telemetry.re_search_of.as_deref(),
         Some(found.query_id.as_str())
     );
-    let health = engine.memory_health().await.unwrap();
+    let health = engine.memory().health().await.unwrap();
     assert_eq!(health.log.written + health.log.waiting, 2);
     engine.close().await;
     let store = Store::open(&StoreUrl::sqlite(folder.path().join("s.db")))

@@ -63,7 +63,7 @@ impl Recorder {
             author: Author::Person,
             ..SaveRequest::default()
         };
-        let id = self.engine.memory_save(request).await.unwrap().memory.id;
+        let id = self.engine.memory().save(request).await.unwrap().memory.id;
         self.titles.insert(id, title.to_owned());
     }
 
@@ -80,7 +80,7 @@ impl Recorder {
             remove: false,
             scope: Some(Scope::All),
         };
-        self.engine.memory_link(request).await.unwrap();
+        self.engine.memory().link(request).await.unwrap();
     }
 
     /// Memories of two projects and of none, in several folders, of every tier, short and in several pieces.
@@ -302,7 +302,7 @@ impl Recorder {
     }
 
     async fn search(&mut self, what: &str, request: SearchRequest) {
-        let found = self.engine.memory_search(request).await.unwrap();
+        let found = self.engine.memory().search(request).await.unwrap();
         let name = format!("query {}", self.queries.len());
         self.queries.insert(found.query_id.clone(), name);
         self.write(what, serde_json::to_value(&found).unwrap());
@@ -310,7 +310,12 @@ impl Recorder {
 
     async fn tried(&mut self, what: &str, changes: Value, request: SearchRequest) {
         let pipeline = Arc::new(Pipeline::with(&changes).unwrap());
-        let mut found = self.engine.memory_search_with(&pipeline, &request).await.unwrap();
+        let mut found = self
+            .engine
+            .memory()
+            .search_with(&pipeline, &request)
+            .await
+            .unwrap();
         found.query_id = String::new();
         self.write(what, serde_json::to_value(&found).unwrap());
     }
@@ -430,14 +435,14 @@ async fn session(recorder: &mut Recorder) {
         session: Some("s".into()),
         scope: None,
     };
-    recorder.engine.memory_read(&read).await.unwrap();
+    recorder.engine.memory().read(&read).await.unwrap();
     let judged = ValidateRequest {
         id: recorder.id("Migrations"),
         useful: true,
         session: Some("s".into()),
         scope: None,
     };
-    recorder.engine.memory_validate(&judged).await.unwrap();
+    recorder.engine.memory().validate(&judged).await.unwrap();
     recorder.search("asked again", request(QUESTIONS[0], false)).await;
     recorder
         .search("without what was shown", request(QUESTIONS[0], true))
@@ -490,12 +495,21 @@ async fn experiment(recorder: &mut Recorder) {
             rollout_percent,
             ..Feature::new(name, change)
         };
-        recorder.engine.ab_start(StartRequest { feature }).await.unwrap();
+        recorder
+            .engine
+            .experiments()
+            .start(StartRequest { feature })
+            .await
+            .unwrap();
     }
     for query in QUESTIONS {
         recorder.search(&format!("dealt: {query}"), ask(query)).await;
     }
-    let tally = recorder.engine.finish_shadows(Duration::from_mins(1)).await;
+    let tally = recorder
+        .engine
+        .experiments()
+        .finish_shadows(Duration::from_mins(1))
+        .await;
     assert_eq!((tally.dropped, tally.lost), (0, 0));
 }
 

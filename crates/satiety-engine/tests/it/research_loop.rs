@@ -86,7 +86,8 @@ async fn a_folder_is_searched_until_nothing_is_new() {
     let mut told = Vec::new();
     let source = documents(folder.path());
     let researched = engine
-        .research(request(TASK, &source), &Stop::default(), |seen| {
+        .research()
+        .run(request(TASK, &source), &Stop::default(), |seen| {
             if let ResearchProgress::Decided(record) = seen {
                 told.push(record.round);
             }
@@ -217,7 +218,8 @@ async fn the_same_search_is_made_once_a_day() {
     let engine = engine(folder.path(), None);
     for round in 0..2 {
         let report = engine
-            .research(request(TASK, &source), &Stop::default(), |_| {})
+            .research()
+            .run(request(TASK, &source), &Stop::default(), |_| {})
             .await
             .unwrap()
             .report;
@@ -234,7 +236,11 @@ async fn the_same_search_is_made_once_a_day() {
         remember: None,
         ..request(TASK, &source)
     };
-    engine.research(anew, &Stop::default(), |_| {}).await.unwrap();
+    engine
+        .research()
+        .run(anew, &Stop::default(), |_| {})
+        .await
+        .unwrap();
     assert_eq!(server.received_requests().await.unwrap().len(), 2 * asked);
 }
 
@@ -249,13 +255,15 @@ async fn what_was_recorded_is_replayed_to_the_letter() {
     };
     let engine = engine(folder.path(), None);
     let live = engine
-        .research(recorded, &Stop::default(), |_| {})
+        .research()
+        .run(recorded, &Stop::default(), |_| {})
         .await
         .unwrap()
         .report;
     let replay = format!("replay:{}", tape.display());
     let again = engine
-        .research(request(TASK, &replay), &Stop::default(), |_| {})
+        .research()
+        .run(request(TASK, &replay), &Stop::default(), |_| {})
         .await
         .unwrap()
         .report;
@@ -298,7 +306,8 @@ async fn a_model_plans_scores_and_summarises_and_is_paid_for() {
     let mut asked = request(TASK, &source);
     asked.settings.gate.assessor = Assessor::Model;
     let report = engine
-        .research(asked, &Stop::default(), |_| {})
+        .research()
+        .run(asked, &Stop::default(), |_| {})
         .await
         .unwrap()
         .report;
@@ -351,7 +360,8 @@ async fn a_budget_of_tokens_ends_it() {
         ..Budget::default()
     };
     let report = engine
-        .research(asked, &Stop::default(), |_| {})
+        .research()
+        .run(asked, &Stop::default(), |_| {})
         .await
         .unwrap()
         .report;
@@ -374,7 +384,8 @@ async fn a_model_that_fails_costs_no_run() {
         .await;
     let engine = engine(folder.path(), Some(format!("openai:test@{}", server.uri())));
     let report = engine
-        .research(request(TASK, &source), &Stop::default(), |_| {})
+        .research()
+        .run(request(TASK, &source), &Stop::default(), |_| {})
         .await
         .unwrap()
         .report;
@@ -415,7 +426,8 @@ async fn pages_are_read_and_hostile_text_in_them_is_only_text() {
     asked.settings.enrich_pages = 2;
     asked.settings.gate.assessor = Assessor::Model;
     let report = engine
-        .research(asked, &Stop::default(), |_| {})
+        .research()
+        .run(asked, &Stop::default(), |_| {})
         .await
         .unwrap()
         .report;
@@ -454,7 +466,8 @@ async fn what_cannot_begin_is_refused_before_anything_is_stored() {
     let engine = engine(folder.path(), None);
     let error = |request| async {
         let refused = engine
-            .research(request, &Stop::default(), |_| {})
+            .research()
+            .run(request, &Stop::default(), |_| {})
             .await
             .unwrap_err();
         (refused.to_string(), refused.category())

@@ -27,7 +27,7 @@ pub(crate) fn entry(method: &str, path: &str, request: &Extensions) -> AuditEntr
 /// Notes how a write ended.
 pub(crate) async fn note(engine: &Engine, mut entry: AuditEntry, status: StatusCode) {
     entry.status = status.as_u16();
-    if let Err(error) = engine.audit(&entry).await {
+    if let Err(error) = engine.tokens().audit(&entry).await {
         tracing::error!(%error, who = entry.who, path = entry.path, "a write is missing in the audit log");
     }
 }

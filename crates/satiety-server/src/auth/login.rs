@@ -42,7 +42,7 @@ pub(crate) async fn login(
     Form(form_sent): Form<Login>,
 ) -> Response {
     let next = local(form_sent.next.as_deref()).to_owned();
-    match app.engine.token_check(form_sent.token.trim()).await {
+    match app.engine.tokens().check(form_sent.token.trim()).await {
         Ok(Some(_)) => {
             let mut response = Redirect::to(&next).into_response();
             set(&mut response, form_sent.token.trim(), SECONDS, app.is_encrypted());

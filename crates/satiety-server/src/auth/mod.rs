@@ -162,7 +162,7 @@ impl Auth {
         if known.is_some() {
             return Ok(known);
         }
-        let token = engine.token_check(presented).await?;
+        let token = engine.tokens().check(presented).await?;
         let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
         believed.retain(|_, (_, at)| now.duration_since(*at) < BELIEVED);
         if let Some(token) = &token

@@ -73,15 +73,15 @@ async fn first(State(at): State<Arc<App>>) -> Page {
         limit: 20,
     };
     let (conversations, research, memory, runs, gates, scopes, harness, features, measured) = tokio::join!(
-        engine.conversations(&latest),
-        engine.research_runs(20),
-        engine.memory_health(),
-        engine.bench_runs(None, 20),
-        engine.bench_gates(None, 5),
-        engine.evict_list(None),
-        engine.harness_status(&at.folders.harness, at.folders.driver),
-        engine.ab_list(),
-        engine.latest_metrics(),
+        engine.dialogue().conversations(&latest),
+        engine.research().stored_runs(20),
+        engine.memory().health(),
+        engine.bench().runs(None, 20),
+        engine.bench().gates(None, 5),
+        engine.eviction().list(None),
+        engine.harness().status(&at.folders.harness, at.folders.driver),
+        engine.experiments().list(),
+        engine.retrieval().latest_metrics(),
     );
     let seen = overview::Overview {
         conversations: conversations.map(|found| found.conversations).map_err(words),
@@ -109,14 +109,14 @@ async fn conversation_list(State(at): State<Arc<App>>, Query(before): Query<Befo
         before: before.at.zip(before.id),
         limit: ROWS,
     };
-    let found = at.engine.conversations(&request).await?;
+    let found = at.engine.dialogue().conversations(&request).await?;
     let next = found.next.as_ref();
     let next = next.map(|(at, id)| format!("/conversations?at={at}&id={}", shell::segment(id)));
     Ok(Html(conversations::all(&found, next)))
 }
 
 async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    let kept = at.engine.conversation(&id).await?;
+    let kept = at.engine.dialogue().conversation(&id).await?;
     // A round that this version cannot read is left out; the curves are those of the report.
     let rounds = kept
         .rounds
@@ -127,7 +127,7 @@ async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Pag
 }
 
 async fn research_list(State(at): State<Arc<App>>) -> Page {
-    let mut runs = at.engine.research_runs(ROWS).await?;
+    let mut runs = at.engine.research().stored_runs(ROWS).await?;
     for run in &mut runs {
         // Where it was searched concerns who runs the server.
         run.source = at.folders.research.sources.shown(&run.source);
@@ -136,7 +136,7 @@ async fn research_list(State(at): State<Arc<App>>) -> Page {
 }
 
 async fn research_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    let mut run = at.engine.research_run(&id).await?;
+    let mut run = at.engine.research().stored_run(&id).await?;
     run.source = at.folders.research.sources.shown(&run.source);
     Ok(Html(research::one(&run)))
 }
@@ -154,7 +154,7 @@ async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<After>) -> P
         scope: Some(satiety::memory::Scope::All),
         ..ListRequest::after(from.after)
     };
-    let (health, found) = tokio::join!(at.engine.memory_health(), at.engine.memory_list(&request));
+    let (health, found) = tokio::join!(at.engine.memory().health(), at.engine.memory().list(&request));
     Ok(Html(memory::all(&health?, &found?)))
 }
 
@@ -166,7 +166,8 @@ struct Asked {
 async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<Asked>) -> Page {
     let found = at
         .engine
-        .memory_search(SearchRequest {
+        .memory()
+        .search(SearchRequest {
             query: asked.q,
             tool: "dashboard",
             scope: Some(satiety::memory::Scope::All),
@@ -179,19 +180,23 @@ async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<Asked>) -
 async fn memory_one(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     Ok(Html(memory::one(
         &at.engine
-            .memory_get(&id, Some(&satiety::memory::Scope::All))
+            .memory()
+            .get(&id, Some(&satiety::memory::Scope::All))
             .await?,
     )))
 }
 
 async fn bench_list(State(at): State<Arc<App>>) -> Page {
-    let (runs, ablations) = tokio::join!(at.engine.bench_runs(None, ROWS), at.engine.bench_ablations(10));
+    let (runs, ablations) = tokio::join!(
+        at.engine.bench().runs(None, ROWS),
+        at.engine.bench().ablations(10)
+    );
     Ok(Html(bench::all(&runs?, &ablations?)))
 }
 
 async fn bench_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     kept_only(&id)?;
-    Ok(Html(bench::one(&at.engine.bench_run(&id).await?)))
+    Ok(Html(bench::one(&at.engine.bench().run(&id).await?)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -210,7 +215,7 @@ async fn bench_compare(State(at): State<Arc<App>>, Query(two): Query<Two>) -> Pa
         record: false,
         accept_regression: None,
     };
-    Ok(Html(bench::two(&at.engine.bench_compare(request).await?)))
+    Ok(Html(bench::two(&at.engine.bench().compare(request).await?)))
 }
 
 /// A run may also be named by a file; from a page only those of the store can be.
@@ -231,22 +236,23 @@ fn kept_only(id: &str) -> Result<(), Failed> {
 async fn eviction_list(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
     let (scopes, feedback, scorers) = tokio::join!(
-        engine.evict_list(None),
-        engine.evict_feedback(None),
-        engine.evict_scorers()
+        engine.eviction().list(None),
+        engine.eviction().feedback(None),
+        engine.eviction().scorers()
     );
     Ok(Html(eviction::all(&scopes?, &feedback?, &scorers?)))
 }
 
 async fn eviction_scope(State(at): State<Arc<App>>, Path(scope): Path<String>) -> Page {
-    let timeline = at.engine.evict_timeline(&scope).await?;
+    let timeline = at.engine.eviction().timeline(&scope).await?;
     Ok(Html(eviction::one(&scope, &timeline)))
 }
 
 async fn harness_page(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
     let status = match engine
-        .harness_status(&at.folders.harness, at.folders.driver)
+        .harness()
+        .status(&at.folders.harness, at.folders.driver)
         .await
     {
         Ok(status) => status,
@@ -256,22 +262,27 @@ async fn harness_page(State(at): State<Arc<App>>) -> Page {
         Err(error) => return Err(error.into()),
     };
     let (history, proposal) = tokio::join!(
-        engine.harness_history(&at.folders.harness, 100),
-        engine.harness_open_proposal(&at.folders.harness)
+        engine.harness().history(&at.folders.harness, 100),
+        engine.harness().open_proposal(&at.folders.harness)
     );
     Ok(Html(harness::page(&status, &history?, proposal?.as_ref())))
 }
 
 async fn ab_list(State(at): State<Arc<App>>) -> Page {
-    Ok(Html(experiments::all(&at.engine.ab_list().await?)))
+    Ok(Html(experiments::all(&at.engine.experiments().list().await?)))
 }
 
 async fn ab_one(State(at): State<Arc<App>>, Path(feature): Path<String>) -> Page {
-    Ok(Html(experiments::one(&at.engine.ab_status(&feature).await?)))
+    Ok(Html(experiments::one(
+        &at.engine.experiments().status(&feature).await?,
+    )))
 }
 
 async fn retrieval_list(State(at): State<Arc<App>>) -> Page {
-    let (runs, changes) = tokio::join!(at.engine.measured_runs(ROWS), at.engine.latest_changes());
+    let (runs, changes) = tokio::join!(
+        at.engine.retrieval().measured_runs(ROWS),
+        at.engine.retrieval().latest_changes()
+    );
     Ok(Html(retrieval::all(&runs?, changes?.as_ref())))
 }
 
@@ -286,6 +297,7 @@ async fn annotate_next(State(at): State<Arc<App>>, Query(who): Query<Annotator>)
     };
     let step = at
         .engine
+        .retrieval()
         .next_annotation(&AnnotateRequest::of(&annotator))
         .await?;
     Ok(Html(retrieval::annotate(&annotator, &step)))
@@ -302,7 +314,7 @@ struct Judged {
 async fn annotate(State(at): State<Arc<App>>, Form(said): Form<Judged>) -> Page {
     let request = AnnotateRequest::of(&said.annotator);
     let step = if said.grade == "undo" {
-        at.engine.undo_annotation(&request).await?
+        at.engine.retrieval().undo_annotation(&request).await?
     } else {
         let verdict = AnnotationVerdict {
             query_id: said.query_id,
@@ -310,7 +322,7 @@ async fn annotate(State(at): State<Arc<App>>, Form(said): Form<Judged>) -> Page 
             // Anything but a number is "cannot say".
             grade: said.grade.parse().ok(),
         };
-        at.engine.annotate(&request, &verdict).await?
+        at.engine.retrieval().annotate(&request, &verdict).await?
     };
     Ok(Html(retrieval::annotate(&said.annotator, &step)))
 }

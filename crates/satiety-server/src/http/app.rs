@@ -180,7 +180,10 @@ impl App {
 
     /// Opens the store, so that a server that cannot work does not start, and has it measured.
     pub async fn open(&self) -> Result<(), satiety_engine::EngineError> {
-        self.engine.observe_store(self.metrics.store_observer()).await
+        self.engine
+            .database()
+            .observe_store(self.metrics.store_observer())
+            .await
     }
 
     /// Whether connections are encrypted.

@@ -242,7 +242,7 @@ async fn carry_out(
 ) -> Result<Response, Problem> {
     let _writing = app.writing();
     if let Some(write) = &repeatable {
-        match app.engine.repeated(write).await? {
+        match app.engine.database().repeated(write).await? {
             Repeated::First => {}
             Repeated::UnderWay => {
                 return Err(Problem::new(
@@ -272,10 +272,13 @@ async fn carry_out(
         let kept = match &outcome {
             Ok(text) => {
                 let text = String::from_utf8_lossy(text);
-                app.engine.keep_answer(write, status.as_u16(), &text).await
+                app.engine
+                    .database()
+                    .keep_answer(write, status.as_u16(), &text)
+                    .await
             }
             // Nothing was done; the same key may come again with a better request.
-            Err(_) => app.engine.forget_attempt(write).await,
+            Err(_) => app.engine.database().forget_attempt(write).await,
         };
         if let Err(error) = kept {
             tracing::warn!(%error, "an answer could not be kept for repetition");

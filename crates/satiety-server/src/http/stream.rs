@@ -89,7 +89,7 @@ pub(crate) async fn of_conversation(
     let seen: i64 = last_seen(headers)?;
     // Somebody who asks for what is not there is told before the stream begins.
     let listener = app.live.listen();
-    let first = app.engine.conversation_rounds(&id, seen).await?;
+    let first = app.engine.dialogue().conversation_rounds(&id, seen).await?;
     let ending = app.ending.clone();
     let state = (app, id, listener, ending, seen, Some(first));
     let events = stream::unfold(state, async |state| {
@@ -98,7 +98,7 @@ pub(crate) async fn of_conversation(
             let rounds = match ready.take() {
                 Some(rounds) => rounds,
                 // A store that does not answer now may do so soon; the client has its place either way.
-                None => app.engine.conversation_rounds(&id, seen).await.ok()?,
+                None => app.engine.dialogue().conversation_rounds(&id, seen).await.ok()?,
             };
             if let Some(last) = rounds.last().map(|round| round.position) {
                 return Some((

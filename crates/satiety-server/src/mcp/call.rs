@@ -114,7 +114,7 @@ impl Call {
         let is_latest = name == "latest" || name.starts_with("latest:");
         if !self.is_from_elsewhere()
             || (is_latest && !Path::new(name).exists())
-            || self.engine().bench_is_stored(name).await?
+            || self.engine().bench().is_stored(name).await?
         {
             return Ok(());
         }

@@ -56,6 +56,7 @@ pub(super) async fn get(call: &Call, request: &GetPromptRequestParams) -> Result
             })?;
             let begun = call
                 .engine()
+                .memory()
                 .task_preflight(PreflightRequest {
                     task: task.to_owned(),
                     folder: argument("folder").map(str::to_owned),

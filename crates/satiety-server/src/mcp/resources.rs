@@ -76,7 +76,8 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
         ..ListRequest::default()
     };
     let found = engine
-        .memory_list(&request)
+        .memory()
+        .list(&request)
         .await
         .map_err(|error| failed(&error))?;
     let mut resources = Vec::new();
@@ -88,7 +89,8 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
         );
         // No tool tells which there are, so the latest are listed.
         let runs = engine
-            .research_runs(RESEARCH)
+            .research()
+            .stored_runs(RESEARCH)
             .await
             .map_err(|error| failed(&error))?;
         resources.extend(runs.into_iter().map(|run| {
@@ -126,29 +128,29 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
     let engine = call.engine();
     let failed = |error: EngineError| failed(&error);
     let content = match path.split_once('/') {
-        None if path == "health" => json(uri, &engine.memory_health().await.map_err(failed)?)?,
+        None if path == "health" => json(uri, &engine.memory().health().await.map_err(failed)?)?,
         Some(("memory", id)) => {
             let request = ReadRequest {
                 id: id.to_owned(),
                 session: call.session.clone(),
                 scope: None,
             };
-            let memory = engine.memory_read(&request).await.map_err(failed)?;
+            let memory = engine.memory().read(&request).await.map_err(failed)?;
             text(uri, memory_markdown(&memory), MARKDOWN)
         }
-        Some(("sessions", id)) => json(uri, &engine.memory_session_summary(id).await.map_err(failed)?)?,
-        Some(("conversations", id)) => json(uri, &engine.conversation(id).await.map_err(failed)?)?,
+        Some(("sessions", id)) => json(uri, &engine.memory().session_summary(id).await.map_err(failed)?)?,
+        Some(("conversations", id)) => json(uri, &engine.dialogue().conversation(id).await.map_err(failed)?)?,
         Some(("bench", id)) if !id.contains('/') => {
             // A run may also be named by a file; from here only those of the store can be.
-            if !engine.bench_is_stored(id).await.map_err(failed)? {
+            if !engine.bench().is_stored(id).await.map_err(failed)? {
                 return Err(unknown());
             }
-            let run = engine.bench_run(id).await.map_err(failed)?;
+            let run = engine.bench().run(id).await.map_err(failed)?;
             let report = bench::runs(vec![bench::RunReport::new(&run)]);
             text(uri, satiety_report::markdown::render(&report), MARKDOWN)
         }
         Some(("research", id)) => {
-            let run = engine.research_run(id).await.map_err(failed)?;
+            let run = engine.research().stored_run(id).await.map_err(failed)?;
             text(uri, research_markdown(run), MARKDOWN)
         }
         _ => return Err(unknown()),

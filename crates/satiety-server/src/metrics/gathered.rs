@@ -30,18 +30,18 @@ pub(crate) async fn gather(app: &App) {
         *last = Some(Instant::now());
     }
     let started = Instant::now();
-    let up = app.engine.ping().await.is_ok();
+    let up = app.engine.database().ping().await.is_ok();
     metrics.store("probe", started.elapsed());
     metrics.store_up.set(i64::from(up));
     if !up {
         return;
     }
-    if let Ok(work) = app.engine.bench_queue().await {
+    if let Ok(work) = app.engine.bench().queue().await {
         queue("work_waiting", usize::try_from(work.waiting).unwrap_or(0));
         queue("work_taken", usize::try_from(work.taken).unwrap_or(0));
     }
     // Figures that cannot be had are left as they were: a scrape is no place to fail.
-    if let Ok(runs) = app.engine.bench_runs(None, RUNS).await {
+    if let Ok(runs) = app.engine.bench().runs(None, RUNS).await {
         metrics.pass_rate.clear();
         for run in runs.into_iter().rev() {
             if let (Some(rate), Some(_)) = (run.pass_rate, run.completed_at) {
@@ -54,7 +54,8 @@ pub(crate) async fn gather(app: &App) {
     }
     if let Ok(Some(record)) = app
         .engine
-        .harness_record_by_key(&app.folders.harness, "eval-harness/saturation/aggregate")
+        .harness()
+        .record_by_key(&app.folders.harness, "eval-harness/saturation/aggregate")
         .await
         && let Some(score) = record["history"]
             .as_array()
@@ -62,7 +63,7 @@ pub(crate) async fn gather(app: &App) {
     {
         metrics.saturation.set(score);
     }
-    if let Ok(feedback) = app.engine.evict_feedback(None).await
+    if let Ok(feedback) = app.engine.eviction().feedback(None).await
         && let Some(rate) = feedback.report.map(|report| report.overall.rate)
     {
         metrics.exclusion.set(rate);

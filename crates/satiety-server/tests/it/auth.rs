@@ -146,7 +146,7 @@ async fn a_token_permits_what_its_scope_says() {
 async fn expired_and_revoked_tokens_let_nobody_in() {
     let server = guarded().await;
     let token = server.token(Scope::Read).await;
-    let revoked = server.engine.token_revoke(&token[8..24]).await.unwrap();
+    let revoked = server.engine.tokens().revoke(&token[8..24]).await.unwrap();
     assert!(!revoked.valid);
     assert_eq!(
         status(&server, Method::GET, "/v1/health", Some(&token)).await,
@@ -157,13 +157,13 @@ async fn expired_and_revoked_tokens_let_nobody_in() {
         scope: Scope::Read,
         expires_in_days: Some(0),
     };
-    let expired = server.engine.token_create(request).await.unwrap();
+    let expired = server.engine.tokens().create(request).await.unwrap();
     assert!(!format!("{expired:?}").contains(&expired.token));
     assert_eq!(
         status(&server, Method::GET, "/v1/health", Some(&expired.token)).await,
         401
     );
-    let list = server.engine.token_list().await.unwrap();
+    let list = server.engine.tokens().list().await.unwrap();
     assert!(list.tokens.iter().all(|token| !token.valid));
 }
 

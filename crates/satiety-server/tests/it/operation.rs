@@ -68,7 +68,10 @@ async fn the_end_waits_for_what_is_under_way() {
     assert!(ended.await.unwrap(), "not everything was finished");
     let refused = client.get(format!("{url}/healthz")).send().await;
     assert!(refused.is_err(), "the port is still open");
-    assert_eq!(engine.conversation("long").await.unwrap().rounds.len(), 20);
+    assert_eq!(
+        engine.dialogue().conversation("long").await.unwrap().rounds.len(),
+        20
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

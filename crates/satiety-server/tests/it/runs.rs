@@ -103,7 +103,12 @@ async fn a_research_searches_what_the_server_lists_and_nothing_else() {
     );
     let stop = satiety_engine::bench::Stop::default();
     stop.stop();
-    let begun = server.engine.research(request, &stop, |_| {}).await.unwrap();
+    let begun = server
+        .engine
+        .research()
+        .run(request, &stop, |_| {})
+        .await
+        .unwrap();
     let body = json!({"resume": begun.report.run_id});
     let answer = server.post("/v1/research/runs", &body).await;
     assert_eq!(answer.status, 403, "{}", answer.text);
@@ -168,7 +173,7 @@ async fn with_corpus() -> Running {
         queries: None,
         source: JudgmentSource::Manual,
     };
-    server.engine.import_corpus(request).await.unwrap();
+    server.engine.retrieval().import_corpus(request).await.unwrap();
     server
 }
 

@@ -149,7 +149,7 @@ impl Running {
             scope,
             expires_in_days: None,
         };
-        self.engine.token_create(request).await.unwrap().token
+        self.engine.tokens().create(request).await.unwrap().token
     }
 
     /// Asks the server to end; the task says whether everything was finished.

@@ -298,7 +298,8 @@ async fn benchmarks(place: &mut Place) {
     assert!(proposed["proposal_hash"].is_string(), "{proposed:#}");
     // It is kept as an agent's, and it waits for a person like everybody's.
     let kept = engine(&place.path)
-        .harness_open_proposal(&place.path.join("harness"))
+        .harness()
+        .open_proposal(&place.path.join("harness"))
         .await
         .unwrap()
         .unwrap();

@@ -24,21 +24,21 @@ pub(crate) async fn log(size: usize, searches: usize, folder: &Path) -> Result<(
         ..SearchRequest::default()
     };
     if let Some(first) = corpus.questions.first() {
-        engine.memory_search(request(first)).await?;
+        engine.memory().search(request(first)).await?;
     }
     let (mut without, mut with, mut handing) = (Times::default(), Times::default(), Times::default());
     for question in &corpus.questions {
         let request = request(question);
         let began = Instant::now();
-        engine.memory_search_with(&request.pipeline, &request).await?;
+        engine.memory().search_with(&request.pipeline, &request).await?;
         without.0.push(began.elapsed().as_secs_f64() * 1e3);
         let began = Instant::now();
-        let answer = engine.memory_search(request).await?;
+        let answer = engine.memory().search(request).await?;
         let all = began.elapsed().as_secs_f64() * 1e3;
         with.0.push(all);
         handing.0.push(all - answer.telemetry.total_latency_ms);
     }
-    let health = engine.memory_health().await?;
+    let health = engine.memory().health().await?;
     engine.close().await;
     println!("log at {size} memories, {searches} searches of one session each way, quick mode, ms");
     println!("  {:<34} {:>8} {:>8} {:>8}", "", "p50", "p95", "p99");
@@ -72,14 +72,15 @@ pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
             ..SaveRequest::default()
         };
         let began = Instant::now();
-        let saved = engine.memory_save(request).await?;
+        let saved = engine.memory().save(request).await?;
         times.0.push(began.elapsed().as_secs_f64() * 1e3);
         ids.push(saved.memory.id);
     }
     let cpu = cpu.elapsed().as_secs_f64() * 1e3 / 200.0;
     // The store is as large for the next measurement as it was for this one.
     engine
-        .memory_delete(&ids, None, satiety::memory::Author::Person)
+        .memory()
+        .delete(&ids, None, satiety::memory::Author::Person)
         .await?;
     engine.close().await;
     println!("save at {size} memories, without embedding, 200 durable saves one after the other, ms");

@@ -88,7 +88,7 @@ async fn one(collection: &Path, stores: &Path) -> Result<()> {
                 token_budget: Some(1_000_000),
                 ..SearchRequest::default()
             };
-            let found = engine.memory_search_with(&pipeline, &request).await?;
+            let found = engine.memory().search_with(&pipeline, &request).await?;
             let found = found
                 .results
                 .iter()
@@ -135,7 +135,7 @@ async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<Strin
         ..ListRequest::default()
     };
     loop {
-        let page = engine.memory_list(&request).await?;
+        let page = engine.memory().list(&request).await?;
         // The kind of a memory is the document that it is of.
         ids.extend(page.memories.into_iter().map(|one| (one.id, one.kind)));
         let Some(next) = page.next else { break };
@@ -153,7 +153,8 @@ async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<Strin
             continue;
         }
         let saved = engine
-            .memory_save(SaveRequest {
+            .memory()
+            .save(SaveRequest {
                 title: if title.trim().is_empty() {
                     document.id.clone()
                 } else {

@@ -52,7 +52,7 @@ pub(crate) async fn measure(
         cold_cpu.elapsed().as_secs_f64() * 1e3,
         resident() - before
     );
-    let health = engine.memory_health().await?;
+    let health = engine.memory().health().await?;
     println!(
         "  of that vectors {:.0} MB, words {:.0} MB",
         health.vector_bytes as f64 / 1e6,
@@ -110,7 +110,7 @@ async fn search(engine: &Engine, question: &str, mode: Mode) -> Result<Search> {
         ..SearchRequest::default()
     };
     let (began, cpu) = (Instant::now(), ProcessTime::now());
-    let answer = engine.memory_search(request).await?;
+    let answer = engine.memory().search(request).await?;
     let (wall, cpu) = (
         began.elapsed().as_secs_f64() * 1e3,
         cpu.elapsed().as_secs_f64() * 1e3,
@@ -141,7 +141,8 @@ async fn changes(engine: &Engine, corpus: &Corpus) -> Result<()> {
     let mut times = Times::default();
     for (number, question) in corpus.questions.iter().take(FEWER).enumerate() {
         engine
-            .memory_update(UpdateRequest {
+            .memory()
+            .update(UpdateRequest {
                 id: format!("mem-{number:08}"),
                 triggers: Some(vec![format!("phrase {number}")]),
                 ..UpdateRequest::default()
@@ -180,7 +181,7 @@ async fn concurrent(engine: &Arc<Engine>, corpus: &Corpus, mode: Mode) -> Result
                     triggers: Some(vec![format!("phrase {number}")]),
                     ..UpdateRequest::default()
                 };
-                engine.memory_update(request).await?;
+                engine.memory().update(request).await?;
                 tokio::time::sleep(20 * TICK).await;
             }
             anyhow::Ok(())

@@ -13,33 +13,41 @@ use crate::printer::Printer;
 
 pub(super) async fn run(command: Ab, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let changed = match command {
-        Ab::Start(arguments) => engine.ab_start(request(arguments)?).await?,
-        Ab::Pause(named) => engine.ab_pause(&named.feature, named.reason).await?,
-        Ab::Resume(named) => engine.ab_resume(&named.feature, named.reason).await?,
-        Ab::Reject(named) => engine.ab_reject(&named.feature, named.reason).await?,
-        Ab::Rollback(named) => engine.ab_rollback(&named.feature, named.reason).await?,
+        Ab::Start(arguments) => engine.experiments().start(request(arguments)?).await?,
+        Ab::Pause(named) => engine.experiments().pause(&named.feature, named.reason).await?,
+        Ab::Resume(named) => engine.experiments().resume(&named.feature, named.reason).await?,
+        Ab::Reject(named) => engine.experiments().reject(&named.feature, named.reason).await?,
+        Ab::Rollback(named) => {
+            engine
+                .experiments()
+                .rollback(&named.feature, named.reason)
+                .await?
+        }
         Ab::Rollout {
             feature,
             percent,
             shadow,
-        } => engine.ab_rollout(&feature, percent, shadow).await?,
+        } => engine.experiments().rollout(&feature, percent, shadow).await?,
         Ab::Status { feature } => {
-            let status = engine.ab_status(&feature).await?;
+            let status = engine.experiments().status(&feature).await?;
             printer.answer(&status)?;
             return Ok(exit(status.checklist.verdict));
         }
         Ab::Check { feature } => {
-            let checked = engine.ab_check(&feature).await?;
+            let checked = engine.experiments().check(&feature).await?;
             printer.answer(&checked)?;
             return Ok(exit(checked.verdict));
         }
         Ab::Graduate(named) => {
-            let checked = engine.ab_graduate(&named.feature, named.reason).await?;
+            let checked = engine
+                .experiments()
+                .graduate(&named.feature, named.reason)
+                .await?;
             printer.answer(&checked)?;
             return Ok(exit(checked.verdict));
         }
         Ab::List => {
-            printer.answer(&engine.ab_list().await?)?;
+            printer.answer(&engine.experiments().list().await?)?;
             return Ok(Exit::Done);
         }
     };

@@ -25,7 +25,8 @@ pub(super) async fn import(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let imported = engine
-        .bench_import(ImportRequest {
+        .bench()
+        .import(ImportRequest {
             file: arguments.file,
             output: arguments.output,
             suite_id: arguments.suite_id,
@@ -44,7 +45,7 @@ pub(super) fn from_failure(
     engine: &Engine,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let made = engine.bench_from_failure(&FromFailureRequest {
+    let made = engine.bench().from_failure(&FromFailureRequest {
         record: arguments.record,
         suite: arguments.suite,
     })?;
@@ -53,7 +54,7 @@ pub(super) fn from_failure(
 }
 
 pub(super) fn scrub(arguments: BenchScrubArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
-    let scrubbed = engine.bench_scrub(&ScrubFilesRequest {
+    let scrubbed = engine.bench().scrub(&ScrubFilesRequest {
         files: arguments.files,
         output: arguments.output,
         consent: arguments.i_have_consent,

@@ -23,7 +23,8 @@ pub(super) async fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let mut labelling = engine
-        .bench_labelling(&arguments.run, arguments.suite.as_deref())
+        .bench()
+        .labelling(&arguments.run, arguments.suite.as_deref())
         .await?;
     if let Some(file) = &arguments.file {
         labelling.label_all(&read_labels(file)?).await?;

@@ -40,7 +40,7 @@ pub(super) async fn run(
     match command {
         Bench::Run(arguments) => Box::pin(run::run(*arguments, engine, settings, printer)).await,
         Bench::Cancel { run } => {
-            printer.answer(&engine.bench_cancel(&run).await?)?;
+            printer.answer(&engine.bench().cancel(&run).await?)?;
             Ok(Exit::Done)
         }
         Bench::Compare(arguments) => compare(arguments, engine, printer).await,
@@ -60,7 +60,8 @@ pub(super) async fn run(
 async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let (policy, accept_regression) = policy(arguments.policy)?;
     let compared = engine
-        .bench_compare(CompareRunsRequest {
+        .bench()
+        .compare(CompareRunsRequest {
             baseline: arguments.baseline,
             candidate: arguments.candidate,
             policy,
@@ -75,7 +76,8 @@ async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer
 
 async fn baseline(arguments: BenchBaselineArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let accepted = engine
-        .bench_accept(AcceptRequest {
+        .bench()
+        .accept(AcceptRequest {
             run: arguments.run,
             suite: arguments.suite,
             accepted: Override {
@@ -112,7 +114,8 @@ async fn ablation(
     };
     let (stop, bar) = (run::stop_on_interrupt(), run::Bar::new(printer));
     let ablated = engine
-        .bench_ablation(request, &stop, |seen| bar.show(seen))
+        .bench()
+        .ablation(request, &stop, |seen| bar.show(seen))
         .await?;
     bar.finish();
     printer.answer(&ablated)?;
@@ -130,7 +133,7 @@ async fn ablation(
 }
 
 async fn report(arguments: BenchReportArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
-    let run = engine.bench_run(&arguments.run).await?;
+    let run = engine.bench().run(&arguments.run).await?;
     write_reports(&arguments.files, &run, None)?;
     printer.answer(&show::Shown(run))?;
     Ok(Exit::Done)
@@ -143,7 +146,7 @@ fn check(arguments: &BenchCheckArgs, engine: &Engine, printer: &Printer) -> Resu
         printer.text(&text)?;
         return Ok(Exit::Done);
     }
-    let found = engine.bench_list(&arguments.path)?;
+    let found = engine.bench().list(&arguments.path)?;
     let bad = found.suites.iter().any(|suite| !suite.problems.is_empty());
     let none = found.suites.is_empty();
     printer.answer(&show::Checked(found))?;
@@ -159,11 +162,12 @@ fn check(arguments: &BenchCheckArgs, engine: &Engine, printer: &Printer) -> Resu
 async fn list(arguments: BenchListArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     if arguments.runs {
         let runs = engine
-            .bench_runs(arguments.suite.as_deref(), arguments.limit)
+            .bench()
+            .runs(arguments.suite.as_deref(), arguments.limit)
             .await?;
         printer.answer(&show::Runs { runs })?;
     } else {
-        printer.answer(&show::Checked(engine.bench_list(&arguments.path)?))?;
+        printer.answer(&show::Checked(engine.bench().list(&arguments.path)?))?;
     }
     Ok(Exit::Done)
 }
@@ -241,7 +245,7 @@ pub(super) fn options(how: BenchHowArgs, default: Option<SandboxRequirement>) ->
 
 /// Every suite below a folder that can be run.
 fn suites_below(engine: &Engine, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let found = engine.bench_list(folder)?;
+    let found = engine.bench().list(folder)?;
     if found.suites.is_empty() {
         return Err(Failure::bad_input(
             format!("there is no suite below {}", folder.display()),

@@ -51,7 +51,7 @@ pub(super) async fn run(
             more_follow: place < last,
             ..base.clone()
         };
-        let plan = engine.bench_plan(request).await?;
+        let plan = engine.bench().plan(request).await?;
         if arguments.dry_run {
             printer.answer(&show::Power(plan.power().clone()))?;
             continue;
@@ -59,11 +59,11 @@ pub(super) async fn run(
         printer.note(&plan.power().text);
         if arguments.distributed {
             let root = arguments.root.as_deref().unwrap_or(Path::new("."));
-            spread.push(Box::pin(engine.bench_spread(plan, root)).await?);
+            spread.push(Box::pin(engine.bench().spread(plan, root)).await?);
             continue;
         }
         let bar = Bar::new(printer);
-        let mut outcome = engine.bench_run_plan(plan, &stop, |seen| bar.show(seen)).await?;
+        let mut outcome = engine.bench().execute(plan, &stop, |seen| bar.show(seen)).await?;
         bar.finish();
         cycle = outcome.post.cycle.take();
         worst = worse(worst, settle(&outcome, &arguments.files, arguments.fail_under)?);
@@ -82,7 +82,7 @@ pub(super) async fn run(
     for spread in spread {
         let run_id = spread.told().run_id;
         let bar = Bar::new(printer);
-        let waiting = engine.bench_wait(spread, &stop, |seen| bar.show(seen));
+        let waiting = engine.bench().wait(spread, &stop, |seen| bar.show(seen));
         let outcome = Box::pin(waiting).await?;
         bar.finish();
         if outcome.interrupted {

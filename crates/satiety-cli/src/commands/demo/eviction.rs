@@ -31,16 +31,17 @@ pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
         add: items.to_vec(),
         ..UpdateScopeRequest::default()
     };
-    engine.evict_update(update).await?;
+    engine.eviction().update(update).await?;
     let uses = UpdateScopeRequest {
         scope_id: "demo".into(),
         turn: Some(9),
         uses: vec!["fact".into(), "test-log".into()],
         ..UpdateScopeRequest::default()
     };
-    engine.evict_update(uses).await?;
+    engine.eviction().update(uses).await?;
     let proposed = engine
-        .evict_propose(ProposeScopeRequest {
+        .eviction()
+        .propose(ProposeScopeRequest {
             scope_id: "demo".into(),
             budget_tokens: Some(800),
             timeout_ms: Some(60_000),
@@ -49,7 +50,8 @@ pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
         })
         .await?;
     let feedback = engine
-        .evict_resolve(ResolveRequest {
+        .eviction()
+        .resolve(ResolveRequest {
             proposal_id: proposed.proposal.proposal_id.clone(),
             resolved_by: None,
             exclude_ctx_ids: proposed
@@ -63,7 +65,8 @@ pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
         })
         .await?;
     let simulated = engine
-        .evict_simulate(SimulateRequest {
+        .eviction()
+        .simulate(SimulateRequest {
             trace: ("made-up sessions".into(), TRACE.into()),
             policies: ["heuristic", "gdsf", "lru", "fifo", "belady-size"]
                 .map(str::to_owned)

@@ -53,15 +53,16 @@ pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated
         ..RecordCycleRequest::default()
     };
     let cycle = loop {
-        let plan = engine.bench_plan(request.clone()).await?;
-        engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
-        let recorded = engine.harness_record(cycle.clone()).await?;
+        let plan = engine.bench().plan(request.clone()).await?;
+        engine.bench().execute(plan, &Stop::default(), |_| {}).await?;
+        let recorded = engine.harness().record(cycle.clone()).await?;
         if recorded.consistency.action != Action::Continue || recorded.history.len() == 20 {
             break recorded;
         }
     };
     let proposed = engine
-        .harness_expand(ExpandRequest {
+        .harness()
+        .expand(ExpandRequest {
             folder: folder.into(),
             by: "demo".into(),
             ..ExpandRequest::default()
@@ -70,13 +71,13 @@ pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated
     let rules = folder.join("harness.toml");
     let text = fs_err::read_to_string(&rules)?;
     fs_err::write(&rules, text.replace("value = 0.8", "value = 0.5"))?;
-    let plan = engine.bench_plan(request).await?;
-    engine.bench_run_plan(plan, &Stop::default(), |_| {}).await?;
+    let plan = engine.bench().plan(request).await?;
+    engine.bench().execute(plan, &Stop::default(), |_| {}).await?;
     let again = RecordCycleRequest {
         folder: folder.into(),
         ..RecordCycleRequest::default()
     };
-    let refused = engine.harness_record(again).await.err();
+    let refused = engine.harness().record(again).await.err();
     Ok(Saturated {
         cycle,
         proposed,

@@ -98,9 +98,9 @@ async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Pla
             extract: Extract::Rules,
             record: true,
         };
-        conversations.push(engine.score(request).await?);
+        conversations.push(engine.dialogue().score(request).await?);
     }
-    let mut retrieval = engine.compare_retrieval(rankings(folder)?).await?;
+    let mut retrieval = engine.retrieval().compare(rankings(folder)?).await?;
     // Where the files lie for the moment is of no interest.
     let [(corpus, _), (control, _), (treatment, _)] = RANKINGS;
     retrieval.control = control.into();
@@ -112,12 +112,12 @@ async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Pla
         queries: None,
         source: JudgmentSource::Manual,
     };
-    engine.import_corpus(import).await?;
+    engine.retrieval().import_corpus(import).await?;
     let bench = benchmark(engine, folder).await?;
     let harness = Box::pin(harness::saturate(engine, &folder.join("harness"))).await?;
     let eviction = Box::pin(eviction::evict(engine)).await?;
     let research = Box::pin(research::research(engine, settings, folder)).await?;
-    let store = engine.db_status(true).await?;
+    let store = engine.database().status(true).await?;
     Ok(Played {
         eviction,
         research,
@@ -162,8 +162,8 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
         ..RunBenchRequest::default()
     };
     let stop = Stop::default();
-    let plan = engine.bench_plan(request.clone()).await?;
-    let good = engine.bench_run_plan(plan, &stop, |_| {}).await?;
+    let plan = engine.bench().plan(request.clone()).await?;
+    let good = engine.bench().execute(plan, &stop, |_| {}).await?;
     let accepted = Override {
         by: "demo".into(),
         reason: "first run".into(),
@@ -173,14 +173,14 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
         suite: Some(suite.clone()),
         accepted,
     };
-    engine.bench_accept(accept).await?;
+    engine.bench().accept(accept).await?;
     fs_err::write(suite.join("agent.sh"), "echo 'What do you want?'\n")?;
     let gated = RunBenchRequest {
         gate: Some(GatePolicy::default()),
         ..request
     };
-    let plan = engine.bench_plan(gated).await?;
-    let mut ran = engine.bench_run_plan(plan, &stop, |_| {}).await?;
+    let plan = engine.bench().plan(gated).await?;
+    let mut ran = engine.bench().execute(plan, &stop, |_| {}).await?;
     ran.run.target = "an agent that forgot its manners".into();
     Ok(ran)
 }

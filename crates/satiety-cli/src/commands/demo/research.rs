@@ -78,7 +78,7 @@ pub(super) async fn research(engine: &Engine, settings: &Settings, folder: &Path
         reach: crate::commands::research::reach(settings),
         fetch: FetchSettings::default(),
     };
-    let mut researched = engine.research(request, &Stop::default(), |_| {}).await?;
+    let mut researched = engine.research().run(request, &Stop::default(), |_| {}).await?;
     researched.report.source = "eight documents about heat pumps".into();
     Ok(Found(researched))
 }

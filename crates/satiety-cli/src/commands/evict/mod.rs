@@ -30,7 +30,7 @@ pub(super) async fn run(command: Evict, engine: &Engine, printer: &Printer) -> R
     match command {
         Evict::Add(arguments) => add(arguments, engine, printer).await,
         Evict::List(arguments) => {
-            let listing = engine.evict_list(arguments.scope.as_deref()).await?;
+            let listing = engine.eviction().list(arguments.scope.as_deref()).await?;
             printer.answer(&show::Listed {
                 listing,
                 explain: arguments.explain,
@@ -40,11 +40,11 @@ pub(super) async fn run(command: Evict, engine: &Engine, printer: &Printer) -> R
         Evict::Propose(arguments) => propose(arguments, engine, printer).await,
         Evict::Resolve(arguments) => resolve(arguments, engine, printer).await,
         Evict::Refresh(arguments) => {
-            printer.answer(&engine.evict_refresh(&arguments.scope).await?)?;
+            printer.answer(&engine.eviction().refresh(&arguments.scope).await?)?;
             Ok(Exit::Done)
         }
         Evict::Timeline(arguments) => {
-            let timeline = engine.evict_timeline(&arguments.scope).await?;
+            let timeline = engine.eviction().timeline(&arguments.scope).await?;
             printer.answer(&show::Story {
                 scope_id: arguments.scope,
                 timeline,
@@ -52,7 +52,7 @@ pub(super) async fn run(command: Evict, engine: &Engine, printer: &Printer) -> R
             Ok(Exit::Done)
         }
         Evict::Feedback(arguments) => {
-            printer.answer(&engine.evict_feedback(arguments.scope.as_deref()).await?)?;
+            printer.answer(&engine.eviction().feedback(arguments.scope.as_deref()).await?)?;
             Ok(Exit::Done)
         }
         Evict::Export(arguments) => {
@@ -60,7 +60,7 @@ pub(super) async fn run(command: Evict, engine: &Engine, printer: &Printer) -> R
                 scope_id: arguments.scope,
                 content: arguments.with_content,
             };
-            let exported = engine.evict_export(&request).await?;
+            let exported = engine.eviction().export(&request).await?;
             printer.note(&format!("{} labels", exported.labels));
             if exported.labels > 0 {
                 printer.text(&exported.text)?;
@@ -70,10 +70,10 @@ pub(super) async fn run(command: Evict, engine: &Engine, printer: &Printer) -> R
         Evict::Calibrate(arguments) => calibrate(arguments, engine, printer).await,
         Evict::Weights(arguments) => {
             let Some(version) = arguments.version else {
-                printer.answer(&engine.evict_scorers().await?)?;
+                printer.answer(&engine.eviction().scorers().await?)?;
                 return Ok(Exit::Done);
             };
-            let scorer = engine.evict_scorer(&version).await?;
+            let scorer = engine.eviction().scorer(&version).await?;
             if printer.format() == Format::Json {
                 printer.answer(&show::Version(scorer))?;
             } else {
@@ -97,7 +97,8 @@ async fn add(arguments: EvictAddArgs, engine: &Engine, printer: &Printer) -> Res
         None => Vec::new(),
     };
     let updated = engine
-        .evict_update(UpdateScopeRequest {
+        .eviction()
+        .update(UpdateScopeRequest {
             scope_id: arguments.scope,
             turn: arguments.turn,
             goal: arguments.goal,
@@ -114,7 +115,8 @@ async fn add(arguments: EvictAddArgs, engine: &Engine, printer: &Printer) -> Res
 
 async fn propose(arguments: EvictProposeArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let proposed = engine
-        .evict_propose(ProposeScopeRequest {
+        .eviction()
+        .propose(ProposeScopeRequest {
             scope_id: arguments.scope,
             budget_tokens: arguments.budget,
             free_tokens: arguments.free,
@@ -163,7 +165,7 @@ async fn resolve(arguments: EvictResolveArgs, engine: &Engine, printer: &Printer
         }
     }
     request.resolved_by = arguments.by.map(answered_by).or(request.resolved_by);
-    let feedback = engine.evict_resolve(request).await?;
+    let feedback = engine.eviction().resolve(request).await?;
     let short = feedback.shortfall.is_some();
     printer.answer(&show::Resolved(feedback))?;
     Ok(if short { Exit::GateSaysNo } else { Exit::Done })
@@ -198,7 +200,8 @@ async fn calibrate(
         None => None,
     };
     let calibrated = engine
-        .evict_calibrate(CalibrateRequest {
+        .eviction()
+        .calibrate(CalibrateRequest {
             scope_id: arguments.scope,
             exported,
             with,
@@ -222,7 +225,8 @@ async fn variants(
     }
     let command = std::env::current_exe()?;
     let variants = engine
-        .evict_variants(&arguments.version, &command.display().to_string())
+        .eviction()
+        .variants(&arguments.version, &command.display().to_string())
         .await?;
     fs_err::create_dir_all(&arguments.out)?;
     for (name, text) in &variants.files {
@@ -242,7 +246,7 @@ async fn activate(arguments: EvictActivateArgs, engine: &Engine, printer: &Print
         by: super::bench::who(arguments.by)?,
         reason: arguments.reason,
     };
-    match engine.evict_activate(request).await {
+    match engine.eviction().activate(request).await {
         Ok(activated) => {
             printer.answer(&activated)?;
             Ok(Exit::Done)
@@ -260,7 +264,8 @@ async fn rollback(arguments: EvictRollbackArgs, engine: &Engine, printer: &Print
     let by = super::bench::who(arguments.by)?;
     printer.answer(
         &engine
-            .evict_rollback(RollbackRequest {
+            .eviction()
+            .rollback(RollbackRequest {
                 by,
                 reason: arguments.reason,
             })

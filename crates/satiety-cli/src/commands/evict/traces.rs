@@ -24,7 +24,8 @@ pub(super) async fn simulate(
         None => None,
     };
     let simulated = engine
-        .evict_simulate(SimulateRequest {
+        .eviction()
+        .simulate(SimulateRequest {
             trace: (name(&arguments.trace), read(&arguments.trace)?),
             policies: arguments.policy,
             budget: budget(&arguments.budget)?,
@@ -75,7 +76,7 @@ pub(super) fn convert(
             content: !arguments.without_content,
         },
     };
-    printer.text(&engine.evict_convert(&request)?)?;
+    printer.text(&engine.eviction().convert(&request)?)?;
     Ok(Exit::Done)
 }
 
@@ -91,13 +92,13 @@ pub(super) fn generate(
         task_turns: arguments.task_turns,
         noise: arguments.noise,
     };
-    printer.text(&engine.evict_generate(&settings)?)?;
+    printer.text(&engine.eviction().generate(&settings)?)?;
     Ok(Exit::Done)
 }
 
 /// Answers a line of JSON with a line of JSON, as a benchmark's worker does.
 pub(super) async fn target(arguments: &EvictTargetArgs, engine: &Engine) -> Result<Exit, Failure> {
-    let scorer = engine.evict_scorer_or_file(&arguments.scorer).await?;
+    let scorer = engine.eviction().scorer_or_file(&arguments.scorer).await?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let request: Value = serde_json::from_str(&line).map_err(|error| {

@@ -39,7 +39,7 @@ pub(super) async fn run(
         Harness::Status(arguments) => status(arguments, engine, settings, printer).await,
         Harness::Record(arguments) => record(arguments, engine, settings, printer).await,
         Harness::Check(arguments) => {
-            let checked = engine.harness_check(&CheckHarnessRequest {
+            let checked = engine.harness().check(&CheckHarnessRequest {
                 old: arguments.old,
                 new: arguments.new,
                 accept_first_keys: arguments.accept_first_keys,
@@ -52,7 +52,7 @@ pub(super) async fn run(
             })
         }
         Harness::Lock(arguments) => {
-            let locked = engine.harness_lock(&LockHarnessRequest {
+            let locked = engine.harness().lock(&LockHarnessRequest {
                 folder: folder(&arguments.folder, settings),
                 check_only: arguments.check,
             })?;
@@ -65,7 +65,7 @@ pub(super) async fn run(
         }
         Harness::Transition(arguments) => transition(&arguments, engine, settings, printer),
         Harness::Manifest(arguments) => {
-            let manifest = engine.harness_manifest(&folder(&arguments.folder, settings))?;
+            let manifest = engine.harness().manifest(&folder(&arguments.folder, settings))?;
             printer.text(&manifest.canonical())?;
             Ok(Exit::Done)
         }
@@ -74,7 +74,8 @@ pub(super) async fn run(
         Harness::Approve(arguments) => approve(arguments, engine, settings, printer).await,
         Harness::Reject(arguments) => {
             let decided = engine
-                .harness_reject(
+                .harness()
+                .reject(
                     &folder(&arguments.folder, settings),
                     arguments.which.expansion.as_deref(),
                     ending(arguments.by, arguments.reason)?,
@@ -91,7 +92,7 @@ pub(super) async fn run(
         Harness::Keys(arguments) => keys(arguments, engine, settings, printer).await,
         Harness::Audit(HarnessAudit::Add(arguments)) => audit(arguments, engine, settings, printer).await,
         Harness::Audit(HarnessAudit::List { limit }) => {
-            let audits = engine.harness_audits(&settings.harness.folder, limit).await?;
+            let audits = engine.harness().audits(&settings.harness.folder, limit).await?;
             printer.answer(&changes::Audits { audits })?;
             Ok(Exit::Done)
         }
@@ -105,7 +106,8 @@ async fn status(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let status = engine
-        .harness_status(&folder(&arguments.folder, settings), settings.harness.driver)
+        .harness()
+        .status(&folder(&arguments.folder, settings), settings.harness.driver)
         .await?;
     if arguments.prompt {
         let prompt = status
@@ -132,7 +134,8 @@ async fn record(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let recorded = engine
-        .harness_record(RecordCycleRequest {
+        .harness()
+        .record(RecordCycleRequest {
             folder: folder(&arguments.folder, settings),
             metrics: arguments.metrics,
             cycle_id: arguments.cycle,
@@ -157,7 +160,8 @@ pub(super) fn cycle_after_gate(recorded: &RecordedCycle, printer: &Printer) -> E
 /// Whether the harness's thresholds hold, after somebody recorded a cycle.
 pub(super) async fn thresholds_now(engine: &Engine, settings: &Settings) -> Result<Exit, Failure> {
     let status = engine
-        .harness_status(&settings.harness.folder, settings.harness.driver)
+        .harness()
+        .status(&settings.harness.folder, settings.harness.driver)
         .await?;
     Ok(exit_of(&status.thresholds))
 }
@@ -181,7 +185,8 @@ async fn expand(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let proposed = engine
-        .harness_expand(ExpandRequest {
+        .harness()
+        .expand(ExpandRequest {
             folder: folder(&arguments.folder, settings),
             expansion: arguments.which.expansion,
             model: arguments.model,
@@ -204,7 +209,8 @@ async fn propose(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let proposed = engine
-        .harness_propose(ProposeRequest {
+        .harness()
+        .propose(ProposeRequest {
             folder: folder(&arguments.folder, settings),
             expansion: arguments.which.expansion,
             file: arguments.file,
@@ -236,14 +242,15 @@ async fn approve(
         }
         (None, Some(key)) => {
             let pending = engine
-                .harness_pending(&root, arguments.which.expansion.as_deref())
+                .harness()
+                .pending(&root, arguments.which.expansion.as_deref())
                 .await?;
             let key = KeyFile::read(key)?;
             asking::to_the_terminal(&signing::proposal(&pending))?;
             asking::confirm(&pending.proposal_hash)?;
             let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
             let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
-            engine.harness_sign(&pending, &key, &passphrase, valid_for)?
+            engine.harness().sign(&pending, &key, &passphrase, valid_for)?
         }
         (None, None) => {
             return Err(Failure::bad_input(
@@ -260,7 +267,7 @@ async fn approve(
         ));
         return Ok(Exit::Done);
     }
-    let decided = engine.harness_approve(&root, approval).await?;
+    let decided = engine.harness().approve(&root, approval).await?;
     printer.answer(&decided)?;
     Ok(Exit::Done)
 }
@@ -272,13 +279,17 @@ fn transition(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let root = folder(&arguments.folder, settings);
-    let pending = engine.harness_pending_transition(&arguments.base, &root, &arguments.reason)?;
+    let pending = engine
+        .harness()
+        .pending_transition(&arguments.base, &root, &arguments.reason)?;
     let key = KeyFile::read(&arguments.key)?;
     asking::to_the_terminal(&signing::transition(&pending))?;
     asking::confirm(&pending.to)?;
     let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
     let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
-    let signed = engine.harness_sign_transition(&pending, &key, &passphrase, valid_for)?;
+    let signed = engine
+        .harness()
+        .sign_transition(&pending, &key, &passphrase, valid_for)?;
     printer.answer(&signed)?;
     Ok(Exit::Done)
 }
@@ -304,7 +315,9 @@ async fn apply(
         bar.finish();
         printer.note(&format!("  {step}"));
     };
-    let applying = engine.harness_apply(request, &stop, told, |seen| bar.show(seen));
+    let applying = engine
+        .harness()
+        .apply(request, &stop, told, |seen| bar.show(seen));
     let applied = Box::pin(applying).await?;
     bar.finish();
     warn_all(&applied.warnings);
@@ -328,7 +341,9 @@ async fn rollback(
         options: RunBenchRequest::default(),
     };
     let ending = ending(arguments.by, arguments.reason)?;
-    let rolling = engine.harness_rollback(request, ending, |step| printer.note(&format!("  {step}")));
+    let rolling = engine
+        .harness()
+        .rollback(request, ending, |step| printer.note(&format!("  {step}")));
     let applied = Box::pin(rolling).await?;
     warn_all(&applied.warnings);
     printer.answer(&applied)?;
@@ -343,7 +358,7 @@ async fn history(
 ) -> Result<Exit, Failure> {
     let root = folder(&arguments.folder, settings);
     if let Some(key) = &arguments.key {
-        let Some(record) = engine.harness_record_by_key(&root, key).await? else {
+        let Some(record) = engine.harness().record_by_key(&root, key).await? else {
             return Err(Failure::bad_input(
                 format!("there is no record `{key}`"),
                 "keys are eval-harness/saturation/aggregate, …/cycles/ID and …/expansions/ID; cycles are kept for 90 days",
@@ -352,7 +367,7 @@ async fn history(
         printer.text(&format!("{record:#}"))?;
         return Ok(Exit::Done);
     }
-    printer.answer(&engine.harness_history(&root, arguments.limit).await?)?;
+    printer.answer(&engine.harness().history(&root, arguments.limit).await?)?;
     Ok(Exit::Done)
 }
 
@@ -364,7 +379,8 @@ async fn verify(
 ) -> Result<Exit, Failure> {
     let anchor = arguments.anchor.as_deref().map(read_anchor).transpose()?;
     let verified = engine
-        .harness_verify(&folder(&arguments.folder, settings), anchor)
+        .harness()
+        .verify(&folder(&arguments.folder, settings), anchor)
         .await?;
     let fine = verified.problems.is_empty();
     printer.answer(&verified)?;
@@ -402,14 +418,14 @@ async fn keys(
     let root = folder(&arguments.folder, settings);
     let keys = match &arguments.key {
         Some(key) => {
-            let now = engine.harness_keys(&root).await?;
+            let now = engine.harness().keys(&root).await?;
             let key = KeyFile::read(key)?;
             asking::to_the_terminal(&crate::printer::Render::human(&now))?;
             let passphrase =
                 asking::passphrase(&format!("passphrase of {} to accept these keys: ", key.name))?;
-            engine.harness_accept_keys(&root, &key, &passphrase).await?
+            engine.harness().accept_keys(&root, &key, &passphrase).await?
         }
-        None => engine.harness_keys(&root).await?,
+        None => engine.harness().keys(&root).await?,
     };
     let fine = keys.known != Some(false);
     printer.answer(&keys)?;
@@ -429,7 +445,8 @@ async fn audit(
         note: arguments.note,
     };
     let row = engine
-        .harness_audit(&folder(&arguments.folder, settings), request)
+        .harness()
+        .audit(&folder(&arguments.folder, settings), request)
         .await?;
     printer.answer(&changes::Audits { audits: vec![row] })?;
     Ok(Exit::Done)

@@ -45,7 +45,7 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
                 session: arguments.session,
                 scope,
             };
-            printer.answer(&engine.memory_match(&request).await?)?;
+            printer.answer(&engine.memory().matching(&request).await?)?;
         }
         Memory::List(arguments) => list(arguments, scope, engine, printer).await?,
         Memory::Get(arguments) => {
@@ -54,13 +54,13 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
                 session: arguments.session,
                 scope,
             };
-            printer.answer(&engine.memory_read(&request).await?)?;
+            printer.answer(&engine.memory().read(&request).await?)?;
         }
         Memory::Preflight(arguments) => tasks::begin(arguments, scope, engine, printer).await?,
         Memory::Postflight(arguments) => tasks::close(arguments, scope, engine, printer).await?,
         Memory::Sessions(arguments) => match arguments.session {
-            Some(session) => printer.answer(&engine.memory_session_summary(&session).await?)?,
-            None => printer.answer(&engine.memory_sessions(arguments.limit).await?)?,
+            Some(session) => printer.answer(&engine.memory().session_summary(&session).await?)?,
+            None => printer.answer(&engine.memory().sessions(arguments.limit).await?)?,
         },
         Memory::Update(arguments) => update(arguments, scope, engine, printer).await?,
         Memory::Delete { ids } => delete(&ids, scope.as_ref(), engine, printer).await?,
@@ -71,7 +71,7 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
                 session: arguments.session,
                 scope,
             };
-            printer.answer(&engine.memory_validate(&request).await?)?;
+            printer.answer(&engine.memory().validate(&request).await?)?;
         }
         Memory::Link(arguments) => {
             let request = LinkRequest {
@@ -81,7 +81,7 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
                 remove: arguments.remove,
                 scope,
             };
-            printer.answer(&engine.memory_link(request).await?)?;
+            printer.answer(&engine.memory().link(request).await?)?;
         }
         Memory::Index(arguments) => {
             let indexed = index(arguments, scope, engine).await?;
@@ -91,7 +91,7 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
             }
         }
         Memory::Health => {
-            let health = engine.memory_health().await?;
+            let health = engine.memory().health().await?;
             printer.answer(&health)?;
             if health.degraded.is_some() {
                 return Ok(Exit::Inconclusive);
@@ -113,7 +113,7 @@ async fn save(
         scope
     };
     let request = save_request(arguments, scope)?;
-    let saved = match engine.memory_save(request.clone()).await {
+    let saved = match engine.memory().save(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
             by_person(
                 refusal,
@@ -124,7 +124,7 @@ async fn save(
                 ],
             )?;
             let author = Author::Person;
-            engine.memory_save(SaveRequest { author, ..request }).await?
+            engine.memory().save(SaveRequest { author, ..request }).await?
         }
         saved => saved?,
     };
@@ -146,11 +146,11 @@ async fn index(
         },
         author: Author::Agent,
     };
-    match engine.memory_index(&request).await {
+    match engine.memory().index(&request).await {
         Err(refusal) if refusal.needs_person() => {
             by_person(refusal, &[("index", &request.folder.display().to_string())])?;
             let author = Author::Person;
-            Ok(engine.memory_index(&IndexRequest { author, ..request }).await?)
+            Ok(engine.memory().index(&IndexRequest { author, ..request }).await?)
         }
         indexed => Ok(indexed?),
     }
@@ -162,10 +162,10 @@ async fn delete(
     engine: &Engine,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    let deleted = match engine.memory_delete(ids, scope, Author::Agent).await {
+    let deleted = match engine.memory().delete(ids, scope, Author::Agent).await {
         Err(refusal) if refusal.needs_person() => {
             by_person(refusal, &[("forget", &ids.join(", "))])?;
-            engine.memory_delete(ids, scope, Author::Person).await?
+            engine.memory().delete(ids, scope, Author::Person).await?
         }
         deleted => deleted?,
     };
@@ -204,7 +204,8 @@ async fn search(
     let pipeline = pipeline.validate().map_err(MemoryError::from);
     let pipeline = pipeline.map_err(EngineError::from)?;
     let found = engine
-        .memory_search(SearchRequest {
+        .memory()
+        .search(SearchRequest {
             query: arguments.query,
             mode: match arguments.mode {
                 MemoryMode::Auto => None,
@@ -229,7 +230,7 @@ async fn search(
     }
     printer.answer(&found)?;
     // The asker has the answer; what is compared behind it may take a little more of this process's life.
-    engine.finish_shadows(SHADOWS).await;
+    engine.experiments().finish_shadows(SHADOWS).await;
     Ok(())
 }
 
@@ -240,7 +241,7 @@ async fn list(
     printer: &Printer,
 ) -> Result<(), Failure> {
     if let Some(id) = arguments.id {
-        return printer.answer(&engine.memory_get(&id, scope.as_ref()).await?);
+        return printer.answer(&engine.memory().get(&id, scope.as_ref()).await?);
     }
     let request = ListRequest {
         folder: arguments.folder,
@@ -254,7 +255,7 @@ async fn list(
         scope,
         ..ListRequest::after(arguments.after)
     };
-    printer.answer(&engine.memory_list(&request).await?)
+    printer.answer(&engine.memory().list(&request).await?)
 }
 
 async fn update(
@@ -282,7 +283,7 @@ async fn update(
         session: arguments.session,
         author: Author::Agent,
     };
-    let updated = match engine.memory_update(request.clone()).await {
+    let updated = match engine.memory().update(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
             let new = |value: &Option<String>| value.clone().unwrap_or_else(|| "as it is".into());
             by_person(
@@ -296,7 +297,10 @@ async fn update(
                 ],
             )?;
             let author = Author::Person;
-            engine.memory_update(UpdateRequest { author, ..request }).await?
+            engine
+                .memory()
+                .update(UpdateRequest { author, ..request })
+                .await?
         }
         updated => updated?,
     };

@@ -23,6 +23,7 @@ pub(super) async fn begin(
     printer: &Printer,
 ) -> Result<(), Failure> {
     let begun = engine
+        .memory()
         .task_preflight(PreflightRequest {
             task: arguments.task,
             task_id: arguments.task_id,
@@ -59,6 +60,7 @@ pub(super) async fn close(
         .map(|text| lesson(text))
         .collect::<Result<_, _>>()?;
     let closed = engine
+        .memory()
         .task_postflight(PostflightRequest {
             task_id: arguments.task_id,
             session: arguments.session,

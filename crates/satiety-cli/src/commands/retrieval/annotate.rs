@@ -37,7 +37,7 @@ pub(super) async fn run(
         runs: arguments.runs,
         documents: arguments.documents,
     };
-    let mut step = engine.next_annotation(&request).await?;
+    let mut step = engine.retrieval().next_annotation(&request).await?;
     if !arguments.progress {
         step = converse(step, &request, engine).await?;
     }
@@ -74,11 +74,14 @@ async fn converse(
         };
         match line.trim() {
             key @ ("0" | "1" | "2" | "3") => {
-                step = engine.annotate(request, &verdict(key.parse().ok())).await?;
+                step = engine
+                    .retrieval()
+                    .annotate(request, &verdict(key.parse().ok()))
+                    .await?;
             }
-            "s" => step = engine.annotate(request, &verdict(None)).await?,
+            "s" => step = engine.retrieval().annotate(request, &verdict(None)).await?,
             "u" => {
-                step = engine.undo_annotation(request).await?;
+                step = engine.retrieval().undo_annotation(request).await?;
                 match &step.undone {
                     Some((query, result)) => to_stderr(&format!("taken back: {query} {result}")),
                     None => to_stderr("there is nothing to take back"),

@@ -28,6 +28,7 @@ pub(super) async fn check(
         ));
     }
     let checked = engine
+        .retrieval()
         .check_corpus(CorpusRequest {
             corpus: arguments.corpus,
             queries: arguments.queries,
@@ -52,7 +53,8 @@ pub(super) async fn check(
 
 pub(super) async fn pool(arguments: PoolArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let pooled = engine
-        .pool_retrieval(PoolRequest {
+        .retrieval()
+        .pool(PoolRequest {
             runs: arguments.run,
             depth: arguments.depth as usize,
             qrels: arguments.qrels,
@@ -76,7 +78,7 @@ pub(super) async fn import(
         queries: arguments.queries,
         source: super::replay::named(arguments.source),
     };
-    printer.answer(&engine.import_corpus(request).await?)?;
+    printer.answer(&engine.retrieval().import_corpus(request).await?)?;
     Ok(Exit::Done)
 }
 
@@ -89,7 +91,7 @@ pub(super) async fn export(
         judgments: super::replay::filter(&arguments.source, arguments.min_confidence),
         output: arguments.output,
     };
-    printer.answer(&engine.export_corpus(request).await?)?;
+    printer.answer(&engine.retrieval().export_corpus(request).await?)?;
     Ok(Exit::Done)
 }
 

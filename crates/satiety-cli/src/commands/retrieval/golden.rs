@@ -33,7 +33,7 @@ pub(super) async fn harvest(
         },
         dry_run: arguments.dry_run,
     };
-    printer.answer(&engine.harvest_queries(request).await?)?;
+    printer.answer(&engine.retrieval().harvest_queries(request).await?)?;
     Ok(Exit::Done)
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn judge(arguments: JudgeArgs, engine: &Engine, printer: &Print
         min_confidence: arguments.min_confidence,
         dry_run: arguments.dry_run,
     };
-    printer.answer(&engine.judge_from_feedback(request).await?)?;
+    printer.answer(&engine.retrieval().judge_from_feedback(request).await?)?;
     Ok(Exit::Done)
 }
 
@@ -52,6 +52,7 @@ pub(super) async fn agreement(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let found = engine
+        .retrieval()
         .annotation_agreement(arguments.resamples, arguments.seed, arguments.show)
         .await?;
     printer.answer(&found)?;
@@ -63,7 +64,7 @@ pub(super) async fn agreement(
 }
 
 pub(super) async fn runs(arguments: RunsArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
-    printer.answer(&engine.measured_runs(arguments.limit).await?)?;
+    printer.answer(&engine.retrieval().measured_runs(arguments.limit).await?)?;
     Ok(Exit::Done)
 }
 

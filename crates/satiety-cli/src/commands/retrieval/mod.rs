@@ -55,7 +55,7 @@ async fn eval(arguments: RetrievalEvalArgs, engine: &Engine, printer: &Printer) 
         depth: arguments.depth as usize,
         record: arguments.record,
     };
-    printer.answer(&engine.evaluate_retrieval(request).await?)?;
+    printer.answer(&engine.retrieval().evaluate(request).await?)?;
     Ok(Exit::Done)
 }
 
@@ -88,7 +88,7 @@ async fn compare(
         // Pages plot them and tables are made of them.
         per_query: arguments.per_query || matches!(printer.format(), Format::Csv | Format::Html),
     };
-    let compared = engine.compare_retrieval(request).await?;
+    let compared = engine.retrieval().compare(request).await?;
     printer.answer(&compared)?;
     let gates = || compared.comparisons.iter().filter_map(|found| found.gate);
     Ok(if gates().any(|gate| gate == Gate::Fail) {

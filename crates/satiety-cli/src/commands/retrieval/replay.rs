@@ -36,6 +36,7 @@ pub(super) async fn run(arguments: RunArgs, engine: &Engine, printer: &Printer) 
     let stop = stop_on_interrupt();
     let bar = bar(printer);
     let replayed = engine
+        .retrieval()
         .replay_corpus(request, &stop, |seen| {
             bar.set_length(seen.planned as u64);
             bar.set_position(seen.done as u64);

@@ -54,7 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Only what is in the store: a name from far away must not become the path of a file.
 async fn stored(app: &App, run_id: &str) -> Result<(), Problem> {
-    if app.engine.bench_is_stored(run_id).await? {
+    if app.engine.bench().is_stored(run_id).await? {
         return Ok(());
     }
     Err(Problem::not_found(format!("there is no run `{run_id}`")).hint("list the runs to see their ids"))
@@ -69,7 +69,7 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
     request.suite = app.below_root(&suite)?;
     request.sandbox = Some(app.engine.sandbox_requirement());
     // What cannot be run is refused now and not in the background; what starts processes is sandboxed.
-    let plan = app.engine.bench_plan(request).await;
+    let plan = app.engine.bench().plan(request).await;
     let plan = plan.map_err(|error| app.discreet(error))?;
     let job = work::admit(&app, "bench_run", &suite)?;
     if !distributed {
@@ -93,14 +93,15 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
 
 async fn spread(app: &App, plan: BenchPlan) -> Result<Spread, Problem> {
     let root = app.below_root(".")?;
-    let spread = app.engine.bench_spread(plan, &root).await;
+    let spread = app.engine.bench().spread(plan, &root).await;
     spread.map_err(|error| app.discreet(error))
 }
 
 async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) -> Result<Ended, Problem> {
     let outcome = app
         .engine
-        .bench_wait(spread, &job.stop, |progress| job.progress(progress.into()))
+        .bench()
+        .wait(spread, &job.stop, |progress| job.progress(progress.into()))
         .await;
     ended(&app, outcome)
 }
@@ -108,7 +109,8 @@ async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) -> Result<Ended, Pro
 async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) -> Result<Ended, Problem> {
     let outcome = app
         .engine
-        .bench_run_plan(plan, &job.stop, |progress| job.progress(progress.into()))
+        .bench()
+        .execute(plan, &job.stop, |progress| job.progress(progress.into()))
         .await;
     ended(&app, outcome)
 }

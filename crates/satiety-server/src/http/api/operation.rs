@@ -88,7 +88,7 @@ async fn ready(app: Arc<App>, _: NoFields) -> Result<Word, Problem> {
             "the server is about to end",
         ));
     }
-    app.engine.ping().await.map_err(|error| {
+    app.engine.database().ping().await.map_err(|error| {
         let mut problem =
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer").retry_after(1);
         problem.inside = Some(Box::new(error.to_string()));
@@ -118,7 +118,7 @@ pub(crate) struct Health {
 }
 
 async fn health(app: Arc<App>, _: NoFields) -> Result<Health, Problem> {
-    app.engine.ping().await?;
+    app.engine.database().ping().await?;
     let settings = app.engine.settings();
     let (jobs_waiting, jobs_running) = app.jobs.depth();
     // What follows `@` is an address inside of somebody's network.
@@ -148,7 +148,7 @@ pub(crate) struct HowMany {
 }
 
 async fn audit(app: Arc<App>, request: HowMany) -> Result<AuditLog, Problem> {
-    Ok(app.engine.audit_log(request.limit.unwrap_or(50)).await?)
+    Ok(app.engine.tokens().audit_log(request.limit.unwrap_or(50)).await?)
 }
 
 async fn figures(app: Arc<App>) -> Result<Response, Problem> {

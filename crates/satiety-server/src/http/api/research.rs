@@ -83,7 +83,7 @@ pub(crate) struct ResearchPage {
 }
 
 async fn runs(app: Arc<App>, page: PageRequest) -> Result<ResearchPage, Problem> {
-    let all = app.engine.research_runs(page.needed(RUNS)).await?;
+    let all = app.engine.research().stored_runs(page.needed(RUNS)).await?;
     let (mut runs, next_cursor) = page.cut(all, |run| &run.run_id)?;
     for run in &mut runs {
         run.source = app.folders.research.sources.shown(&run.source);
@@ -93,7 +93,7 @@ async fn runs(app: Arc<App>, page: PageRequest) -> Result<ResearchPage, Problem>
 
 async fn show(app: Arc<App>, request: IdRequest) -> Result<KeptResearch, Problem> {
     let sources = &app.folders.research.sources;
-    let mut run = app.engine.research_run(&request.id).await?;
+    let mut run = app.engine.research().stored_run(&request.id).await?;
     run.source = sources.shown(&run.source);
     if let Some(report) = &mut run.report {
         report.source = sources.shown(&report.source);
@@ -226,7 +226,7 @@ async fn taken_up(app: &App, body: &ResearchBody, run: &str) -> Result<ResearchR
         let said = "a run that is taken up has its task and source already";
         return Err(Problem::unprocessable(said).at("resume"));
     }
-    let kept = app.engine.research_run(run).await?;
+    let kept = app.engine.research().stored_run(run).await?;
     if !app.folders.research.sources.contains(&kept.source) {
         return Err(
             Problem::forbidden("what this run searches is no source of this server")
@@ -269,7 +269,8 @@ async fn run(app: Arc<App>, job: Arc<Job>, request: ResearchRequest) -> Result<E
     };
     let outcome = app
         .engine
-        .research(request, &job.stop, |seen| {
+        .research()
+        .run(request, &job.stop, |seen| {
             match seen {
                 ResearchProgress::Begun { run_id } => (*run_id).clone_into(&mut far.run_id),
                 ResearchProgress::Searching { query, .. } => (*query).clone_into(&mut far.query),

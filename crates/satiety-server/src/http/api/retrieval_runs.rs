@@ -121,7 +121,11 @@ impl From<ReplayProgress> for RetrievalJobProgress {
 
 async fn run(app: Arc<App>, job: Arc<Job>, request: ReplayRequest) -> Result<Ended, Problem> {
     let seen = |progress: ReplayProgress| job.progress(JobProgress::Retrieval(progress.into()));
-    let replayed = app.engine.replay_corpus(request, &job.stop, seen).await?;
+    let replayed = app
+        .engine
+        .retrieval()
+        .replay_corpus(request, &job.stop, seen)
+        .await?;
     let compared = replayed.comparison.as_ref();
     let gate = compared.and_then(|compared| compared.comparisons.first()?.gate);
     Ok(Ended {

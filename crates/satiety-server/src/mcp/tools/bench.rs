@@ -58,7 +58,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     record: false,
                     accept_regression: None,
                 };
-                Ok::<GateReport, Problem>(call.engine().bench_compare(request).await?.report)
+                Ok::<GateReport, Problem>(call.engine().bench().compare(request).await?.report)
             },
         ),
     ]
@@ -140,7 +140,7 @@ async fn run(call: &Call, mut request: RunBenchRequest) -> Result<Ran, Problem> 
     // An agent may name any suite and target that it can reach, so what it starts is sandboxed.
     request.sandbox = Some(call.engine().sandbox_requirement());
     request.environment.clone_from(&call.context.environment);
-    let plan = call.engine().bench_plan(request).await?;
+    let plan = call.engine().bench().plan(request).await?;
     let power = plan.power().text.clone();
     let tell = call.progress.clone();
     let progress = move |seen: Progress| {
@@ -152,7 +152,7 @@ async fn run(call: &Call, mut request: RunBenchRequest) -> Result<Ran, Problem> 
             tell(seen.done as f64, seen.planned as f64, words);
         }
     };
-    let ran = call.engine().bench_run_plan(plan, &call.stop, progress).await?;
+    let ran = call.engine().bench().execute(plan, &call.stop, progress).await?;
     ran.post.log();
     Ok(Ran {
         report: format!("satiety://bench/{}", ran.run.run_id),
@@ -194,12 +194,12 @@ async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
     let Some(named) = asked.run else {
         let limit = asked.limit.unwrap_or(10).clamp(1, 200);
         return Ok(Runs {
-            runs: call.engine().bench_runs(asked.suite.as_deref(), limit).await?,
+            runs: call.engine().bench().runs(asked.suite.as_deref(), limit).await?,
             summary: None,
         });
     };
     call.run_named(&named).await?;
-    let run: BenchmarkRun = call.engine().bench_run(&named).await?;
+    let run: BenchmarkRun = call.engine().bench().run(&named).await?;
     Ok(Runs {
         summary: run.summary.as_ref().map(figures),
         runs: vec![ListedRun {

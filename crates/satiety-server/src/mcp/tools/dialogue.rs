@@ -143,7 +143,7 @@ async fn score(call: &Call, asked: ScoreArgs) -> Result<Scored, Problem> {
         extract: Extract::Rules,
         record: asked.record,
     };
-    let scored = call.engine().score(request).await?;
+    let scored = call.engine().dialogue().score(request).await?;
     let report = scored.report;
     let id = scored.conversation_id.filter(|_| asked.record);
     Ok(Scored {
@@ -226,7 +226,8 @@ async fn append(call: &Call, asked: AppendArgs) -> Result<Appended, Problem> {
         id
     } else {
         let begun = engine
-            .conversation_begin(BeginConversationRequest {
+            .dialogue()
+            .begin_conversation(BeginConversationRequest {
                 topic: asked.topic,
                 ..BeginConversationRequest::default()
             })
@@ -234,7 +235,8 @@ async fn append(call: &Call, asked: AppendArgs) -> Result<Appended, Problem> {
         begun.conversation_id
     };
     let appended = engine
-        .conversation_append(AppendRoundsRequest {
+        .dialogue()
+        .append_rounds(AppendRoundsRequest {
             rounds: sorted(vec![asked.round], 1)?,
             conversation_id: id,
         })
@@ -328,7 +330,11 @@ async fn gate(call: &Call, asked: GateArgs) -> Result<GateAnswer, Problem> {
             .collect();
         serde_json::json!({"round": number, "query": round.query, "results": hits}).to_string()
     });
-    let (rounds, _) = call.engine().gate_rounds(request, lines.collect()).await?;
+    let (rounds, _) = call
+        .engine()
+        .research()
+        .gate_rounds(request, lines.collect())
+        .await?;
     let last = rounds
         .last()
         .ok_or_else(|| Problem::bug("a gate without rounds"))?;

@@ -43,7 +43,7 @@ pub(super) fn tools() -> Vec<Tool> {
                     exclude_ctx_ids: asked.keep.into_iter().map(|one| one.ctx_id).collect(),
                     quota: None,
                 };
-                Ok::<EvictionFeedback, Problem>(call.engine().evict_resolve(request).await?)
+                Ok::<EvictionFeedback, Problem>(call.engine().eviction().resolve(request).await?)
             },
         ),
     ]
@@ -107,7 +107,8 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
             .collect::<Result<Vec<Value>, _>>()
             .map_err(|error| Problem::bug(&error.to_string()))?;
         engine
-            .evict_update(UpdateScopeRequest {
+            .eviction()
+            .update(UpdateScopeRequest {
                 scope_id: asked.scope_id.clone(),
                 turn: asked.turn,
                 add,
@@ -125,7 +126,7 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
         timeout_ms: asked.timeout_ms,
         ..ProposeScopeRequest::default()
     };
-    Ok(engine.evict_propose(request).await?)
+    Ok(engine.eviction().propose(request).await?)
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -77,7 +77,7 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
             by: author.words(),
             ..ExpandRequest::default()
         };
-        return Ok(call.engine().harness_expand(request).await?);
+        return Ok(call.engine().harness().expand(request).await?);
     };
     if asked.dry_run {
         return Err(Problem::new(
@@ -106,5 +106,5 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
         file: file.path().to_path_buf(),
         author,
     };
-    Ok(call.engine().harness_propose(request).await?)
+    Ok(call.engine().harness().propose(request).await?)
 }
