@@ -31,6 +31,11 @@ pub mod watch;
 
 pub use category::ErrorCategory;
 pub use error::EngineError;
+pub use handles::{
+    BenchOperations, DatabaseOperations, DialogueOperations, EvictionOperations, ExperimentOperations,
+    HarnessOperations, MemoryOperations, ModelOperations, ResearchOperations, RetrievalOperations,
+    TokenOperations,
+};
 pub use hooks::{Alert, HarnessCycle, HookSettings};
 use satiety::bench::SandboxRequirement;
 pub use satiety_models::http;

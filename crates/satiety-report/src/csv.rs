@@ -12,7 +12,7 @@ fn table(table: &Table) -> String {
     let rows = table
         .rows
         .iter()
-        .map(|row| line(row.iter().map(|cell| cell.plain()).collect()));
+        .map(|row| line(row.iter().map(crate::document::Text::plain).collect()));
     let lines: Vec<String> = std::iter::once(line(table.header.clone())).chain(rows).collect();
     lines.join("\n")
 }

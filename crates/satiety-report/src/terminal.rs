@@ -42,7 +42,6 @@ fn collect(blocks: &[Block], width: Option<u16>, shown: &mut Vec<(bool, String)>
                 collect(inner, width, shown);
                 continue;
             }
-            Block::Only(Medium::Page, _) | Block::Details { .. } => continue,
             Block::Section(title, inner) => (false, section(title, &self::blocks(inner, width))),
             Block::Text(text) => (true, line(text)),
             Block::Verdict {
@@ -62,12 +61,12 @@ fn collect(blocks: &[Block], width: Option<u16>, shown: &mut Vec<(bool, String)>
             Block::Fields(fields) => (true, named(fields)),
             Block::Table(table) => (false, rows(table, width)),
             Block::Chart(Chart::Lines(lines)) => (true, curves(lines)),
-            Block::Chart(_) => continue,
             Block::Note(tone, label, text) => (
                 true,
                 format!("{} {}", toned(*tone, &format!("{label}:")), line(text)),
             ),
             Block::Verbatim(text) => (false, text.lines().map(visible).collect::<Vec<_>>().join("\n")),
+            Block::Only(Medium::Page, _) | Block::Details { .. } | Block::Chart(_) => continue,
         };
         if !text.is_empty() {
             shown.push((is_line, text));

@@ -125,7 +125,7 @@ fn retaining(
 ) -> Option<tokio::task::JoinHandle<()>> {
     let (engine, every) = (std::sync::Arc::clone(engine), every?);
     Some(tokio::spawn(async move {
-        engine.database().serve_retention(every).await
+        engine.database().serve_retention(every).await;
     }))
 }
 

@@ -252,7 +252,7 @@ fn suites(suites: &[SuiteState]) -> Option<Block> {
     });
     let header = ["suite", "cases", "runs", "passed", "unseen", "dead", "verdict"];
     let table = Table::new(&header, &[1, 2, 3, 4, 5], rows);
-    (!suites.is_empty()).then(|| Block::Table(table))
+    (!suites.is_empty()).then_some(Block::Table(table))
 }
 
 /// Cases that tell no versions apart; a page lists them.
@@ -328,7 +328,7 @@ fn thresholds(thresholds: &[ThresholdState]) -> Option<Block> {
         ]
     });
     let table = Table::new(&["threshold", "", "now", "", ""], &[2], rows);
-    (!thresholds.is_empty()).then(|| Block::Table(table))
+    (!thresholds.is_empty()).then_some(Block::Table(table))
 }
 
 /// What changed and whether that makes the harness weaker; the weakest changes come first.

@@ -87,7 +87,7 @@ impl Field {
 
     fn entry(&self, entry: Value, request: &Value) -> Value {
         match (self.each, self.pick) {
-            (Some(view), _) => view.apply(entry, request),
+            (Some(view), _) => view.apply(&entry, request),
             (None, Some(path)) => find(&entry, path).cloned().unwrap_or_default(),
             (None, None) => entry,
         }
@@ -117,7 +117,7 @@ impl Field {
             value => value,
         };
         let value = match self.inside {
-            Some(view) => view.apply(value, request),
+            Some(view) => view.apply(&value, request),
             None => value,
         };
         let empty = [Value::Null, json!(""), json!([])];
@@ -159,10 +159,10 @@ impl Field {
 
 impl View {
     /// The projection of a response.
-    pub fn apply(&self, response: Value, request: &Value) -> Value {
+    pub fn apply(&self, response: &Value, request: &Value) -> Value {
         let fields = self.0.iter();
         fields
-            .filter_map(|field| Some((field.name.to_owned(), field.value(&response, request)?)))
+            .filter_map(|field| Some((field.name.to_owned(), field.value(response, request)?)))
             .collect()
     }
 

@@ -19,6 +19,9 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// Bytes of a body that messages show.
 const EXCERPT_BYTES: usize = 300;
 
+/// Says why an address must not be connected to.
+pub type AddressGuard = fn(IpAddr) -> Result<(), &'static str>;
+
 /// How requests are sent.
 #[derive(Debug, Clone)]
 pub struct HttpPolicy {
@@ -38,7 +41,7 @@ pub struct HttpPolicy {
     pub redirects: Redirects,
     /// Refuses addresses that a host's name resolves to, all or nothing, with a reason. The resolver that asks it is
     /// the one that the connection uses, so a name cannot change in between; proxies are not used.
-    pub address_guard: Option<fn(IpAddr) -> Result<(), &'static str>>,
+    pub address_guard: Option<AddressGuard>,
     /// The `User-Agent` header.
     pub user_agent: &'static str,
 }

@@ -7,7 +7,8 @@ mod client;
 mod wire;
 
 pub use self::client::{
-    Client, HttpAnswer, HttpError, HttpPolicy, Redirects, excerpt, install_tls_provider, with_causes,
+    AddressGuard, Client, HttpAnswer, HttpError, HttpPolicy, Redirects, excerpt, install_tls_provider,
+    with_causes,
 };
 pub use self::wire::Wire;
 use crate::embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId};

@@ -1,6 +1,7 @@
 //! Benchmark runs, comparisons and ablations.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use satiety::bench::{
     AblationReport, AblationVerdict, BenchmarkResult, BenchmarkRun, BenchmarkSummary, CaseSummary, Direction,
@@ -133,7 +134,7 @@ fn headline(summary: &BenchmarkSummary) -> Block {
         (counts.pending, "waiting for a judge or a person"),
     ] {
         if count > 0 {
-            text.push_str(&format!(", {count} {what}"));
+            let _ = write!(text, ", {count} {what}");
         }
     }
     let share = percent(summary.pass_rate);
@@ -225,7 +226,7 @@ fn by_case(summary: &BenchmarkSummary) -> Option<Block> {
         left => format!("; {left} cases are not shown"),
     };
     let title = format!("Pass rate by case, lowest first, with 95 % intervals (Wilson){left}");
-    (!rows.is_empty()).then(|| Block::Chart(Chart::Shares(title, rows)))
+    (!rows.is_empty()).then_some(Block::Chart(Chart::Shares(title, rows)))
 }
 
 /// Cases that did not always pass, each once with what the first such result says, and what was answered.

@@ -89,12 +89,11 @@ fn history(report: &Report) -> Vec<Block> {
         }
     }
     for page in &report.pages {
-        parts.push(match &page.why_not {
-            Some(reason) => Block::text(format!("not read: {} ({reason})", page.url)),
-            None => {
-                let read = format!("read: {} ({} characters)", page.url, page.chars.unwrap_or(0));
-                Block::Only(Medium::Page, vec![Block::text(read)])
-            }
+        parts.push(if let Some(reason) = &page.why_not {
+            Block::text(format!("not read: {} ({reason})", page.url))
+        } else {
+            let read = format!("read: {} ({} characters)", page.url, page.chars.unwrap_or(0));
+            Block::Only(Medium::Page, vec![Block::text(read)])
         });
     }
     parts.extend(report.notes.iter().map(|note| Block::Text(dim(note))));

@@ -208,7 +208,7 @@ impl Tool {
                 marked(
                     spec.data,
                     match offer.view {
-                        Some(view) => response.map(|response| view.apply(response, &fields)),
+                        Some(view) => response.map(|response| view.apply(&response, &fields)),
                         None => response,
                     },
                 )

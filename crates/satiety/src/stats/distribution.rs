@@ -40,6 +40,7 @@ fn rational(x: f64, [above, below]: &Rational) -> f64 {
     horner(above) / horner(below)
 }
 
+#[expect(clippy::excessive_precision, reason = "the coefficients as published")]
 const CENTRAL: Rational = [
     [
         2.5090809287301226727e+3,
@@ -63,6 +64,7 @@ const CENTRAL: Rational = [
     ],
 ];
 
+#[expect(clippy::excessive_precision, reason = "the coefficients as published")]
 const MIDDLE: Rational = [
     [
         7.74545014278341407640e-4,
@@ -86,6 +88,7 @@ const MIDDLE: Rational = [
     ],
 ];
 
+#[expect(clippy::excessive_precision, reason = "the coefficients as published")]
 const FAR: Rational = [
     [
         2.01033439929228813265e-7,

@@ -1,6 +1,7 @@
 //! Replaying the corpus: from what was typed to a request, and how the answer is shown.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
@@ -257,10 +258,11 @@ fn summary(replayed: &Replayed) -> Vec<Block> {
         replayed.failed.len()
     );
     if let Some(latency) = &replayed.latency_ms {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "; {:.1} ms at p50, {:.1} ms at p95",
             latency.p50, latency.p95
-        ));
+        );
     }
     let mut lines = vec![text];
     if replayed.prose > 0 {

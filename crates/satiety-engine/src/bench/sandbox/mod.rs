@@ -72,6 +72,13 @@ pub struct Probe {
     pub landlock: Result<String, String>,
 }
 
+impl Probe {
+    /// What `auto` would use for a requirement, or why it would refuse.
+    pub fn chosen(&self, requirement: SandboxRequirement) -> Result<SandboxIsolation, String> {
+        choose(SandboxBackend::Auto, requirement, self)
+    }
+}
+
 /// Tries every kind of isolation, once in the life of the process.
 pub fn probe() -> &'static Probe {
     static PROBE: OnceLock<Probe> = OnceLock::new();

@@ -50,7 +50,7 @@ pub(super) fn routes() -> Vec<Route> {
             "openapi",
             "This document",
             "application/json",
-            |app, _, _| Box::pin(document(app)),
+            |app, _, _| Box::pin(async move { Ok(document(&app)) }),
         ),
         raw(
             "/docs",
@@ -160,9 +160,9 @@ async fn figures(app: Arc<App>) -> Result<Response, Problem> {
     Ok((kind, app.metrics.text()).into_response())
 }
 
-async fn document(app: Arc<App>) -> Result<Response, Problem> {
+fn document(app: &App) -> Response {
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    Ok((kind, app.document.clone()).into_response())
+    (kind, app.document.clone()).into_response()
 }
 
 fn style() -> Response {
