@@ -116,7 +116,8 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     let source = documents(folder.path());
     let whole = engine(folder.path(), None);
     let expected = whole
-        .research(request(TASK, &source), &Stop::default(), |_| {})
+        .research()
+        .run(request(TASK, &source), &Stop::default(), |_| {})
         .await
         .unwrap();
     whole.close().await;
@@ -125,7 +126,8 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     let first = engine(folder.path(), None);
     let asked = stop.clone();
     let interrupted = first
-        .research(request(TASK, &source), &stop, move |seen| {
+        .research()
+        .run(request(TASK, &source), &stop, move |seen| {
             if matches!(seen, ResearchProgress::Decided(record) if record.round == 2) {
                 asked.stop();
             }
@@ -142,7 +144,8 @@ async fn an_interrupted_run_goes_on_where_it_was() {
         ..request("ignored", "ignored")
     };
     let resumed = again
-        .research(resume.clone(), &Stop::default(), |_| {})
+        .research()
+        .run(resume.clone(), &Stop::default(), |_| {})
         .await
         .unwrap();
     assert!(!resumed.interrupted);
@@ -161,7 +164,8 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     assert_eq!(shape(&resumed.report), shape(&expected.report));
 
     let error = again
-        .research(resume, &Stop::default(), |_| {})
+        .research()
+        .run(resume, &Stop::default(), |_| {})
         .await
         .unwrap_err();
     assert!(error.to_string().contains("no unfinished research"), "{error}");
@@ -169,7 +173,11 @@ async fn an_interrupted_run_goes_on_where_it_was() {
         resume: Some(resumed.report.run_id),
         ..request("x", "x")
     };
-    let error = again.research(ended, &Stop::default(), |_| {}).await.unwrap_err();
+    let error = again
+        .research()
+        .run(ended, &Stop::default(), |_| {})
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("has ended already"), "{error}");
 }
 
@@ -189,7 +197,8 @@ async fn a_network_that_fails_is_reported_and_is_no_saturation() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, source) = searxng(ResponseTemplate::new(500)).await;
     let report = engine(folder.path(), None)
-        .research(request(TASK, &source), &Stop::default(), |_| {})
+        .research()
+        .run(request(TASK, &source), &Stop::default(), |_| {})
         .await
         .unwrap()
         .report;
