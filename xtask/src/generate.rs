@@ -32,10 +32,6 @@ pub fn run(arguments: &[String]) -> Result<()> {
 }
 
 fn write_to(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs_err::remove_dir_all(folder)?;
-    }
-    fs_err::create_dir_all(folder)?;
     let root = crate::test::root();
     let built = Command::new(crate::test::cargo())
         .args(crate::test::TEST_BUILD)
@@ -44,6 +40,10 @@ fn write_to(folder: &Path) -> Result<()> {
         .status()
         .context("cannot run cargo")?;
     ensure!(built.success(), "the build failed");
+    if folder.exists() {
+        fs_err::remove_dir_all(folder)?;
+    }
+    fs_err::create_dir_all(folder)?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), std::path::PathBuf::from);
     let status = Command::new(target.join("debug/satiety"))
