@@ -48,7 +48,8 @@ fn one(block: &Block, level: usize) -> String {
                 Tone::Plain => "",
             };
             let colon = if sentence.is_empty() { "" } else { ": " };
-            let mut lines = vec![format!("**{sign}{}**{colon}{}", cell(word), cell(sentence))];
+            let word = cell(&word.to_uppercase());
+            let mut lines = vec![format!("{sign}**{word}**{colon}{}", cell(sentence))];
             if !reasons.is_empty() {
                 lines.push(String::new());
             }
@@ -166,8 +167,8 @@ pub fn escape(text: &str, most: usize) -> String {
             '|' => out.push_str("\\|"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A zero-width space keeps `@name` from notifying anybody.
-            '@' => out.push_str("@\u{200b}"),
+            // A zero-width space keeps `@name` from notifying anybody; `ndcg@10` would not.
+            '@' if !out.ends_with(|before: char| before.is_ascii_alphanumeric()) => out.push_str("@\u{200b}"),
             letter if letter.is_control() => {}
             letter => out.push(letter),
         }

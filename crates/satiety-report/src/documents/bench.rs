@@ -111,6 +111,12 @@ fn run_section(report: RunReport<'_>) -> Block {
     ));
     parts.extend(by_case(&found));
     parts.extend(failures(run));
+    if !found.flaky.is_empty() {
+        let told = Block::text("These passed and failed without a change; the gate knows it.");
+        let cases = Block::List(found.flaky.iter().map(|case| Text::from(case.as_str())).collect());
+        let flaky = Block::Section("Flaky cases".into(), vec![told, cases]);
+        parts.push(Block::Only(Medium::Page, vec![flaky]));
+    }
     if let (Some(report), Some(baseline)) = (gate, baseline) {
         let compared = comparison_blocks(report, &summary(baseline), &found);
         parts.push(Block::Only(Medium::Page, compared));
@@ -442,8 +448,7 @@ fn variant(report: &AblationReport, found: &VariantReport) -> Block {
     };
     let title = word
         .then(" ")
-        .then(strong(&*found.variant))
-        .then(format!(" beside {}", report.control));
+        .then(format!("{} beside {}", found.variant, report.control));
     let with_spread = |mean: f64, sd: Option<f64>| {
         let sd = sd.map_or_else(String::new, |sd| format!(" ± {}", digits(sd, mean)));
         format!("{}{sd}", plain(mean))
