@@ -77,7 +77,7 @@ fn collect(blocks: &[Block], width: Option<u16>, shown: &mut Vec<(bool, String)>
 fn section(title: &Text, inside: &str) -> String {
     let title = match title.0.as_slice() {
         // A title in one piece is set apart from what it names.
-        [only] if only.style == Style::Plain => only.text.bold().to_string(),
+        [only] if only.style == Style::Plain => visible(&only.text).bold().to_string(),
         _ => line(title),
     };
     if inside.is_empty() {
@@ -183,7 +183,7 @@ fn aligned(table: &Table, width: Option<u16>, cell: fn(&Text) -> Cell) -> String
         shown.set_width(width);
     }
     if table.header.iter().any(|name| !name.is_empty()) {
-        shown.set_header(&table.header);
+        shown.set_header(table.header.iter().map(|name| visible(name)));
     }
     let (listed, left) = table.shown(None);
     for row in listed {

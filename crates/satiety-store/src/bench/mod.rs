@@ -10,6 +10,6 @@ pub use decisions::{AblationRow, BaselineRow, GateRow};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};
 pub use work::{Holder, OpenRun, PlanRow, Settled, Settling, Taken, WorkDepth};
 
-/// Benchmark runs, decisions and queued cases: [`Store::bench`].
+/// Benchmark runs, decisions and queued cases: [`crate::Store::bench`].
 #[derive(Debug, Clone, Copy)]
 pub struct Bench<'s>(pub(crate) &'s crate::Store);
