@@ -522,7 +522,7 @@ fn judged_share(
         .mean)
 }
 
-/// Runs work on a thread of its own, for use cases of this machine; requests from elsewhere use [`Engine::compute`].
+/// Runs work on a thread of its own, for use cases of this machine; requests from elsewhere use `Engine::compute`.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {

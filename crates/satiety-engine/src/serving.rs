@@ -27,7 +27,7 @@ pub struct Repeatable {
 /// What is known about a write that comes with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeated {
-    /// It is the first: carry it out, then [`Engine::keep_answer`] or [`Engine::forget_attempt`].
+    /// It is the first: carry it out, then [`DatabaseOperations::keep_answer`] or [`DatabaseOperations::forget_attempt`].
     First,
     /// The first is still being carried out.
     UnderWay,

@@ -164,7 +164,7 @@ impl EvictionOperations<'_> {
         Ok(exported)
     }
 
-    /// Makes a new version of the scorer. It is not in force: see [`Engine::evict_activate`].
+    /// Makes a new version of the scorer. It is not in force: see [`EvictionOperations::activate`].
     pub async fn calibrate(self, request: CalibrateRequest) -> Result<Calibrated, EngineError> {
         let base = self.scorer_in_force().await?;
         let version = ids::prefixed("scorer", Uuid::now_v7());

@@ -17,6 +17,9 @@ use satiety_engine::{Engine, Settings, StoreUrl};
 use satiety_store::Store;
 use serde_json::{Value, json};
 
+/// Title, content, tier, folder, scope and triggers of a memory.
+type Written<'a> = (&'a str, String, Tier, &'a str, Option<Scope>, Vec<&'a str>);
+
 /// Engine, the titles of memories by id, the numbers of queries by id, and the transcript.
 struct Recorder {
     engine: Engine,
@@ -92,7 +95,7 @@ impl Recorder {
         let here = None;
         let other = Some(Scope::Project(Project::named("warehouse").unwrap()));
         let everywhere = Some(Scope::Global);
-        let mut memories: Vec<(&str, String, Tier, &str, Option<Scope>, Vec<&str>)> = vec![
+        let mut memories: Vec<Written<'_>> = vec![
             (
                 "Locks",
                 "SQLite said that the database is locked: two writers at once. Use one writer and a busy timeout."
