@@ -9,7 +9,7 @@
 //! | which memories answer a question? | [`memory`] |
 //! | which context can go? | [`eviction`] |
 //! | is a ranking really better? | [`retrieval`] |
-//! | has an agent become worse? | [`bench`] |
+//! | has an agent become worse? | [`mod@bench`] |
 //! | is a change worth keeping? | [`experiment`] |
 //! | do the evals still tell good from better? | [`harness`] |
 //! | why was it decided so? | [`explanation`] |

@@ -7,7 +7,7 @@
 //! worse, after Holm over all variants and metrics, and not non-inferior. Everything else is inconclusive, and the
 //! report says how many cases it would take. "Non-negative impact" would fail half of all neutral changes.
 //!
-//! Numbers in, verdicts out; the Markdown is in [`super::ablation_table`].
+//! Numbers in, verdicts out; reports are made elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -84,7 +84,7 @@ pub struct QuestionCoverage {
     pub question: String,
     /// The largest share of its terms that one accepted result has.
     pub share: f64,
-    /// Accepted results that have at least [`COVERED`] of its terms.
+    /// Accepted results that have at least `COVERED` of its terms.
     pub results: usize,
     /// Its words that no accepted result has.
     pub missing: Vec<String>,

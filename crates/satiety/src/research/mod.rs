@@ -16,7 +16,7 @@
 //! | the same page again? | [`address`], [`merge`] |
 //! | which pages are worth reading whole? | [`enrich`] |
 //! | what is asked of a model, what does it say? | [`prompts`] |
-//! | which documents of a folder fit? | [`bm25`] |
+//! | which documents of a folder fit? | `text::LexicalIndex` |
 //! | what was found, and where does each sentence come from? | [`report`] |
 
 pub mod address;

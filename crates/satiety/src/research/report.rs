@@ -131,7 +131,7 @@ pub struct Page {
 /// What was found, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// `SCHEMA`.
     pub schema: String,
     /// The run.
     pub run_id: String,
