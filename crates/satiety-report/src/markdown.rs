@@ -48,7 +48,7 @@ fn one(block: &Block, level: usize) -> String {
                 Tone::Plain => "",
             };
             let colon = if sentence.is_empty() { "" } else { ": " };
-            let word = cell(&word.to_uppercase());
+            let word = cell(word);
             let mut lines = vec![format!("{sign}**{word}**{colon}{}", cell(sentence))];
             if !reasons.is_empty() {
                 lines.push(String::new());

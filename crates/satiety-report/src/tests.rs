@@ -136,7 +136,7 @@ fn lines_stand_together_and_the_verdict_is_last() {
     );
     let page = markdown::render(&document);
     assert!(
-        page.starts_with("✅ **PASS**\n\n- enough cases\n\n## suite\n\none\n\n**note:** two\n"),
+        page.starts_with("✅ **Pass**\n\n- enough cases\n\n## suite\n\none\n\n**note:** two\n"),
         "{page}"
     );
     assert!(page.contains("page") && !page.contains("terminal"), "{page}");

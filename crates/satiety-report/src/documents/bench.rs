@@ -774,7 +774,7 @@ mod tests {
         assert!(last.contains("REGRESSION") && last.contains("\n- "), "{shown}");
         let page = markdown::render(&document);
         assert!(
-            page.contains("❌ **REGRESSION**: 70 cases passed 100.0 % before"),
+            page.contains("❌ **Regression**: 70 cases passed 100.0 % before"),
             "{page}"
         );
         assert!(page.contains("| pass rate | 100.0 % "), "{page}");

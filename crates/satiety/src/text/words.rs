@@ -175,7 +175,12 @@ impl WordRule {
         } else if !word.is_ascii() && matches!(self, Self::Compare | Self::Search) {
             // A Hebrew letter keeps the apostrophe after it.
             let parts = word.unicode_words().map(|part| part.trim_end_matches('\''));
-            parts.for_each(each);
+            // The segments of Unicode include joiners that carry only marks.
+            let says_something = |part: &&str| {
+                part.chars()
+                    .any(|c| matches!(Kind::of(c), Kind::Letter | Kind::Digit))
+            };
+            parts.filter(says_something).for_each(each);
         } else {
             each(word);
         }

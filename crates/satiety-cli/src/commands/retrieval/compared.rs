@@ -211,7 +211,7 @@ fn verdict(found: &RunComparison, margin: Option<f64>) -> Block {
         return Block::verdict(Tone::Unsure, "No evidence", "", &[]);
     };
     let (tone, word, sentence) = match first.verdict {
-        Verdict::Better => (Tone::Good, "Better", shown(first)),
+        Verdict::Better => (Tone::Good, "BETTER", shown(first)),
         Verdict::Worse => (Tone::Bad, "Worse", shown(first)),
         Verdict::NoEvidence => (
             Tone::Unsure,
