@@ -212,7 +212,7 @@ fn verdict(found: &RunComparison, margin: Option<f64>) -> Block {
     };
     let (tone, word, sentence) = match first.verdict {
         Verdict::Better => (Tone::Good, "BETTER", shown(first)),
-        Verdict::Worse => (Tone::Bad, "Worse", shown(first)),
+        Verdict::Worse => (Tone::Bad, "WORSE", shown(first)),
         Verdict::NoEvidence => (
             Tone::Unsure,
             "No evidence either way",
