@@ -20,7 +20,7 @@ use super::outline::sandbox_record;
 use super::plan::{Selection, confine, isolation, jobs, target};
 use super::response_cache::StoredResponses;
 use super::run::RunBenchRequest;
-use super::runner::{self, Listed, Progress, Runner, Stop, Variant};
+use super::runner::{self, Lead, Listed, Progress, Runner, Stop, Variant};
 use super::sandbox::SandboxContext;
 use super::suites::load;
 use crate::EngineError;
@@ -148,7 +148,7 @@ impl BenchOperations<'_> {
                 undecided: 0,
             };
             let work = Listed::new(runner.clone(), jobs, store.clone());
-            runner::run(work.clone(), work.at_a_time(), stop, |mut result| {
+            runner::run(work.clone(), work.at_a_time(), Lead::Wide, stop, |mut result| {
                 seen.done += 1;
                 match result.passed() {
                     Some(true) => seen.passed += 1,

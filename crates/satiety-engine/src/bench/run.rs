@@ -19,7 +19,7 @@ use super::finalize::{Gated, Gating, PostRun, by_variant, finish, new_gate_id};
 use super::limits::Limits;
 use super::outline::{key_of, outline, run_row, snapshot};
 use super::plan::{Selection, jobs};
-use super::runner::{self, Job, Listed, Progress, Runner, Stop};
+use super::runner::{self, Job, Lead, Listed, Progress, Runner, Stop};
 use super::sequential::{SequentialOutcome, SequentialWatch};
 use super::stored::{each_result, trim};
 use super::suites::{LoadedSuite, load};
@@ -267,7 +267,12 @@ impl BenchOperations<'_> {
         let todo = if decided_before { Vec::new() } else { todo };
         let runner = Arc::new(prepared.runner);
         let work = Listed::new(runner.clone(), todo, store.clone());
-        let running = runner::run(work.clone(), work.at_a_time(), stop, |result| {
+        let lead = if watcher.is_some() {
+            Lead::Narrow
+        } else {
+            Lead::Wide
+        };
+        let running = runner::run(work.clone(), work.at_a_time(), lead, stop, |result| {
             tally.add(&result);
             let mut go_on = true;
             if let Some(watcher) = &mut watcher {

@@ -161,16 +161,29 @@ pub(super) struct Task<T> {
     pub(super) given_up: Option<String>,
 }
 
-/// Runs jobs, so many at a time, until there are no more or until `stop`; `each` sees every result once it is stored, trimmed,
-/// and says whether to go on.
+/// How far the calls may run ahead of the results that `each` has seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// As far as memory allows: the database never slows the calls down.
+    Wide,
+    /// About as many as are made at a time: `each` may end the run, and a call made after that is wasted.
+    Narrow,
+}
+
+/// Runs jobs, `at_a_time` of them at once, until none is left or until `stop`; `each` gets every result once it is stored,
+/// trimmed, and returns whether to continue.
 pub(super) async fn run<W: Work>(
     work: Arc<W>,
     at_a_time: usize,
+    lead: Lead,
     stop: &Stop,
     mut each: impl FnMut(BenchmarkResult) -> bool,
 ) -> Result<(), EngineError> {
     let enough = Arc::new(AtomicBool::new(false));
-    let (sender, mut results) = mpsc::channel::<Done<W::Ticket>>(QUEUE);
+    let (sender, mut results) = mpsc::channel::<Done<W::Ticket>>(match lead {
+        Lead::Wide => QUEUE,
+        Lead::Narrow => 1,
+    });
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..at_a_time.max(1) {
         let (work, enough, sender, stop) = (work.clone(), enough.clone(), sender.clone(), stop.clone());

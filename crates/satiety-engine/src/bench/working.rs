@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::claims::Claims;
 use super::outline::outline;
 use super::run::selection;
-use super::runner::{self, Runner, Stop};
+use super::runner::{self, Lead, Runner, Stop};
 use super::setback::Setback;
 use super::spreading::{SpreadPlan, stays_inside, understood};
 use super::suites::load;
@@ -121,7 +121,7 @@ impl BenchOperations<'_> {
         let mut runs = BTreeMap::new();
         let outcome = {
             let at_a_time = request.concurrency.max(1) as usize;
-            let running = runner::run(claims.clone(), at_a_time, stop, |_| true);
+            let running = runner::run(claims.clone(), at_a_time, Lead::Wide, stop, |_| true);
             let looking = async {
                 let looked = self
                     .look_for_work(&request, &store, &claims, &mut runs, stop, &mut told)
