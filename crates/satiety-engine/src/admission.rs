@@ -299,18 +299,18 @@ impl Engine {
 
 /// An embedder that counts texts towards the current request and ends with its deadline.
 #[derive(Debug)]
-pub(crate) struct Metered {
+pub(crate) struct MeteredChat {
     inner: Box<dyn Embedder>,
     cost: ModelCost,
 }
 
-impl Metered {
+impl MeteredChat {
     pub(crate) fn new(inner: Box<dyn Embedder>, cost: ModelCost) -> Self {
         Self { inner, cost }
     }
 }
 
-impl Embedder for Metered {
+impl Embedder for MeteredChat {
     fn id(&self) -> &EmbedderId {
         self.inner.id()
     }

@@ -8,14 +8,14 @@ use satiety_models::chat::ChatError;
 use satiety_store::StoreError;
 
 use crate::EngineError;
-use crate::ab::AbError;
 use crate::bench::target::OpenError;
+use crate::experiment::ExperimentError;
 use crate::harness::HarnessError;
 use crate::memory::MemoryError;
 use crate::operations::CallError;
 use crate::research::sources::SearchError;
 use crate::retrieval::GoldenError;
-use crate::rooted::NotBelow;
+use crate::root_path::OutsideRoot;
 
 /// What kind of error it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +242,7 @@ impl MemoryError {
     }
 }
 
-impl AbError {
+impl ExperimentError {
     fn category(&self) -> ErrorCategory {
         match self {
             Self::NotThere(_) => ErrorCategory::NotFound,
@@ -257,10 +257,12 @@ impl AbError {
 impl CallError {
     fn category(&self) -> ErrorCategory {
         match self {
-            Self::Invalid { .. } | Self::NotBelow(NotBelow::Outside(_)) => ErrorCategory::Invalid,
-            Self::NotBelow(NotBelow::Missing(_)) => ErrorCategory::NotFound,
+            Self::Invalid { .. } | Self::OutsideRoot(OutsideRoot::Outside(_)) => ErrorCategory::Invalid,
+            Self::OutsideRoot(OutsideRoot::Missing(_)) => ErrorCategory::NotFound,
             Self::NoRoot => ErrorCategory::Refused,
-            Self::NotBelow(NotBelow::Root(_)) | Self::Response(_) | Self::Host(_) => ErrorCategory::Internal,
+            Self::OutsideRoot(OutsideRoot::Root(_)) | Self::Response(_) | Self::Host(_) => {
+                ErrorCategory::Internal
+            }
         }
     }
 }
@@ -830,10 +832,10 @@ mod tests {
             rows.push((error.into(), status, code));
         }
         for (error, status, code) in [
-            (AbError::NotThere(s()), 404, 2),
-            (AbError::Exists(s()), 409, 2),
+            (ExperimentError::NotThere(s()), 404, 2),
+            (ExperimentError::Exists(s()), 409, 2),
             (
-                AbError::Status {
+                ExperimentError::Status {
                     feature: s(),
                     status: s(),
                     action: "x",
@@ -841,9 +843,9 @@ mod tests {
                 409,
                 2,
             ),
-            (AbError::Contended(s()), 409, 4),
+            (ExperimentError::Contended(s()), 409, 4),
             (
-                AbError::Test {
+                ExperimentError::Test {
                     feature: s(),
                     problem: few(),
                 },
@@ -851,7 +853,7 @@ mod tests {
                 4,
             ),
             (
-                AbError::Unreadable {
+                ExperimentError::Unreadable {
                     name: s(),
                     problem: s(),
                 },
@@ -859,7 +861,7 @@ mod tests {
                 2,
             ),
             (
-                AbError::Feature(satiety::experiment::FeatureError::Name(s())),
+                ExperimentError::Feature(satiety::experiment::FeatureError::Name(s())),
                 422,
                 2,
             ),

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::meaning::Meaning;
+use crate::embedding_cache::EmbeddingCache;
 use crate::{EngineError, admission};
 
 /// Conversations held in memory.
@@ -78,7 +78,7 @@ pub struct AppendedRounds {
 
 /// A conversation that is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct KeptConversation {
+pub struct StoredConversation {
     /// Its id.
     pub conversation_id: String,
     /// What it is about.
@@ -90,14 +90,14 @@ pub struct KeptConversation {
     /// What to do now.
     pub signal: String,
     /// Its rounds, each with the verdict after it.
-    pub rounds: Vec<KeptRound>,
+    pub rounds: Vec<StoredRound>,
     /// Everything that was found; absent before the first round.
     pub report: Option<Report>,
 }
 
 /// A round with the verdict after it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct KeptRound {
+pub struct StoredRound {
     /// Its place, from 1.
     pub position: i64,
     /// Who spoke.
@@ -125,7 +125,7 @@ pub struct ListConversationsRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ConversationList {
     /// Which.
-    pub conversations: Vec<ListedConversation>,
+    pub conversations: Vec<ConversationSummary>,
     /// Where the next page begins; absent on the last one.
     #[serde(skip)]
     pub next: Option<(i64, String)>,
@@ -133,7 +133,7 @@ pub struct ConversationList {
 
 /// A conversation in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ListedConversation {
+pub struct ConversationSummary {
     /// Its id.
     pub conversation_id: String,
     /// What it is about.
@@ -155,7 +155,7 @@ pub struct ListedConversation {
 /// Conversations held in memory, by id, and for each built-in profile one that nobody has spoken in yet: reading a profile
 /// and its word lists takes longer than scoring a short conversation.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct ConversationCache {
     current: Mutex<BTreeMap<String, Current>>,
     fresh: Mutex<BTreeMap<String, Conversation>>,
 }
@@ -288,10 +288,10 @@ impl DialogueOperations<'_> {
     }
 
     /// A conversation with its rounds.
-    pub async fn conversation(self, id: &str) -> Result<KeptConversation, EngineError> {
+    pub async fn conversation(self, id: &str) -> Result<StoredConversation, EngineError> {
         let found = self.engine.store().await?.conversations().get(id).await?;
         let (row, rounds) = found.ok_or_else(|| no_conversation(id))?;
-        Ok(KeptConversation {
+        Ok(StoredConversation {
             conversation_id: row.id,
             topic: row.topic,
             profile: row.profile,
@@ -306,7 +306,7 @@ impl DialogueOperations<'_> {
     }
 
     /// The rounds of a conversation behind the first `after`.
-    pub async fn conversation_rounds(self, id: &str, after: i64) -> Result<Vec<KeptRound>, EngineError> {
+    pub async fn conversation_rounds(self, id: &str, after: i64) -> Result<Vec<StoredRound>, EngineError> {
         let store = self.engine.store().await?;
         let rows = store.conversations().rounds_after(id, after, 500).await?;
         if rows.is_empty() && store.conversations().state(id).await?.is_none() {
@@ -382,7 +382,7 @@ impl DialogueOperations<'_> {
         let read = self.profile(profile)?;
         let mut fresh = Conversation::new(read.clone())?;
         if let Some(embedder) = self.engine.embedder().await? {
-            let mut meaning = Meaning::new(embedder);
+            let mut meaning = EmbeddingCache::new(embedder);
             let prototypes = admission::for_everybody(meaning.of_prototypes(&read)).await?;
             fresh = fresh.with_blocker_prototypes(prototypes)?;
         }
@@ -409,7 +409,7 @@ impl DialogueOperations<'_> {
         admission::admit("scoring these rounds", &work, model)?;
         let mut vectors = Vec::new();
         if let Some(embedder) = self.engine.embedder().await? {
-            let mut meaning = Meaning::new(embedder);
+            let mut meaning = EmbeddingCache::new(embedder);
             meaning.learn_rounds(rounds).await?;
             for round in rounds {
                 vectors.push(meaning.of_round(round)?);
@@ -435,7 +435,7 @@ impl DialogueOperations<'_> {
     }
 }
 
-impl Held {
+impl ConversationCache {
     fn get(&self, id: &str, state: (i64, i64)) -> Option<Current> {
         let held = lock(&self.current);
         held.get(id).filter(|current| current.state == state).cloned()
@@ -504,8 +504,8 @@ fn rows(rounds: &[Round], verdicts: &[Verdict], before: i64) -> Result<Vec<Round
         .collect()
 }
 
-fn kept(row: RoundRow) -> KeptRound {
-    KeptRound {
+fn kept(row: RoundRow) -> StoredRound {
+    StoredRound {
         position: row.position,
         agent: row.agent,
         signal: row.signal,
@@ -515,8 +515,8 @@ fn kept(row: RoundRow) -> KeptRound {
     }
 }
 
-fn listed(row: ConversationSummaryRow) -> ListedConversation {
-    ListedConversation {
+fn listed(row: ConversationSummaryRow) -> ConversationSummary {
+    ConversationSummary {
         conversation_id: row.id,
         topic: row.topic,
         profile: row.profile,

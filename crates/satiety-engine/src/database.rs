@@ -7,7 +7,7 @@ use std::time::Duration;
 use satiety::memory::Author;
 pub use satiety_store::Status;
 pub use satiety_store::retention::{Outcome, Retained, Rule};
-pub use satiety_store::transfer::{BackupKind, Moved};
+pub use satiety_store::transfer::{BackupKind, TransferReport};
 use satiety_store::{Migrate, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ const TURN: Duration = Duration::from_mins(30);
 
 /// The outcome of a migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Migrated {
+pub struct MigrateResponse {
     /// Where.
     pub place: String,
     /// The schema version before.
@@ -31,7 +31,7 @@ pub struct Migrated {
 
 /// The outcome of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BackedUp {
+pub struct BackupResponse {
     /// The file.
     pub path: PathBuf,
     /// What kind of file it is.
@@ -53,14 +53,14 @@ impl DatabaseOperations<'_> {
     }
 
     /// Brings the schema up to date, and creates the store when there is none.
-    pub async fn migrate(self) -> Result<Migrated, EngineError> {
+    pub async fn migrate(self) -> Result<MigrateResponse, EngineError> {
         let from = match Store::open_with(&self.engine.settings.store, Migrate::Never).await {
             Ok(store) => store.status().await?.schema_version,
             Err(satiety_store::StoreError::NoStore { .. }) => 0,
             Err(error) => return Err(error.into()),
         };
         let status = self.engine.store().await?.status().await?;
-        Ok(Migrated {
+        Ok(MigrateResponse {
             place: status.place,
             from,
             to: status.schema_version,
@@ -114,7 +114,7 @@ impl DatabaseOperations<'_> {
     }
 
     /// Writes the whole store as JSON Lines to a file, which appears only when it is complete.
-    pub async fn export_file(self, path: &Path) -> Result<Moved, EngineError> {
+    pub async fn export_file(self, path: &Path) -> Result<TransferReport, EngineError> {
         let failed = |cause| EngineError::file("write", path, cause);
         let partial = path.with_added_extension("partial");
         let mut file = BufWriter::new(fs_err::tokio::File::create(&partial).await.map_err(failed)?);
@@ -131,7 +131,10 @@ impl DatabaseOperations<'_> {
     }
 
     /// Writes the whole store as JSON Lines.
-    pub async fn export(self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, EngineError> {
+    pub async fn export(
+        self,
+        out: &mut (impl AsyncWrite + Unpin + Send),
+    ) -> Result<TransferReport, EngineError> {
         let moved = self.engine.store().await?.export(out).await?;
         out.flush()
             .await
@@ -140,7 +143,7 @@ impl DatabaseOperations<'_> {
     }
 
     /// Reads an export from a file into this store.
-    pub async fn import_file(self, path: &Path, author: Author) -> Result<Moved, EngineError> {
+    pub async fn import_file(self, path: &Path, author: Author) -> Result<TransferReport, EngineError> {
         let file = fs_err::tokio::File::open(path)
             .await
             .map_err(|cause| EngineError::file("read", path, cause))?;
@@ -152,7 +155,7 @@ impl DatabaseOperations<'_> {
         self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
         author: Author,
-    ) -> Result<Moved, EngineError> {
+    ) -> Result<TransferReport, EngineError> {
         let store = self.engine.store().await?;
         Ok(match author {
             Author::Person => store.import(input).await?,
@@ -161,13 +164,13 @@ impl DatabaseOperations<'_> {
     }
 
     /// Makes a backup while the store stays in use.
-    pub async fn backup(self, path: &Path) -> Result<BackedUp, EngineError> {
+    pub async fn backup(self, path: &Path) -> Result<BackupResponse, EngineError> {
         let kind = self.engine.store().await?.backup(path).await?;
         let bytes = fs_err::tokio::metadata(path)
             .await
             .map_err(|cause| EngineError::file("read", path, cause))?
             .len();
-        Ok(BackedUp {
+        Ok(BackupResponse {
             path: path.to_path_buf(),
             kind,
             bytes,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::EngineError;
-use crate::meaning::Meaning;
+use crate::embedding_cache::EmbeddingCache;
 
 /// Bytes of a conversation that are read in about a millisecond.
 const READ_PER_UNIT: u64 = 16 << 10;
@@ -47,7 +47,7 @@ pub enum Extract {
 
 /// A scored conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Scored {
+pub struct ScoreResponse {
     /// The conversation's id: its own, or one that was made when it was recorded.
     pub conversation_id: Option<String>,
     /// What it is about.
@@ -62,7 +62,7 @@ pub struct Scored {
 impl<'e> DialogueOperations<'e> {
     /// Scores a conversation.
     #[tracing::instrument(name = "score", skip_all)]
-    pub async fn score(self, request: ScoreRequest) -> Result<Scored, EngineError> {
+    pub async fn score(self, request: ScoreRequest) -> Result<ScoreResponse, EngineError> {
         let conversation = self.fresh_conversation(&request.profile).await?;
         let options = ReadOptions {
             format: request.format,
@@ -89,7 +89,7 @@ impl<'e> DialogueOperations<'e> {
             .take_rounds(conversation, &transcript.rounds, Conversation::follow)
             .await?;
         let report = report.ok_or(ConversationError::NoRounds)?;
-        let mut scored = Scored {
+        let mut scored = ScoreResponse {
             conversation_id: transcript.conversation_id.clone(),
             topic: transcript.topic.clone(),
             input_format: format,
@@ -104,7 +104,7 @@ impl<'e> DialogueOperations<'e> {
     /// Starts following a conversation, round by round, with the embedder of the settings.
     pub async fn follow(self, profile: Profile) -> Result<Follower<'e>, EngineError> {
         let mut conversation = Conversation::new(profile.clone())?;
-        let mut meaning = self.engine.embedder().await?.map(Meaning::new);
+        let mut meaning = self.engine.embedder().await?.map(EmbeddingCache::new);
         if let Some(meaning) = &mut meaning {
             conversation = conversation.with_blocker_prototypes(meaning.of_prototypes(&profile).await?)?;
         }
@@ -133,7 +133,11 @@ impl<'e> DialogueOperations<'e> {
     }
 
     /// Keeps a conversation and its verdicts; returns its id.
-    async fn record_score(self, transcript: &Transcript, scored: &Scored) -> Result<String, EngineError> {
+    async fn record_score(
+        self,
+        transcript: &Transcript,
+        scored: &ScoreResponse,
+    ) -> Result<String, EngineError> {
         let id = transcript
             .conversation_id
             .clone()
@@ -179,7 +183,7 @@ impl<'e> DialogueOperations<'e> {
 pub struct Follower<'a> {
     fresh: Conversation,
     conversation: Conversation,
-    meaning: Option<Meaning<'a>>,
+    meaning: Option<EmbeddingCache<'a>>,
     rounds: Vec<Round>,
 }
 

@@ -32,7 +32,7 @@ pub enum EngineError {
     Call(#[from] crate::operations::CallError),
     /// Features of the memory's search.
     #[error(transparent)]
-    Ab(#[from] crate::ab::AbError),
+    Ab(#[from] crate::experiment::ExperimentError),
     /// A sentence model.
     #[error(transparent)]
     Model(EmbedError),

@@ -35,7 +35,7 @@ const LONGEST_ITEM: usize = 2_000;
 /// Characters of a speaker's name that are sent.
 const LONGEST_NAME: usize = 80;
 
-type Sorting<'a> = Pin<Box<dyn Future<Output = Result<(Round, Usage), EngineError>> + Send + 'a>>;
+type SortFuture<'a> = Pin<Box<dyn Future<Output = Result<(Round, Usage), EngineError>> + Send + 'a>>;
 
 impl DialogueOperations<'_> {
     /// Sorts messages into rounds with the chat model of the settings. A message that the model cannot sort is an
@@ -47,9 +47,9 @@ impl DialogueOperations<'_> {
             .get_or_try_init(|| async { open(&self.engine.settings) })
             .await?
             .as_ref();
-        let sorting: Vec<Sorting<'_>> = input::turns(log)
+        let sorting: Vec<SortFuture<'_>> = input::turns(log)
             .into_iter()
-            .map(|turn| Box::pin(sort(chat, turn)) as Sorting<'_>)
+            .map(|turn| Box::pin(sort(chat, turn)) as SortFuture<'_>)
             .collect();
         let mut sorting = stream::iter(sorting).buffered(AT_ONCE);
         let mut rounds = Vec::new();
@@ -200,7 +200,7 @@ fn schema() -> JsonSchema {
 /// What a model makes of a message.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Sorted {
+struct SortedMessage {
     claims: Vec<String>,
     decisions: Vec<String>,
     open_questions: Vec<String>,
@@ -208,9 +208,10 @@ struct Sorted {
 }
 
 /// Reads an answer; says what is wrong with one that cannot be believed.
-fn read(text: &str) -> Result<Sorted, String> {
+fn read(text: &str) -> Result<SortedMessage, String> {
     let shown: String = one_line(text).chars().take(200).collect();
-    let mut sorted: Sorted = serde_json::from_str(text).map_err(|error| format!("{error} in `{shown}`"))?;
+    let mut sorted: SortedMessage =
+        serde_json::from_str(text).map_err(|error| format!("{error} in `{shown}`"))?;
     check("claims", &mut sorted.claims)?;
     check("decisions", &mut sorted.decisions)?;
     check("open_questions", &mut sorted.open_questions)?;

@@ -3,7 +3,6 @@
 //! The engine reads what is needed, asks the library what follows from it, records that and returns it. Surfaces
 //! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
 
-pub mod ab;
 pub mod admission;
 pub mod bench;
 mod category;
@@ -11,20 +10,21 @@ pub mod conversations;
 pub mod database;
 pub mod dialogue;
 pub mod doctor;
+mod embedding_cache;
 mod error;
 pub mod eviction;
+pub mod experiment;
 mod extraction;
 mod handles;
 pub mod harness;
 mod hooks;
-mod meaning;
+pub mod maintenance;
 pub mod memory;
 pub mod models;
 pub mod operations;
 pub mod research;
 pub mod retrieval;
-pub mod rooted;
-pub mod serving;
+pub mod root_path;
 pub mod sweep;
 pub mod tokens;
 pub mod watch;
@@ -43,7 +43,7 @@ pub use satiety_store::StoreUrl;
 
 use std::path::PathBuf;
 
-use satiety_models::{Chat, Embedder, PoolLimits, Pooled, Remembering};
+use satiety_models::{CachingEmbedder, Chat, Embedder, EmbedderPool, PoolLimits};
 use satiety_store::Store;
 use tokio::sync::OnceCell;
 
@@ -98,11 +98,11 @@ pub struct Engine {
     store: OnceCell<Store>,
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
-    conversations: conversations::Held,
+    conversations: conversations::ConversationCache,
     eviction: eviction::Memory,
     memory: memory::Cache,
     memory_settings: memory::MemorySettings,
-    ab: ab::State,
+    ab: experiment::State,
     sandbox: SandboxRequirement,
     hooks: HookSettings,
     compute: admission::ComputePool,
@@ -117,11 +117,11 @@ impl Engine {
             store: OnceCell::new(),
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
-            conversations: conversations::Held::default(),
+            conversations: conversations::ConversationCache::default(),
             eviction: eviction::Memory::default(),
             memory: memory::Cache::default(),
             memory_settings: memory::MemorySettings::default(),
-            ab: ab::State::default(),
+            ab: experiment::State::default(),
             sandbox: SandboxRequirement::default(),
             hooks: HookSettings::default(),
             compute: admission::ComputePool::default(),
@@ -131,7 +131,7 @@ impl Engine {
 
     /// The same engine with other rules for experiments.
     #[must_use]
-    pub fn with_ab(mut self, settings: ab::AbSettings) -> Self {
+    pub fn with_ab(mut self, settings: experiment::ExperimentSettings) -> Self {
         self.ab.settings = settings;
         self
     }
@@ -191,11 +191,11 @@ impl Engine {
             let opened = models::open(&self.settings).await?;
             Ok::<_, EngineError>(opened.map(|embedder| {
                 let embedder = match self.model_pool {
-                    Some(limits) => Box::new(Pooled::new(embedder, limits)) as Box<dyn Embedder>,
+                    Some(limits) => Box::new(EmbedderPool::new(embedder, limits)) as Box<dyn Embedder>,
                     None => embedder,
                 };
-                let remembering = Box::new(Remembering::new(embedder));
-                Box::new(admission::Metered::new(remembering, self.model_cost())) as Box<dyn Embedder>
+                let remembering = Box::new(CachingEmbedder::new(embedder));
+                Box::new(admission::MeteredChat::new(remembering, self.model_cost())) as Box<dyn Embedder>
             }))
         };
         Ok(self.embedder.get_or_try_init(open).await?.as_deref())

@@ -11,7 +11,7 @@ use satiety_models::{AddressOrigin, KeyOwner};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::meaning::Meaning;
+use crate::embedding_cache::EmbeddingCache;
 use crate::{EngineError, Settings};
 
 /// What can be chosen, and what is.
@@ -95,7 +95,7 @@ impl ModelOperations<'_> {
             .into_iter()
             .partition(|(.., truth)| *truth == Truth::Edited);
         let texts: Vec<(String, String)> = pairs.iter().map(|(a, b, _)| (a.clone(), b.clone())).collect();
-        let cosines = Meaning::new(embedder).cosines(&texts).await?;
+        let cosines = EmbeddingCache::new(embedder).cosines(&texts).await?;
         let scored = |guarded: bool| -> Vec<ScoredPair> {
             pairs
                 .iter()

@@ -1,17 +1,17 @@
 //! Measuring and comparing rankings that are in files: judgments and runs, plain or compressed.
 
-mod annotating;
+mod annotation;
 mod corpus;
+mod feedback_judgments;
 mod files;
 mod golden_error;
-mod harvesting;
+mod harvest;
+mod history;
 mod inline;
-mod judging;
-mod known;
-mod measured;
-mod pooling;
-mod replaying;
-mod stored;
+mod measured_runs;
+mod pool;
+mod query_facts;
+mod replay;
 mod systems;
 
 use crate::handles::RetrievalOperations;
@@ -29,22 +29,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-pub use annotating::{AnnotateRequest, AnnotationQuestion, AnnotationStep, AnnotationVerdict};
-pub use corpus::{CheckedCorpus, CorpusRequest};
+pub use annotation::{AnnotateRequest, AnnotationQuestion, AnnotationStep, AnnotationVerdict};
+pub use corpus::{CorpusCheck, CorpusRequest};
+pub use feedback_judgments::{
+    FeedbackJudgment, FeedbackOutcome, HumanAgreement, JudgeFeedbackRequest, JudgedCorpus,
+};
 pub use golden_error::GoldenError;
-pub use harvesting::{HarvestRequest, Harvested};
+pub use harvest::{HarvestRequest, HarvestResponse};
+pub use history::{CorpusTransfer, ExportCorpusRequest, ImportCorpusRequest};
 pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
-pub use judging::{BesidePeople, FeedbackJudgment, FeedbackOutcome, JudgeFeedbackRequest, JudgedCorpus};
-pub use known::KnownFiles;
-pub use measured::{MeasuredRun, MeasuredRuns, MovedQuery, RunChanges, UnfinishedRun, WholeRun};
-pub use pooling::{PoolRequest, Pooled};
-pub use replaying::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, Replayed};
-pub use stored::{ExportCorpusRequest, ImportCorpusRequest, MovedCorpus};
-pub use systems::{SystemSpec, SystemSurroundings, ToolCall};
+pub use measured_runs::{MeasuredRun, MeasuredRuns, QueryDelta, RunChanges, UnfinishedRun, WholeRun};
+pub use pool::{PoolRequest, PoolResponse};
+pub use query_facts::FactFiles;
+pub use replay::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, ReplayResponse};
+pub use systems::{SystemContext, SystemSpec, ToolCall};
 
 use crate::EngineError;
 use files::{Answers, format, name, pieces, read, read_qrels, read_run, wrong};
-use known::Known;
+use query_facts::QueryFacts;
 
 /// Judgments, runs, and how to read and count them.
 #[derive(Debug, Clone)]
@@ -60,7 +62,7 @@ pub struct Rankings {
     /// What to compute.
     pub measures: Vec<Measure>,
     /// What else is known about queries and documents.
-    pub known: KnownFiles,
+    pub known: FactFiles,
     /// Fields of queries to break the figures down by.
     pub by: Vec<String>,
 }
@@ -86,7 +88,7 @@ const ON_A_THREAD: u64 = 1000;
 /// Measured runs: one by itself, or a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Evaluated {
+pub enum EvaluateResponse {
     /// The only run.
     One(Box<RunReport>),
     /// Several runs, in the order of the request.
@@ -96,7 +98,7 @@ pub enum Evaluated {
     },
 }
 
-impl Evaluated {
+impl EvaluateResponse {
     /// All of them.
     pub fn runs(&self) -> &[RunReport] {
         match self {
@@ -197,7 +199,7 @@ pub struct CompareRequest {
 
 /// Runs compared with the first of them.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Compared {
+pub struct CompareResponse {
     /// The control's file.
     pub control: String,
     /// The others.
@@ -257,7 +259,7 @@ pub struct JudgedShare {
 
 impl RetrievalOperations<'_> {
     /// Measures runs against judgments.
-    pub async fn evaluate(self, request: EvaluateRequest) -> Result<Evaluated, EngineError> {
+    pub async fn evaluate(self, request: EvaluateRequest) -> Result<EvaluateResponse, EngineError> {
         let record = request.record;
         let mut reports = self
             .engine
@@ -278,13 +280,13 @@ impl RetrievalOperations<'_> {
             }
         }
         Ok(match <[RunReport; 1]>::try_from(reports) {
-            Ok([only]) => Evaluated::One(Box::new(only)),
-            Err(runs) => Evaluated::Several { runs },
+            Ok([only]) => EvaluateResponse::One(Box::new(only)),
+            Err(runs) => EvaluateResponse::Several { runs },
         })
     }
 
     /// Compares runs with the first of them.
-    pub async fn compare(self, request: CompareRequest) -> Result<Compared, EngineError> {
+    pub async fn compare(self, request: CompareRequest) -> Result<CompareResponse, EngineError> {
         self.engine
             .compute(ON_A_THREAD, move |cancellation| {
                 let rankings = &request.rankings;
@@ -335,7 +337,7 @@ impl RetrievalOperations<'_> {
                             .then(|| changed(&query_changes(control.1, treatment.1), &known, &rankings.by)),
                     });
                 }
-                Ok(Compared {
+                Ok(CompareResponse {
                     control: name(control_path),
                     comparisons,
                     fail_if_worse: request.fail_if_worse,
@@ -349,9 +351,9 @@ impl RetrievalOperations<'_> {
 
 impl Rankings {
     /// What else is known, where something asks for it.
-    fn known(&self) -> Result<Known, EngineError> {
+    fn known(&self) -> Result<QueryFacts, EngineError> {
         let documents = self.measures.iter().any(|measure| measure.kind.needs_facts());
-        let known = Known::read(&self.known, &self.qrels, documents)?;
+        let known = QueryFacts::read(&self.known, &self.qrels, documents)?;
         known.check_fields(&self.by)?;
         Ok(known)
     }
@@ -360,7 +362,7 @@ impl Rankings {
         &self,
         qrels: &Qrels,
         run: &Run,
-        known: &Known,
+        known: &QueryFacts,
         path: &Path,
     ) -> Result<Evaluation, EngineError> {
         evaluate_with(qrels, run, &self.measures, &self.options, &known.facts)
@@ -377,7 +379,7 @@ fn refused(path: &Path, problem: ComparisonError) -> EngineError {
     }
 }
 
-fn changed(changes: &[QueryChange], known: &Known, by: &[String]) -> Vec<ChangedQuery> {
+fn changed(changes: &[QueryChange], known: &QueryFacts, by: &[String]) -> Vec<ChangedQuery> {
     let with_words = |change: &QueryChange| ChangedQuery {
         text: known
             .queries
@@ -393,7 +395,7 @@ fn report(
     path: &Path,
     qrels: &Qrels,
     answers: &Answers,
-    known: &Known,
+    known: &QueryFacts,
     request: &EvaluateRequest,
 ) -> Result<RunReport, EngineError> {
     let options = request.rankings.options;
@@ -459,7 +461,7 @@ fn metrics(found: &Evaluation, bootstrap: &BootstrapSettings) -> Result<Named<Ag
 fn first_queries(
     qrels: &Qrels,
     run: &Run,
-    known: &Known,
+    known: &QueryFacts,
     request: &EvaluateRequest,
 ) -> Result<Option<ColdStart>, EngineError> {
     let is_cold = |query: &str| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::EngineError;
-use crate::meaning::Meaning;
+use crate::embedding_cache::EmbeddingCache;
 
 /// A folder of labelled conversations, and what to try.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct SweepRequest {
 
 /// How a folder was judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Swept {
+pub struct SweepResponse {
     /// The profile.
     pub profile: String,
     /// The sentence model, if one was used.
@@ -40,7 +40,7 @@ pub struct Swept {
 impl DialogueOperations<'_> {
     /// Scores all labelled conversations of a folder. A label is the key `_expected` with `stop_recommendation` (or
     /// `signal`), and `stop_round` where a person would have stopped.
-    pub async fn sweep(self, request: &SweepRequest) -> Result<Swept, EngineError> {
+    pub async fn sweep(self, request: &SweepRequest) -> Result<SweepResponse, EngineError> {
         let profile = self.profile(&request.profile)?;
         let mut unlabelled = Vec::new();
         let mut found = Vec::new();
@@ -67,7 +67,7 @@ impl DialogueOperations<'_> {
                 folder: request.folder.display().to_string(),
             });
         }
-        let mut meaning = self.engine.embedder().await?.map(Meaning::new);
+        let mut meaning = self.engine.embedder().await?.map(EmbeddingCache::new);
         let mut prototypes = None;
         if let Some(meaning) = &mut meaning {
             prototypes = Some(meaning.of_prototypes(&profile).await?);
@@ -112,7 +112,7 @@ impl DialogueOperations<'_> {
         // At least one grid, and the same conversations under the same profile in each.
         let report = reports.swap_remove(0);
         let report = SweepReport { cells, ..report };
-        Ok(Swept {
+        Ok(SweepResponse {
             profile: profile.name,
             embedder: meaning.map(|meaning| meaning.id()),
             report,

@@ -10,5 +10,5 @@ pub mod http;
 pub mod mcp;
 pub mod metrics;
 pub mod openapi;
-#[cfg_attr(not(feature = "otel"), path = "traces_left_out.rs")]
+#[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]
 pub mod traces;

@@ -23,12 +23,12 @@
 //! | [`retention`] | the rules that say how long each of these is kept |
 //! | [`transfer`] | the whole store as JSON Lines, out and in |
 
-pub mod ab;
 pub mod bench;
 pub mod conversations;
 mod error;
 pub mod evaluation;
 pub mod eviction;
+pub mod experiment;
 pub mod golden;
 mod group_commit;
 pub mod harness;
@@ -143,8 +143,8 @@ impl Store {
     }
 
     /// Features under test and their shadow runs.
-    pub fn experiments(&self) -> ab::Experiments<'_> {
-        ab::Experiments(self)
+    pub fn experiments(&self) -> experiment::Experiments<'_> {
+        experiment::Experiments(self)
     }
 
     /// Scored conversations.

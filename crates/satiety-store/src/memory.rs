@@ -63,7 +63,7 @@ pub struct ChunkRow {
 
 /// A piece as an index in memory needs it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PieceRow {
+pub struct ChunkTextRow {
     /// The piece.
     pub doc: i64,
     /// Its memory.
@@ -215,9 +215,9 @@ fn select_chunks(vectors: bool) -> Sql<'static> {
     })
 }
 
-fn chunk(row: &Row) -> Result<PieceRow, StoreError> {
+fn chunk(row: &Row) -> Result<ChunkTextRow, StoreError> {
     let vector = row.get::<Option<String>>("embedder")?.zip(row.get("vector")?);
-    Ok(columns!(row => PieceRow { doc, memory_id, position, title, body, phrases; vector }))
+    Ok(columns!(row => ChunkTextRow { doc, memory_id, position, title, body, phrases; vector }))
 }
 
 fn memory(row: &Row) -> Result<MemoryRow, StoreError> {
@@ -398,7 +398,7 @@ impl Memories<'_> {
         doc: i64,
         limit: u32,
         vectors: bool,
-    ) -> Result<Vec<PieceRow>, StoreError> {
+    ) -> Result<Vec<ChunkTextRow>, StoreError> {
         let select = select_chunks(vectors).push(" WHERE doc > ").push_bind(doc);
         let rows = self
             .0
@@ -409,7 +409,7 @@ impl Memories<'_> {
     }
 
     /// All chunks of these memories, in their order, with or without their vectors.
-    pub async fn chunks_of(self, ids: &[String], vectors: bool) -> Result<Vec<PieceRow>, StoreError> {
+    pub async fn chunks_of(self, ids: &[String], vectors: bool) -> Result<Vec<ChunkTextRow>, StoreError> {
         let mut all = Vec::new();
         for batch in ids.chunks(BATCH) {
             let select = select_chunks(vectors)

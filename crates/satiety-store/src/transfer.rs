@@ -24,14 +24,14 @@ const MAX_LINE: usize = 256 * 1024 * 1024;
 
 /// What was moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Moved {
+pub struct TransferReport {
     /// Rows by table.
     pub tables: BTreeMap<String, u64>,
     /// Rows in all.
     pub rows: u64,
 }
 
-impl Moved {
+impl TransferReport {
     fn count(&mut self, table: &str, rows: u64) {
         *self.tables.entry(table.into()).or_default() += rows;
         self.rows += rows;
@@ -65,7 +65,10 @@ pub(crate) fn row_to_json(table: &Table, row: &Row) -> Result<Map<String, Value>
 
 impl Store {
     /// Writes everything to `out`, as of one moment.
-    pub async fn export(&self, out: &mut (impl AsyncWrite + Unpin + Send)) -> Result<Moved, StoreError> {
+    pub async fn export(
+        &self,
+        out: &mut (impl AsyncWrite + Unpin + Send),
+    ) -> Result<TransferReport, StoreError> {
         self.query_log().flush().await;
         let mut out = HashingWriter {
             out,
@@ -74,7 +77,7 @@ impl Store {
         let header = json!({"satiety_export": FORMAT, "schema_version": SCHEMA_VERSION,
             "exported_at": jiff::Timestamp::now().to_string()});
         out.line(&header).await?;
-        let mut moved = Moved::default();
+        let mut moved = TransferReport::default();
         let mut transaction = self.pool.begin_snapshot().await?;
         for table in TABLES {
             moved.count(table.name, 0);
@@ -99,7 +102,10 @@ impl Store {
     }
 
     /// Reads an export into this store, which must hold nothing yet. All of it is kept, or nothing.
-    pub async fn import(&self, input: &mut (impl AsyncBufRead + Unpin + Send)) -> Result<Moved, StoreError> {
+    pub async fn import(
+        &self,
+        input: &mut (impl AsyncBufRead + Unpin + Send),
+    ) -> Result<TransferReport, StoreError> {
         self.import_lines(input, true).await
     }
 
@@ -107,7 +113,7 @@ impl Store {
     pub async fn import_without_rules(
         &self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<TransferReport, StoreError> {
         self.import_lines(input, false).await
     }
 
@@ -115,7 +121,7 @@ impl Store {
         &self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
         rules: bool,
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<TransferReport, StoreError> {
         migrate::run(&self.pool, SCHEMA_VERSION).await?;
         self.refuse_unless_empty().await?;
         let mut lines = Lines {
@@ -126,7 +132,7 @@ impl Store {
             rules,
         };
         lines.header().await?;
-        let mut moved = Moved::default();
+        let mut moved = TransferReport::default();
         let mut transaction = self.pool.begin().await?;
         // An export brings its own rules; the ones that a new store starts with would collide.
         transaction.execute(sql!("DELETE FROM retention_rules")).await?;
@@ -296,7 +302,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
     }
 
     /// The next rows of one table, or nothing after a last line that agrees with all before it.
-    async fn batch(&mut self, moved: &mut Moved) -> Result<Option<Batch>, StoreError> {
+    async fn batch(&mut self, moved: &mut TransferReport) -> Result<Option<Batch>, StoreError> {
         let Item::Row((table, first)) = self.item(moved).await? else {
             return Ok(None);
         };
@@ -318,7 +324,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
         Ok(Some(batch))
     }
 
-    async fn item(&mut self, moved: &mut Moved) -> Result<Item, StoreError> {
+    async fn item(&mut self, moved: &mut TransferReport) -> Result<Item, StoreError> {
         if let Some(item) = self.put_back.take() {
             return Ok(item);
         }
@@ -409,7 +415,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
         })
     }
 
-    async fn check_end(&mut self, end: &Value, moved: &Moved) -> Result<(), StoreError> {
+    async fn check_end(&mut self, end: &Value, moved: &TransferReport) -> Result<(), StoreError> {
         let rows = end.get("rows").and_then(Value::as_u64);
         if rows != Some(moved.rows) {
             let said = rows.map_or_else(

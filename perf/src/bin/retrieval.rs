@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use satiety::retrieval::{EvaluationOptions, OrderOptions};
 use satiety::stats::BootstrapSettings;
-use satiety_engine::retrieval::{EvaluateRequest, KnownFiles, Rankings};
+use satiety_engine::retrieval::{EvaluateRequest, FactFiles, Rankings};
 use satiety_engine::{Engine, Settings, StoreUrl};
 use serde::{Deserialize, Serialize};
 
@@ -233,7 +233,7 @@ fn evaluate(qrels: &Path, run: &Path, resamples: u64) -> Result<BTreeMap<String,
                 .iter()
                 .map(|name| name.parse())
                 .collect::<Result<_, _>>()?,
-            known: KnownFiles::default(),
+            known: FactFiles::default(),
             by: Vec::new(),
         },
         bootstrap: BootstrapSettings {

@@ -22,7 +22,7 @@ use satiety::stats::{
     Alternative, BettingSettings, BettingTest, NormalSprt, SprtDecision, SprtSettings, SprtSigma, median,
     one_sample_t, quantile,
 };
-use satiety_engine::ab::StartRequest;
+use satiety_engine::experiment::StartRequest;
 use satiety_engine::memory::{SaveRequest, SearchRequest};
 use satiety_engine::{Engine, Settings};
 

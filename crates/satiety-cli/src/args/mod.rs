@@ -1,8 +1,8 @@
 //! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
 
-mod ab;
 mod bench;
-mod evict;
+mod eviction;
+mod experiment;
 mod harness;
 mod mcp;
 mod memory;
@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use ab::*;
 pub(crate) use bench::*;
-pub(crate) use evict::*;
+pub(crate) use eviction::*;
+pub(crate) use experiment::*;
 pub(crate) use harness::*;
 pub(crate) use mcp::*;
 pub(crate) use memory::*;

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use satiety::memory::Author;
 use satiety_engine::Engine;
-use satiety_engine::database::{BackedUp, BackupKind, Migrated, Moved, Outcome, Retained, Rule, Status};
+use satiety_engine::database::{
+    BackupKind, BackupResponse, MigrateResponse, Outcome, Retained, Rule, Status, TransferReport,
+};
 use serde::Serialize;
 use tokio::io::BufReader;
 
@@ -102,7 +104,7 @@ impl Render for Status {
     }
 }
 
-impl Render for Migrated {
+impl Render for MigrateResponse {
     fn human(&self) -> String {
         let Self { place, from, to } = self;
         if from == to {
@@ -151,7 +153,7 @@ struct Transfer {
     #[serde(skip)]
     verb: &'static str,
     #[serde(flatten)]
-    moved: Moved,
+    moved: TransferReport,
 }
 
 impl Render for Transfer {
@@ -170,7 +172,7 @@ impl Render for Transfer {
     }
 }
 
-impl Render for BackedUp {
+impl Render for BackupResponse {
     fn human(&self) -> String {
         let how = match self.kind {
             BackupKind::SqliteFile => "open it with `--db sqlite:FILE`",

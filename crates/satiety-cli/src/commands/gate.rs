@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use owo_colors::OwoColorize as _;
 use satiety::research::Decision;
 use satiety_engine::ResearchOperations;
-use satiety_engine::research::{GateRequest, GateSummary, Gated};
+use satiety_engine::research::{GateRequest, GateSummary, SearchGateResponse};
 use serde::Serialize;
 
 use super::research::gate_settings;
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
     }
     let name = arguments.file.display().to_string();
     let mut last = None;
-    let mut tell = |gated: &Gated| {
+    let mut tell = |gated: &SearchGateResponse| {
         last = Some(gated.verdict.decision);
         printer.line(&Line(gated))
     };
@@ -87,7 +87,7 @@ fn text(summary: &GateSummary) -> String {
 /// A decision as one line.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Line<'a>(&'a Gated);
+struct Line<'a>(&'a SearchGateResponse);
 
 impl Render for Line<'_> {
     fn human(&self) -> String {

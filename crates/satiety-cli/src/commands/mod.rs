@@ -1,6 +1,5 @@
 //! The commands: each reads like a story — ask the engine, print what it says, choose the exit code.
 
-mod ab;
 mod bench;
 mod completions;
 mod config;
@@ -8,10 +7,11 @@ mod confirm;
 mod db;
 mod demo;
 mod doctor;
-mod evict;
+mod eviction;
+mod experiment;
 mod gate;
 mod harness;
-#[cfg_attr(not(feature = "mcp"), path = "mcp_left_out.rs")]
+#[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
 mod mcp;
 mod memory;
 mod models;
@@ -59,7 +59,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             Box::pin(harness::run(command, engine, settings, printer)).await
         }),
         Command::Evict(command) => with_engine(settings, async |engine| {
-            evict::run(*command, engine, printer).await
+            eviction::run(*command, engine, printer).await
         }),
         Command::Research(arguments) => with_engine(settings, async |engine| {
             research::run(arguments, engine, settings, printer).await
@@ -77,7 +77,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Mcp(arguments) => mcp::run(&arguments, settings, printer),
         Command::Ab(command) => with_engine(settings, async |engine| {
-            Box::pin(ab::run(command, engine, printer)).await
+            Box::pin(experiment::run(command, engine, printer)).await
         }),
         Command::Models(command) => with_engine(settings, async |engine| {
             models::run(command, engine, settings, printer).await

@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use crate::args::Cli;
 use crate::exit::{EXIT_CODES, Exit};
 use crate::failure::Failure;
-use crate::settings::catalogue::{KEYS, Takes, default_file};
+use crate::settings::catalogue::{KEYS, ValueType, default_file};
 
 pub(super) fn run(folder: &Path) -> Result<Exit, Failure> {
     let write = |name: &str, text: &str| {
@@ -70,9 +70,9 @@ fn settings() -> String {
     );
     for key in KEYS {
         let values = match key.takes {
-            Takes::Text => "text".to_owned(),
-            Takes::OneOf(words) => words.join(", "),
-            Takes::Boolean => "true, false".to_owned(),
+            ValueType::Text => "text".to_owned(),
+            ValueType::OneOf(words) => words.join(", "),
+            ValueType::Boolean => "true, false".to_owned(),
         };
         let flag = key.flag.map_or_else(String::new, |flag| format!("`{flag}`"));
         let _ = writeln!(

@@ -14,7 +14,7 @@ use satiety_engine::Engine;
 use satiety_engine::bench::target::Environment;
 use satiety_engine::research::fetch::FetchSettings;
 use satiety_engine::research::sources::{SourceSettings, search_policy};
-use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Researched};
+use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, ResearchResponse};
 use satiety_report::Document;
 
 use super::bench::stop_on_interrupt;
@@ -161,7 +161,7 @@ fn prices(text: &str) -> Result<Prices, Failure> {
     })
 }
 
-fn exit_of(researched: &Researched) -> Exit {
+fn exit_of(researched: &ResearchResponse) -> Exit {
     let rounds = &researched.report.rounds;
     let failed = |record: &RoundRecord| matches!(record.outcome, RoundOutcome::Failed { .. });
     if researched.interrupted {
@@ -228,7 +228,7 @@ fn line(record: &RoundRecord) -> String {
     format!("{:>2}  {bar}  {words}  {}", record.round, record.query.dimmed())
 }
 
-impl Render for Researched {
+impl Render for ResearchResponse {
     fn document(&self) -> Document {
         satiety_report::documents::research::report(&self.report)
     }

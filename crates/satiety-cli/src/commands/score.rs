@@ -7,7 +7,7 @@ use std::path::Path;
 use owo_colors::OwoColorize;
 use satiety::dialogue::{Level, Report, Signal, Warning};
 use satiety_engine::Engine;
-use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
+use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use serde::Serialize;
 
 use crate::args::ScoreArgs;
@@ -76,7 +76,7 @@ pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
-    scored: Scored,
+    scored: ScoreResponse,
     #[serde(skip)]
     at_every_round: bool,
 }

@@ -10,7 +10,9 @@ use satiety_engine::admission::AdmissionSettings;
 use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::{Engine, ModelPool};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
-use satiety_server::http::{App, Beside, Folders, Limits, ListenError, ResearchAccess, Tls, bind, router};
+use satiety_server::http::{
+    AllowedRoots, App, Limits, ListenError, Mounts, ResearchAccess, Tls, bind, router,
+};
 #[cfg(feature = "mcp")]
 use satiety_server::mcp::Context;
 use serde::Serialize;
@@ -152,7 +154,7 @@ async fn serve(
         burst: arguments.burst,
     };
     let auth = Auth::new(access, Names::new(arguments.host_name.clone()), rates);
-    let folders = Folders {
+    let folders = AllowedRoots {
         root: root(settings)?,
         harness: settings.harness.folder.clone(),
         driver: settings.harness.driver,
@@ -182,7 +184,7 @@ async fn serve(
         url: format!("{scheme}://{real}"),
         tokens: access == Access::Tokens,
     })?;
-    let beside = Beside {
+    let beside = Mounts {
         pages: Some(satiety_server::dashboard::pages()),
         #[cfg(not(feature = "mcp"))]
         mcp: None,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satiety::dialogue::{Cell, Grid, Signal};
 use satiety_engine::Engine;
-use satiety_engine::sweep::{SweepRequest, Swept};
+use satiety_engine::sweep::{SweepRequest, SweepResponse};
 
 use crate::args::SweepArgs;
 use crate::exit::Exit;
@@ -35,7 +35,7 @@ pub(super) async fn run(
     Ok(Exit::Done)
 }
 
-impl Render for Swept {
+impl Render for SweepResponse {
     fn human(&self) -> String {
         let outcomes = self.report.outcomes.iter().map(|outcome| {
             let wrong = outcome

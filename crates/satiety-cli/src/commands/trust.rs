@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::settings::catalogue::Key;
-use crate::settings::trust::{ConfigFile, Standing, TrustStore, located, printable, printable_path};
+use crate::settings::trust::{ConfigFile, TrustState, TrustStore, located, printable, printable_path};
 use crate::settings::{Origin, file, nearest_file};
 use crate::table::table;
 
@@ -55,8 +55,8 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
     }
     let standing = read.standing();
     printer.answer(&FileTrust {
-        trusted: standing == Standing::Trusted,
-        changed: standing == Standing::Untrusted { changed: true },
+        trusted: standing == TrustState::Trusted,
+        changed: standing == TrustState::Untrusted { changed: true },
         path: read.path,
         blake3: read.hash,
         settings,
@@ -72,9 +72,9 @@ pub(super) fn is_trusted(path: &Path) -> bool {
     ConfigFile::read(path).is_ok_and(|read| {
         let harmless = sensitive(&read).is_ok_and(|settings| settings.is_empty());
         match read.standing() {
-            Standing::Trusted => true,
-            Standing::Untrusted { .. } => harmless,
-            Standing::Foreign(_) => false,
+            TrustState::Trusted => true,
+            TrustState::Untrusted { .. } => harmless,
+            TrustState::Foreign(_) => false,
         }
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use satiety_engine::Engine;
-use satiety_engine::bench::{Stop, WorkEvent, WorkRequest, Worked};
+use satiety_engine::bench::{Stop, WorkEvent, WorkRequest, WorkResponse};
 
 use crate::args::WorkerArgs;
 use crate::exit::Exit;
@@ -81,7 +81,7 @@ fn own_name() -> String {
     format!("{}-{}", host.unwrap_or("worker"), std::process::id())
 }
 
-impl Render for Worked {
+impl Render for WorkResponse {
     fn human(&self) -> String {
         let mut text = format!("{}: {} results", self.name, self.kept);
         if self.late > 0 {

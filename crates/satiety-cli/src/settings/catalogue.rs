@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 /// What values a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum ValueType {
     /// Any text.
     Text,
     /// One of these words.
@@ -34,7 +34,7 @@ pub(crate) struct Key {
     /// Section and name: `store.url`.
     pub(crate) name: &'static str,
     /// What values it takes.
-    pub(crate) takes: Takes,
+    pub(crate) takes: ValueType,
     /// The built-in value; empty when it depends on the machine.
     pub(crate) default: &'static str,
     /// The flag that overrides it.
@@ -49,7 +49,7 @@ pub(crate) struct Key {
 pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "store.url",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "",
         flag: Some("--db"),
         trust: Trust::Sensitive,
@@ -58,7 +58,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "store.archive_folder",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "",
         flag: None,
         trust: Trust::Sensitive,
@@ -66,7 +66,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "models.embedder",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "builtin",
         flag: Some("--embedder"),
         trust: Trust::SafeValues(&["builtin", "none"]),
@@ -75,7 +75,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "models.chat",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: None,
         trust: Trust::SafeValues(&["none"]),
@@ -84,7 +84,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "dialogue.profile",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "default",
         flag: Some("--profile"),
         trust: Trust::Below(&["default", "spec"]),
@@ -93,7 +93,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "dialogue.record",
-        takes: Takes::Boolean,
+        takes: ValueType::Boolean,
         default: "false",
         flag: Some("--record"),
         trust: Trust::Safe,
@@ -102,7 +102,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "bench.sandbox",
         trust: Trust::SafeValues(&["auto", "require"]),
-        takes: Takes::OneOf(&["auto", "require", "prefer", "off"]),
+        takes: ValueType::OneOf(&["auto", "require", "prefer", "off"]),
         default: "auto",
         flag: Some("--sandbox"),
         about: "Whether the processes of targets are sandboxed. `require` refuses to run where the machine has no \
@@ -112,7 +112,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "bench.alert_command",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
@@ -121,7 +121,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "bench.alert_webhook",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
@@ -130,7 +130,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "harness.folder",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: ".",
         flag: Some("--harness"),
         trust: Trust::Below(&["."]),
@@ -138,7 +138,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "harness.record",
-        takes: Takes::Boolean,
+        takes: ValueType::Boolean,
         default: "false",
         flag: None,
         trust: Trust::Sensitive,
@@ -146,7 +146,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "harness.driver",
-        takes: Takes::OneOf(&["measured", "signals"]),
+        takes: ValueType::OneOf(&["measured", "signals"]),
         default: "measured",
         flag: None,
         trust: Trust::Sensitive,
@@ -155,7 +155,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "harness.notify_command",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
@@ -164,7 +164,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "harness.notify_webhook",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
@@ -172,7 +172,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "research.source",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "local:.",
         flag: Some("--in"),
         trust: Trust::Sensitive,
@@ -181,7 +181,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "research.base_url",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
@@ -190,7 +190,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.listen",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "127.0.0.1:8787",
         flag: Some("--listen"),
         trust: Trust::Sensitive,
@@ -198,7 +198,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.root",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: Some("--root"),
         trust: Trust::Sensitive,
@@ -206,7 +206,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.research_sources",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: Some("--research-sources"),
         trust: Trust::Sensitive,
@@ -215,7 +215,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.tls_cert",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: Some("--tls-cert"),
         trust: Trust::Sensitive,
@@ -223,7 +223,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.tls_key",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: Some("--tls-key"),
         trust: Trust::Sensitive,
@@ -231,7 +231,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.traces",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
@@ -240,7 +240,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.retain_hours",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "1",
         flag: None,
         trust: Trust::Sensitive,
@@ -250,7 +250,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.request_cost",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "30000",
         flag: None,
         about: "What one request may cost, estimated from its size before anything is computed; a unit is about a millisecond of \
@@ -259,7 +259,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.caller_cost",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "auto",
         flag: None,
         about: "What one caller (a token, or an address without one) may spend a minute, in the same units; more gets 429. `auto` \
@@ -268,7 +268,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.model_calls",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "auto",
         flag: None,
         about: "Calls of the sentence model that a server makes at the same time; `auto` is the number of processors.",
@@ -276,7 +276,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.model_queue",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "64",
         flag: None,
         about: "Requests that may wait for the sentence model; more get 503 with `Retry-After`.",
@@ -284,7 +284,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.connections",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "2048",
         flag: None,
         about: "Connections that a server serves; on further ones only `/healthz` and `/readyz` answer. Never more than the system \
@@ -293,7 +293,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.connections_per_address",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "1024",
         flag: None,
         about: "Connections from one address; behind a proxy all come from one.",
@@ -301,7 +301,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.streams_per_caller",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "256",
         flag: None,
         about: "Event streams that one caller may have open; more get 429.",
@@ -309,14 +309,14 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.mcp_sessions_per_caller",
         trust: Trust::Sensitive,
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "64",
         flag: None,
         about: "MCP sessions over HTTP that one caller may have open; more get 429. Idle ones end after five minutes.",
     },
     Key {
         name: "ab.auto_graduate",
-        takes: Takes::Boolean,
+        takes: ValueType::Boolean,
         default: "false",
         flag: None,
         trust: Trust::Sensitive,
@@ -325,7 +325,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "ab.settle_minutes",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "30",
         flag: None,
         trust: Trust::Safe,
@@ -333,7 +333,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "memory.max_query_bytes",
-        takes: Takes::Text,
+        takes: ValueType::Text,
         default: "16384",
         flag: None,
         trust: Trust::Sensitive,
@@ -342,7 +342,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "output.format",
-        takes: Takes::OneOf(&["human", "json", "markdown", "csv", "html"]),
+        takes: ValueType::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",
         flag: Some("--format"),
         trust: Trust::Safe,
@@ -350,7 +350,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "output.color",
-        takes: Takes::OneOf(&["auto", "always", "never"]),
+        takes: ValueType::OneOf(&["auto", "always", "never"]),
         default: "auto",
         flag: Some("--color"),
         trust: Trust::Safe,
@@ -358,7 +358,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "log.level",
-        takes: Takes::OneOf(&["error", "warn", "info", "debug", "trace"]),
+        takes: ValueType::OneOf(&["error", "warn", "info", "debug", "trace"]),
         default: "warn",
         flag: Some("--verbose"),
         trust: Trust::Safe,
@@ -366,7 +366,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "log.format",
-        takes: Takes::OneOf(&["text", "json"]),
+        takes: ValueType::OneOf(&["text", "json"]),
         default: "text",
         flag: None,
         trust: Trust::Safe,
@@ -397,11 +397,11 @@ impl Key {
     /// Says what is wrong with a value, if anything is.
     pub(crate) fn objection(&self, value: &str) -> Option<String> {
         match self.takes {
-            Takes::Text => value.trim().is_empty().then(|| "it is empty".into()),
-            Takes::OneOf(words) if words.contains(&value) => None,
-            Takes::OneOf(words) => Some(format!("`{value}` is not one of {}", words.join(", "))),
-            Takes::Boolean if ["true", "false"].contains(&value) => None,
-            Takes::Boolean => Some(format!("`{value}` is neither true nor false")),
+            ValueType::Text => value.trim().is_empty().then(|| "it is empty".into()),
+            ValueType::OneOf(words) if words.contains(&value) => None,
+            ValueType::OneOf(words) => Some(format!("`{value}` is not one of {}", words.join(", "))),
+            ValueType::Boolean if ["true", "false"].contains(&value) => None,
+            ValueType::Boolean => Some(format!("`{value}` is neither true nor false")),
         }
     }
 }
@@ -453,11 +453,11 @@ pub(crate) fn default_file() -> String {
             let _ = writeln!(text, "# {line}");
         }
         let choices = match key.takes {
-            Takes::OneOf(words) => format!("  # {}", words.join(" | ")),
+            ValueType::OneOf(words) => format!("  # {}", words.join(" | ")),
             _ => String::new(),
         };
         let value = match key.takes {
-            Takes::Boolean => key.default.to_owned(),
+            ValueType::Boolean => key.default.to_owned(),
             _ => format!("\"{}\"", key.default),
         };
         let _ = writeln!(text, "# {name} = {value}{choices}");

@@ -18,7 +18,7 @@ use etcetera::BaseStrategy;
 use satiety::bench::SandboxRequirement;
 use satiety::harness::Driver;
 use satiety::memory::Scope;
-use satiety_engine::ab::AbSettings;
+use satiety_engine::experiment::ExperimentSettings;
 use satiety_engine::memory::MemorySettings;
 use satiety_engine::{Alert, Engine, HarnessCycle, HookSettings, StoreUrl};
 use serde::Serialize;
@@ -27,7 +27,7 @@ use crate::args::{Cli, ColorWhen, Command, Global};
 use crate::failure::{Failure, warn};
 use crate::project::{current_project, scope_named};
 use catalogue::{KEYS, Key, nearest};
-use trust::{ConfigFile, Standing, anchored, printable_path};
+use trust::{ConfigFile, TrustState, anchored, printable_path};
 
 /// How answers are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -100,7 +100,7 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     pub(crate) research_source: String,
     pub(crate) research_base_url: Option<String>,
-    pub(crate) ab: AbSettings,
+    pub(crate) ab: ExperimentSettings,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -141,7 +141,7 @@ pub(crate) struct Ignored {
     /// The file.
     pub(crate) path: PathBuf,
     /// Why not.
-    pub(crate) standing: Standing,
+    pub(crate) standing: TrustState,
     /// Which of its settings, each with its line and value.
     pub(crate) settings: Vec<IgnoredSetting>,
 }
@@ -285,7 +285,11 @@ fn read_files(
     if Some(&read.path) == used.as_ref() && !given {
         return Ok((used, ignored));
     }
-    let standing = if given { Standing::Trusted } else { read.standing() };
+    let standing = if given {
+        TrustState::Trusted
+    } else {
+        read.standing()
+    };
     ignored = put_over(values, &read, &standing, !given)?.or(ignored);
     Ok((Some(path), ignored))
 }
@@ -294,7 +298,7 @@ fn read_files(
 fn put_over(
     values: &mut BTreeMap<&'static str, Value>,
     file: &ConfigFile,
-    standing: &Standing,
+    standing: &TrustState,
     found: bool,
 ) -> Result<Option<Ignored>, Failure> {
     let mut ignored = Vec::new();
@@ -302,9 +306,9 @@ fn put_over(
     for (name, mut value) in file::parse(&file.path, &file.text)? {
         let Some(key) = Key::named(name) else { continue };
         let counts = match standing {
-            Standing::Trusted => true,
-            Standing::Untrusted { .. } => key.is_safe(&value.text, directory),
-            Standing::Foreign(_) => false,
+            TrustState::Trusted => true,
+            TrustState::Untrusted { .. } => key.is_safe(&value.text, directory),
+            TrustState::Foreign(_) => false,
         };
         if counts {
             if found {
@@ -428,10 +432,10 @@ fn understand(
         },
         research_source: text("research.source").into(),
         research_base_url: unless_none("research.base_url"),
-        ab: AbSettings {
+        ab: ExperimentSettings {
             auto_graduate: text("ab.auto_graduate") == "true",
             settle: span(&values, "ab.settle_minutes", MINUTES)?,
-            ..AbSettings::default()
+            ..ExperimentSettings::default()
         },
         format: match text("output.format") {
             "json" => Format::Json,
@@ -607,8 +611,8 @@ impl fmt::Display for Ignored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = printable_path(&self.path);
         match &self.standing {
-            Standing::Foreign(reason) => write!(f, "{path} is not trusted: {reason}")?,
-            Standing::Untrusted { changed: true } => write!(f, "{path} has changed since it was trusted")?,
+            TrustState::Foreign(reason) => write!(f, "{path} is not trusted: {reason}")?,
+            TrustState::Untrusted { changed: true } => write!(f, "{path} has changed since it was trusted")?,
             _ => write!(f, "{path} is not trusted")?,
         }
         f.write_str("; ignored: ")?;

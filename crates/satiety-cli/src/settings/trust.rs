@@ -19,7 +19,7 @@ const LARGEST_RECORD: u64 = 64 << 10;
 
 /// How far a configuration file may decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum TrustState {
     /// Everything: it was given, is the user's own, or was recorded with this content.
     Trusted,
     /// Its safe settings only: nobody has recorded it with this content.
@@ -91,21 +91,21 @@ impl ConfigFile {
     }
 
     /// How far a file that was found may decide.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> TrustState {
         let recorded = TrustStore::open().and_then(|store| store.get(&self.path));
         match (recorded, &self.foreign) {
-            (Some(record), _) if record.blake3 == self.hash => Standing::Trusted,
-            (_, Some(reason)) => Standing::Foreign(reason.clone()),
-            (record, None) => Standing::Untrusted {
+            (Some(record), _) if record.blake3 == self.hash => TrustState::Trusted,
+            (_, Some(reason)) => TrustState::Foreign(reason.clone()),
+            (record, None) => TrustState::Untrusted {
                 changed: record.is_some(),
             },
         }
     }
 
     /// How far the file in the user's own configuration directory may decide.
-    pub(crate) fn standing_of_own(&self) -> Standing {
+    pub(crate) fn standing_of_own(&self) -> TrustState {
         match &self.foreign {
-            None => Standing::Trusted,
+            None => TrustState::Trusted,
             Some(_) => self.standing(),
         }
     }

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-mod ab;
 mod architecture;
 mod bench;
 mod bench_examples;
@@ -16,6 +15,7 @@ mod dashboard_seed;
 mod dialogue;
 mod documents;
 mod eviction;
+mod experiment;
 mod frame;
 mod harness;
 mod harness_attacks;

@@ -10,7 +10,7 @@ use satiety::bench::SandboxRequirement;
 use satiety::bench::contract::{ErrorKind, Input, Request, TargetSpec, VERSION};
 use satiety_engine::bench::sandbox::helper::use_program;
 use satiety_engine::bench::sandbox::{SandboxContext, probe};
-use satiety_engine::bench::target::{Attempt, Surroundings, Target};
+use satiety_engine::bench::target::{Attempt, Target, TargetContext};
 use serde_json::{Value, json};
 
 const SATIETY: &str = env!("CARGO_BIN_EXE_satiety");
@@ -34,8 +34,8 @@ fn means() -> Vec<&'static str> {
     found
 }
 
-fn surroundings(folder: &Path) -> Surroundings {
-    Surroundings {
+fn context(folder: &Path) -> TargetContext {
+    TargetContext {
         base: folder.to_owned(),
         suite: folder.to_owned(),
         scratch: folder.join("scratch"),
@@ -72,7 +72,7 @@ async fn run(folder: &Path, command: &[&str], sandbox: Value, deadline_ms: u64) 
         "type": "exec", "command": command[0], "args": command[1..], "sandbox": sandbox
     }))
     .unwrap();
-    let target = Target::open(&spec, &surroundings(folder)).unwrap();
+    let target = Target::open(&spec, &context(folder)).unwrap();
     target.call(&request("g", deadline_ms)).await
 }
 
@@ -287,7 +287,7 @@ async fn a_fenced_worker_gets_the_files_of_its_cases() {
             "type": "worker", "command": "python3", "args": ["-S", "-c", script], "sandbox": {"backend": backend}
         }))
         .unwrap();
-        let target = Target::open(&spec, &surroundings(folder.path())).unwrap();
+        let target = Target::open(&spec, &context(folder.path())).unwrap();
         for _ in 0..3 {
             let outside = folder.path().join("file");
             let mut asked = request(outside.to_str().unwrap(), 20_000);
@@ -325,9 +325,9 @@ async fn a_fence_that_fails_is_the_harnesss_error_and_one_that_is_not_there_is_r
     let folder = open_folder();
     let spec: TargetSpec =
         serde_json::from_value(json!({"type": "exec", "command": "true", "sandbox": {}})).unwrap();
-    let nowhere = Surroundings {
+    let nowhere = TargetContext {
         helper: None,
-        ..surroundings(folder.path())
+        ..context(folder.path())
     };
     let refused = Target::open(&spec, &nowhere).unwrap_err();
     assert!(

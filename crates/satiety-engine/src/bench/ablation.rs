@@ -14,13 +14,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::cache::target_hash;
-use super::judging::Judges;
-use super::limits::Gate;
+use super::executor::{self, Lead, LocalJobs, Progress, Runner, Stop, Variant};
+use super::limits::RateLimiter;
+use super::llm_judge::Judges;
 use super::outline::sandbox_record;
 use super::plan::{Selection, confine, isolation, jobs, target};
 use super::response_cache::StoredResponses;
 use super::run::RunBenchRequest;
-use super::runner::{self, Lead, Listed, Progress, Runner, Stop, Variant};
 use super::sandbox::SandboxContext;
 use super::suites::load;
 use crate::EngineError;
@@ -44,7 +44,7 @@ pub struct AblationRequest {
 
 /// A study that was made.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Ablated {
+pub struct AblationResponse {
     /// Its id.
     pub ablation_id: String,
     /// The component.
@@ -65,7 +65,7 @@ impl BenchOperations<'_> {
         request: AblationRequest,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
-    ) -> Result<Ablated, EngineError> {
+    ) -> Result<AblationResponse, EngineError> {
         let names = names(&request.targets)?;
         let store = self.engine.store().await?.clone();
         let mut by_variant: BTreeMap<String, Vec<BenchmarkResult>> = BTreeMap::new();
@@ -126,13 +126,13 @@ impl BenchOperations<'_> {
             let options = &request.options;
             let runner = Arc::new(Runner {
                 run_id: row.run_id.clone(),
-                hashes: runner::hashes(&loaded),
-                places: runner::places(&loaded.suite),
+                hashes: executor::hashes(&loaded),
+                places: executor::places(&loaded.suite),
                 suite: loaded.suite.clone(),
                 folder: loaded.folder.clone(),
                 variants,
                 limits: options.limits.clone(),
-                gate: Gate::new(&options.limits),
+                gate: RateLimiter::new(&options.limits),
                 judges: Judges::open(&options.judges, self.engine.settings())?,
                 cache: options
                     .cache
@@ -147,8 +147,8 @@ impl BenchOperations<'_> {
                 failed: 0,
                 undecided: 0,
             };
-            let work = Listed::new(runner.clone(), jobs, store.clone());
-            runner::run(work.clone(), work.at_a_time(), Lead::Wide, stop, |mut result| {
+            let work = LocalJobs::new(runner.clone(), jobs, store.clone());
+            executor::run(work.clone(), work.at_a_time(), Lead::Wide, stop, |mut result| {
                 seen.done += 1;
                 match result.passed() {
                     Some(true) => seen.passed += 1,
@@ -185,7 +185,7 @@ impl BenchOperations<'_> {
             variants.iter().map(|name| (name.as_str(), of(name))).collect();
         let report = bench::ablation((control, of(control)), &variants, &request.settings)
             .map_err(EngineError::Figures)?;
-        let ablated = Ablated {
+        let ablated = AblationResponse {
             ablation_id: ids::prefixed("ablation", uuid::Uuid::now_v7()),
             tag: request.tag,
             runs,

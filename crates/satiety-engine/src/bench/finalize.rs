@@ -13,13 +13,13 @@ use satiety_store::bench::{BenchRunRow, GateRow};
 use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
 
-use super::comparing::{MACHINE, Override, baseline_file, judge, keep_gate};
-use super::spreading::SpreadPlan;
-use super::stored::{Detail, from_file, load as load_run, time};
+use super::baseline::{MACHINE, Override, baseline_file, judge, keep_gate};
+use super::distributed::DistributedPlan;
+use super::history::{Detail, from_file, load as load_run, time};
 use super::suites::load;
 use crate::EngineError;
 use crate::harness::{RecordCycleRequest, RecordedCycle};
-use crate::rooted::below;
+use crate::root_path::below;
 
 /// What followed a gated run.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl PostRun {
 }
 
 /// How a complete run is judged, and what follows.
-pub(super) struct Gating<'a> {
+pub(super) struct GateContext<'a> {
     /// What the verdict is kept under: the first one of an id stays.
     pub(super) gate_id: String,
     pub(super) policy: &'a GatePolicy,
@@ -60,17 +60,17 @@ pub(super) struct Gating<'a> {
 
 /// A run that was judged. Without a baseline there is no report.
 #[derive(Default)]
-pub(super) struct Gated {
+pub(super) struct GateOutcome {
     pub(super) report: Option<GateReport>,
     pub(super) accepted: Option<Override>,
     pub(super) post: PostRun,
 }
 
 /// A distributed run that has ended.
-pub(super) struct Ended {
+pub(super) struct FinalizedRun {
     pub(super) run: BenchmarkRun,
     pub(super) baseline: Option<BenchmarkRun>,
-    pub(super) gated: Gated,
+    pub(super) gated: GateOutcome,
 }
 
 pub(super) fn new_gate_id() -> String {
@@ -83,10 +83,10 @@ impl BenchOperations<'_> {
         self,
         run: &BenchmarkRun,
         baseline: Option<&BenchmarkRun>,
-        gating: Gating<'_>,
-    ) -> Result<Gated, EngineError> {
+        gating: GateContext<'_>,
+    ) -> Result<GateOutcome, EngineError> {
         let store = self.engine.store().await?;
-        let mut gated = Gated::default();
+        let mut gated = GateOutcome::default();
         let once = gating.shared.then_some(run.run_id.as_str());
         if let Some(baseline) = baseline {
             let earlier = match once {
@@ -159,9 +159,9 @@ impl BenchOperations<'_> {
     pub(super) async fn end_spread(
         self,
         run_id: &str,
-        plan: &SpreadPlan,
+        plan: &DistributedPlan,
         root: &Path,
-    ) -> Result<Ended, EngineError> {
+    ) -> Result<FinalizedRun, EngineError> {
         let store = self.engine.store().await?;
         let row = stored_row(store, run_id).await?;
         let mut run = load_run(store, row, Detail::Figures).await?;
@@ -178,9 +178,9 @@ impl BenchOperations<'_> {
             (Some(_), Some(named)) => Some(self.baseline_named(named, plan, root).await?),
             _ => None,
         };
-        let mut gated = Gated::default();
+        let mut gated = GateOutcome::default();
         if let Some(policy) = &plan.gate {
-            let gating = Gating {
+            let gating = GateContext {
                 gate_id: format!("gate-of-{run_id}"),
                 policy,
                 accept: plan.accept_regression.clone(),
@@ -190,7 +190,7 @@ impl BenchOperations<'_> {
             gated = Box::pin(self.gate_run(&run, baseline.as_ref(), gating)).await?;
         }
         store.bench().close_plan(run_id).await?;
-        Ok(Ended { run, baseline, gated })
+        Ok(FinalizedRun { run, baseline, gated })
     }
 
     /// Whether this process is the one to do something about a run that several may end; always where `once` is absent.
@@ -210,7 +210,7 @@ impl BenchOperations<'_> {
     async fn baseline_named(
         self,
         named: &str,
-        plan: &SpreadPlan,
+        plan: &DistributedPlan,
         root: &Path,
     ) -> Result<BenchmarkRun, EngineError> {
         if let Ok(place) = below(root, &plan.suite)

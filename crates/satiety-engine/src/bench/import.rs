@@ -15,10 +15,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::runner::row;
+use super::executor::row;
 use super::suites::{read, shown};
 use crate::EngineError;
-use crate::rooted::{self, NotBelow};
+use crate::root_path::{self, OutsideRoot};
 
 #[cfg(feature = "imports")]
 mod archive;
@@ -45,7 +45,7 @@ pub struct ImportRequest {
 /// What an import made.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Imported {
+pub enum ImportResponse {
     /// A suite in a folder.
     Suite(ImportedSuite),
     /// A run in the store.
@@ -85,18 +85,24 @@ pub struct ImportedRun {
 
 impl BenchOperations<'_> {
     /// Imports a file of another tool.
-    pub async fn import(self, request: ImportRequest) -> Result<Imported, EngineError> {
+    pub async fn import(self, request: ImportRequest) -> Result<ImportResponse, EngineError> {
         let ending = request.file.extension().and_then(|ending| ending.to_str());
         if ending == Some("eval") {
             let run = from_archive(&request.file, &request.inspect)?;
-            return self.keep_import(&request.file, run).await.map(Imported::Run);
+            return self
+                .keep_import(&request.file, run)
+                .await
+                .map(ImportResponse::Run);
         }
         let text = read(&request.file)?;
         if ending == Some("json") && is_log(&text) {
             let run = read_inspect_log(&shown(&request.file), &text, &request.inspect)?;
-            return self.keep_import(&request.file, run).await.map(Imported::Run);
+            return self
+                .keep_import(&request.file, run)
+                .await
+                .map(ImportResponse::Run);
         }
-        to_suite(&request, &text).map(Imported::Suite)
+        to_suite(&request, &text).map(ImportResponse::Suite)
     }
 
     async fn keep_import(self, file: &Path, run: BenchmarkRun) -> Result<ImportedRun, EngineError> {
@@ -240,10 +246,10 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
 /// The text of a file that a configuration refers to; none where there is no such file, and why where it is not read. A
 /// configuration that was downloaded must not read what is beside it, so only regular files below its directory are.
 fn referred(base: &Path, name: &str, left: &Cell<u64>) -> Result<Option<String>, String> {
-    let path = match rooted::below(base, name) {
+    let path = match root_path::below(base, name) {
         Ok(path) => path,
-        Err(NotBelow::Outside(_)) => return Err("it is outside of the configuration's directory".into()),
-        Err(NotBelow::Missing(_) | NotBelow::Root(_)) => return Ok(None),
+        Err(OutsideRoot::Outside(_)) => return Err("it is outside of the configuration's directory".into()),
+        Err(OutsideRoot::Missing(_) | OutsideRoot::Root(_)) => return Ok(None),
     };
     if !path.is_file() {
         return Err("it is not a regular file".into());

@@ -45,7 +45,7 @@ impl Default for Limits {
 
 /// The gate that every call to one target passes.
 #[derive(Debug)]
-pub struct Gate {
+pub struct RateLimiter {
     permits: Semaphore,
     state: Mutex<State>,
     begun: Instant,
@@ -63,16 +63,16 @@ struct State {
     debt: usize,
 }
 
-/// Leave to make one call. Give it back with [`Gate::settle`]; dropping it gives it back without a word on how it went.
+/// Leave to make one call. Give it back with [`RateLimiter::settle`]; dropping it gives it back without a word on how it went.
 #[derive(Debug)]
 pub struct Pass<'a> {
-    gate: &'a Gate,
+    gate: &'a RateLimiter,
     permit: Option<SemaphorePermit<'a>>,
     issued: Duration,
     tokens: f64,
 }
 
-impl Gate {
+impl RateLimiter {
     /// A gate with these limits; a concurrency of 0 is taken for 1.
     pub fn new(limits: &Limits) -> Self {
         let concurrency = limits.concurrency.max(1);
@@ -346,7 +346,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_gate_takes_permits_away_and_gives_them_back() {
-        let gate = Gate::new(&Limits {
+        let gate = RateLimiter::new(&Limits {
             concurrency: 4,
             ..Limits::default()
         });
@@ -377,7 +377,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tokens_are_settled_when_they_are_known() {
-        let gate = Gate::new(&Limits {
+        let gate = RateLimiter::new(&Limits {
             tokens_per_minute: Some(6000),
             ..Limits::default()
         });

@@ -10,17 +10,17 @@ use satiety_store::bench::{BenchRunRow, ResultKey};
 use satiety_store::{Store, now_micros};
 use serde_json::{Map, Value, json};
 
+use super::baseline::{MACHINE, this_machine};
 use super::cache::target_hash;
-use super::comparing::{MACHINE, this_machine};
-use super::plan::{Described, confine, isolation, target};
+use super::executor::{self, Job};
+use super::plan::{LocatedTarget, confine, isolation, target};
 use super::run::RunBenchRequest;
-use super::runner::{self, Job};
 use super::suites::LoadedSuite;
 use crate::EngineError;
 
 /// What a run asks, before anything is opened for it.
 pub(super) struct Outline {
-    pub(super) described: Described,
+    pub(super) described: LocatedTarget,
     /// What the target is allowed.
     pub(super) policy: SandboxPolicy,
     /// What isolates its processes on this machine, once that was found out.
@@ -59,7 +59,7 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
             });
         }
     };
-    let hashes = runner::hashes(loaded);
+    let hashes = executor::hashes(loaded);
     Ok(Outline {
         target_hash: target_hash(&described.spec, &described.base),
         suite_hash: suite_hash_of(&loaded.suite, &hashes),

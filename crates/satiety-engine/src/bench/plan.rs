@@ -8,7 +8,7 @@ use satiety::bench::reader::parse;
 use satiety::bench::{BenchmarkSuite, Named, SandboxIsolation, SandboxPolicy, SandboxRequirement};
 use serde_json::json;
 
-use super::runner::Job;
+use super::executor::Job;
 use super::sandbox;
 use super::suites::LoadedSuite;
 use super::target::OpenError;
@@ -16,7 +16,7 @@ use crate::EngineError;
 
 /// A target and the folder that its description's paths start from.
 #[derive(Debug, Clone)]
-pub(super) struct Described {
+pub(super) struct LocatedTarget {
     pub(super) spec: TargetSpec,
     pub(super) base: PathBuf,
     pub(super) name: String,
@@ -26,7 +26,7 @@ pub(super) struct Described {
 const TARGET_FILES: [&str; 4] = ["target.toml", "target.json", "target.yaml", "target.yml"];
 
 /// The target that was named, or the one that the suite's folder describes.
-pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Described, EngineError> {
+pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<LocatedTarget, EngineError> {
     if let Some(text) = named {
         return named_target_in(text);
     }
@@ -81,7 +81,7 @@ pub fn named_target(text: &str) -> Result<TargetSpec, EngineError> {
     Ok(named_target_in(text)?.spec)
 }
 
-fn named_target_in(text: &str) -> Result<Described, EngineError> {
+fn named_target_in(text: &str) -> Result<LocatedTarget, EngineError> {
     let path = Path::new(text);
     if path.is_file() {
         return read(path);
@@ -127,14 +127,14 @@ fn named_target_in(text: &str) -> Result<Described, EngineError> {
         }
     };
     // Paths that are typed start from where one is.
-    Ok(Described {
+    Ok(LocatedTarget {
         spec,
         base: PathBuf::from("."),
         name: text.into(),
     })
 }
 
-fn read(path: &Path) -> Result<Described, EngineError> {
+fn read(path: &Path) -> Result<LocatedTarget, EngineError> {
     let name = path.display().to_string();
     let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
     let value = parse(Named {
@@ -151,12 +151,12 @@ fn read(path: &Path) -> Result<Described, EngineError> {
     } else {
         base
     };
-    Ok(Described { spec, base, name })
+    Ok(LocatedTarget { spec, base, name })
 }
 
 /// Writes into a description what a requirement says about its sandbox, and returns what the target is allowed. Without a
 /// requirement the description's own table counts.
-pub(super) fn confine(described: &mut Described, asked: Option<SandboxRequirement>) -> SandboxPolicy {
+pub(super) fn confine(described: &mut LocatedTarget, asked: Option<SandboxRequirement>) -> SandboxPolicy {
     let own = described
         .spec
         .sandbox_mut()
@@ -181,7 +181,7 @@ pub(super) fn confine(described: &mut Described, asked: Option<SandboxRequiremen
 /// What isolates the processes of a target on this machine. Where it cannot do what is required, that is an error: nothing has
 /// run yet.
 pub(super) fn isolation(
-    described: &mut Described,
+    described: &mut LocatedTarget,
     policy: &SandboxPolicy,
 ) -> Result<SandboxIsolation, EngineError> {
     match described.spec.sandbox_mut() {

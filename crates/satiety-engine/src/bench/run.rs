@@ -14,14 +14,14 @@ use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::comparing::{Override, baseline_of};
-use super::finalize::{Gated, Gating, PostRun, by_variant, finish, new_gate_id};
+use super::baseline::{Override, baseline_of};
+use super::executor::{self, Job, Lead, LocalJobs, Progress, Runner, Stop};
+use super::finalize::{GateContext, GateOutcome, PostRun, by_variant, finish, new_gate_id};
+use super::history::{each_result, trim};
 use super::limits::Limits;
 use super::outline::{key_of, outline, run_row, snapshot};
 use super::plan::{Selection, jobs};
-use super::runner::{self, Job, Lead, Listed, Progress, Runner, Stop};
 use super::sequential::{SequentialOutcome, SequentialWatch};
-use super::stored::{each_result, trim};
 use super::suites::{LoadedSuite, load};
 use crate::EngineError;
 
@@ -143,7 +143,7 @@ impl BenchPlan {
 
 /// A suite that was run.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct BenchRan {
+pub struct RunBenchResponse {
     /// The run, its results without outputs; `bench report` has everything.
     #[serde(flatten)]
     pub run: BenchmarkRun,
@@ -176,7 +176,7 @@ pub struct BenchRan {
     pub baseline: Option<BenchmarkRun>,
 }
 
-impl BenchRan {
+impl RunBenchResponse {
     /// A run that was not gated, or not yet.
     pub(super) fn new(
         run: BenchmarkRun,
@@ -201,7 +201,7 @@ impl BenchRan {
         }
     }
 
-    pub(super) fn conclude(&mut self, gated: Gated) {
+    pub(super) fn conclude(&mut self, gated: GateOutcome) {
         (self.gate, self.accepted, self.post) = (gated.report, gated.accepted, gated.post);
     }
 }
@@ -231,7 +231,7 @@ impl BenchOperations<'_> {
         plan: BenchPlan,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
-    ) -> Result<BenchRan, EngineError> {
+    ) -> Result<RunBenchResponse, EngineError> {
         plan.has_what_it_needs()?;
         let BenchPlan {
             request,
@@ -266,13 +266,13 @@ impl BenchOperations<'_> {
         let decided_before = watcher.as_ref().is_some_and(SequentialWatch::decided);
         let todo = if decided_before { Vec::new() } else { todo };
         let runner = Arc::new(prepared.runner);
-        let work = Listed::new(runner.clone(), todo, store.clone());
+        let work = LocalJobs::new(runner.clone(), todo, store.clone());
         let lead = if watcher.is_some() {
             Lead::Narrow
         } else {
             Lead::Wide
         };
-        let running = runner::run(work.clone(), work.at_a_time(), lead, stop, |result| {
+        let running = executor::run(work.clone(), work.at_a_time(), lead, stop, |result| {
             tally.add(&result);
             let mut go_on = true;
             if let Some(watcher) = &mut watcher {
@@ -294,12 +294,12 @@ impl BenchOperations<'_> {
         let stopped_early = watcher.as_ref().is_some_and(SequentialWatch::decided);
         let complete = results.len() == planned || stopped_early;
         let run = finish(&store, &prepared.row, results, complete).await?;
-        let mut ran = BenchRan {
+        let mut ran = RunBenchResponse {
             sequential: watcher.as_ref().map(SequentialWatch::outcome),
-            ..BenchRan::new(run, power, done, complete, warnings, baseline)
+            ..RunBenchResponse::new(run, power, done, complete, warnings, baseline)
         };
         if let (Some(policy), true) = (&request.gate, complete) {
-            let gating = Gating {
+            let gating = GateContext {
                 gate_id: new_gate_id(),
                 policy,
                 accept: request.accept_regression.clone(),
@@ -318,7 +318,7 @@ impl BenchOperations<'_> {
         request: &RunBenchRequest,
         loaded: LoadedSuite,
         store: &Store,
-    ) -> Result<Prepared, EngineError> {
+    ) -> Result<PreparedRun, EngineError> {
         let mut outline = outline(request, &loaded)?;
         outline.isolate()?;
         let jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
@@ -346,7 +346,7 @@ impl BenchOperations<'_> {
             HashSet::new()
         };
         let runner = self.equip(row.run_id.clone(), request, loaded, outline, store)?;
-        Ok(Prepared {
+        Ok(PreparedRun {
             run_id: row.run_id.clone(),
             row,
             runner,
@@ -357,7 +357,7 @@ impl BenchOperations<'_> {
 }
 
 /// A run that is ready to begin or to go on.
-struct Prepared {
+struct PreparedRun {
     run_id: String,
     row: BenchRunRow,
     runner: Runner,
@@ -365,7 +365,7 @@ struct Prepared {
     done: HashSet<ResultKey>,
 }
 
-impl Prepared {
+impl PreparedRun {
     /// What is left to do.
     fn todo(&self) -> Vec<Job> {
         let variants: Vec<&str> = self

@@ -48,14 +48,14 @@ impl LoadedSuite {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SuiteList {
     /// The suites, by file.
-    pub suites: Vec<ListedSuite>,
+    pub suites: Vec<SuiteSummary>,
     /// Skills that have no benchmarks: told, not blocked.
     pub skills_without_benchmarks: Vec<String>,
 }
 
 /// A suite that was found.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct ListedSuite {
+pub struct SuiteSummary {
     /// Its file.
     pub file: String,
     /// Its id; absent when it cannot be read.
@@ -307,8 +307,8 @@ fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), EngineErro
     Ok(())
 }
 
-fn listed(path: &Path) -> ListedSuite {
-    let mut listed = ListedSuite {
+fn listed(path: &Path) -> SuiteSummary {
+    let mut listed = SuiteSummary {
         file: shown(&suite_file(path).unwrap_or_else(|| path.into())),
         suite_id: None,
         version: None,

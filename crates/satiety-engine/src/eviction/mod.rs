@@ -1,29 +1,31 @@
 //! Which context to drop: scopes that are kept between calls, proposals and answers, learning from them, versions of the
 //! scorer and the gate before them, and the simulator.
 
-mod activating;
+mod activation;
 mod breaker;
-mod learning;
-mod opinions;
-mod proposing;
+mod calibration;
+mod proposal;
+mod relevance;
 mod scopes;
-mod simulating;
+mod simulation;
 mod tokens;
 
-pub use activating::{ActivateRequest, Activated, ListedScorer, RollbackRequest, Scorers};
+pub use activation::{ActivateRequest, ActivateResponse, RollbackRequest, ScorerSummary, Scorers};
 pub use breaker::Breaker;
-pub use learning::{
+pub use calibration::{
     CalibrateRequest, CalibrateWith, Calibrated, ExportFeedbackRequest, ExportedFeedback, Feedback,
 };
-pub use opinions::Refreshed;
-pub use proposing::{CandidateView, ProposeScopeRequest, Proposed, ResolveRequest};
-pub use scopes::{ListedItem, ListedScope, ScopeListing, ScopeUpdated, UpdateScopeRequest};
-pub use simulating::{ConvertRequest, SimulateRequest, Simulated, TargetAnswer, Variants, target_answer};
+pub use proposal::{CandidateView, ProposeResponse, ProposeScopeRequest, ResolveRequest};
+pub use relevance::RefreshResponse;
+pub use scopes::{ItemSummary, ScopeListing, ScopeSummary, ScopeUpdated, UpdateScopeRequest};
+pub use simulation::{
+    ConvertRequest, SimulateRequest, SimulateResponse, TargetAnswer, Variants, target_answer,
+};
 pub use tokens::count_tokens;
 
 /// What the engine remembers of eviction between calls.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    scopes: std::sync::Mutex<std::collections::BTreeMap<String, scopes::Loaded>>,
+    scopes: std::sync::Mutex<std::collections::BTreeMap<String, scopes::LoadedScope>>,
     breaker: std::sync::Mutex<Breaker>,
 }

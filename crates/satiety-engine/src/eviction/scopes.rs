@@ -74,15 +74,15 @@ pub struct ScopeUpdated {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ScopeListing {
     /// The scopes.
-    pub scopes: Vec<ListedScope>,
+    pub scopes: Vec<ScopeSummary>,
     /// The items of the scope that was asked for, the first to go first, those that may not go last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub items: Vec<ListedItem>,
+    pub items: Vec<ItemSummary>,
 }
 
 /// A scope in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ListedScope {
+pub struct ScopeSummary {
     /// The scope.
     pub scope_id: String,
     /// The present turn.
@@ -95,7 +95,7 @@ pub struct ListedScope {
 
 /// An item in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ListedItem {
+pub struct ItemSummary {
     /// Its place among those that may go, from 1; absent for those that may not.
     pub rank: Option<usize>,
     /// The item's id.
@@ -120,7 +120,7 @@ pub struct ListedItem {
 
 /// A scope in memory, as of a revision.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedScope {
     pub(super) scope_id: String,
     pub(super) revision: i64,
     pub(super) scope: Scope,
@@ -212,10 +212,10 @@ impl EvictionOperations<'_> {
         let rows = self.engine.store().await?.eviction().scopes().await?;
         let chosen =
             |row: &satiety_store::eviction::ScopeSummaryRow| scope_id.is_none_or(|id| id == row.scope_id);
-        let scopes: Vec<ListedScope> = rows
+        let scopes: Vec<ScopeSummary> = rows
             .into_iter()
             .filter(chosen)
-            .map(|row| ListedScope {
+            .map(|row| ScopeSummary {
                 scope_id: row.scope_id,
                 turn: row.turn,
                 items: row.items,
@@ -235,10 +235,10 @@ impl EvictionOperations<'_> {
         let scope = &loaded.scope;
         let ranked: Vec<String> = scope.ranked().map(str::to_owned).collect();
         let rank: BTreeMap<&str, usize> = ranked.iter().map(String::as_str).zip(1..).collect();
-        let mut items: Vec<ListedItem> = scope
+        let mut items: Vec<ItemSummary> = scope
             .items()
             .filter_map(|item| {
-                Some(ListedItem {
+                Some(ItemSummary {
                     rank: rank.get(item.ctx_id.as_str()).copied(),
                     ctx_id: item.ctx_id.clone(),
                     zone: item.zone.clone(),
@@ -260,7 +260,7 @@ impl EvictionOperations<'_> {
     pub(super) async fn change<T>(
         self,
         scope_id: &str,
-        mut work: impl FnMut(&mut Loaded, &mut Draft) -> Result<T, EngineError>,
+        mut work: impl FnMut(&mut LoadedScope, &mut Draft) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let store = self.engine.store().await?;
         for attempt in 0..ATTEMPTS {
@@ -293,7 +293,7 @@ impl EvictionOperations<'_> {
     }
 
     /// A scope as it is now: from memory where nobody changed it since, else from the store.
-    pub(super) async fn load(self, scope_id: &str) -> Result<Loaded, EngineError> {
+    pub(super) async fn load(self, scope_id: &str) -> Result<LoadedScope, EngineError> {
         if scope_id.trim().is_empty() {
             return Err(EngineError::Invalid {
                 message: "the scope has no name".into(),
@@ -339,7 +339,7 @@ impl EvictionOperations<'_> {
                 parse(&proposal.body, || proposal.proposal_id.clone())?,
             );
         }
-        Ok(Loaded {
+        Ok(LoadedScope {
             scope_id: scope_id.to_owned(),
             revision: row.revision,
             scope,
@@ -349,7 +349,7 @@ impl EvictionOperations<'_> {
         })
     }
 
-    fn remember(self, loaded: Loaded) {
+    fn remember(self, loaded: LoadedScope) {
         if let Ok(mut scopes) = self.engine.eviction.scopes.lock() {
             if scopes.len() >= REMEMBERED {
                 scopes.pop_first();
@@ -387,7 +387,7 @@ impl EvictionOperations<'_> {
     }
 }
 
-impl Loaded {
+impl LoadedScope {
     /// Writes an item into the change, as it is now.
     pub(super) fn keep(&self, ctx_id: &str, draft: &mut Draft) -> Result<(), EngineError> {
         if let Some(item) = self.scope.item(ctx_id) {

@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::HarnessError;
+use super::directory::{Folder, shown};
 use super::disk;
-use super::folder::{Folder, shown};
 use super::keys::KeyFile;
 use super::tree::{HarnessTree, LOCK_FILE, Side, read_side, transition_file};
 use crate::EngineError;
@@ -37,7 +37,7 @@ pub struct CheckHarnessRequest {
 
 /// Whether a harness is at least as rigorous as another, or signed steps lead to it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct CheckedHarness {
+pub struct HarnessCheck {
     /// Every change between the two harnesses.
     #[serde(flatten)]
     pub diff: RigorDiff,
@@ -171,7 +171,7 @@ pub struct SignedTransition {
 
 impl HarnessOperations<'_> {
     /// Compares a harness with its base. Needs no store.
-    pub fn check(self, request: &CheckHarnessRequest) -> Result<CheckedHarness, EngineError> {
+    pub fn check(self, request: &CheckHarnessRequest) -> Result<HarnessCheck, EngineError> {
         let new = read_side(&request.new, Some(&request.old))?;
         let old = read_base(&request.old, &request.new, &new)?;
         let nothing = BTreeSet::new();
@@ -209,7 +209,7 @@ impl HarnessOperations<'_> {
                 .map(|change| change.place.clone())
                 .collect()
         };
-        Ok(CheckedHarness {
+        Ok(HarnessCheck {
             allowed: checked.allowed,
             unsigned_retirements: unsigned,
             from_lock: old.lock.hash(),
@@ -249,7 +249,7 @@ impl HarnessOperations<'_> {
         let written = !request.check_only && !current;
         if written {
             // A harness that was recorded before has an identity already.
-            let known = super::identity::Marks::read(&tree.folder.root)?.id;
+            let known = super::identity::RepositoryMarks::read(&tree.folder.root)?.id;
             lock.id = lock.id.or(known);
             lock.id
                 .get_or_insert_with(|| ids::prefixed("harness", uuid::Uuid::now_v7()));
@@ -344,7 +344,7 @@ impl HarnessOperations<'_> {
 }
 
 /// The old side of a comparison.
-struct Base {
+struct GitBase {
     lock: Lock,
     lock_file: Option<Lock>,
     keys: KeyRing,
@@ -353,7 +353,7 @@ struct Base {
     legacy: bool,
 }
 
-impl Base {
+impl GitBase {
     /// What the new side is compared as.
     fn goal(&self, new: &HarnessTree) -> Lock {
         if !self.legacy {
@@ -366,7 +366,7 @@ impl Base {
     }
 }
 
-fn read_base(named: &str, new_name: &str, new: &Side) -> Result<Base, EngineError> {
+fn read_base(named: &str, new_name: &str, new: &Side) -> Result<GitBase, EngineError> {
     let path = Path::new(named);
     if named.starts_with("git:") || !path.is_file() {
         let side = read_side(named, Some(new_name))?;
@@ -377,7 +377,7 @@ fn read_base(named: &str, new_name: &str, new: &Side) -> Result<Base, EngineErro
             .into());
         }
         let tree = side.tree;
-        return Ok(Base {
+        return Ok(GitBase {
             keys: common_keys(&tree),
             lock: tree.lock,
             lock_file: tree.lock_file,
@@ -387,7 +387,7 @@ fn read_base(named: &str, new_name: &str, new: &Side) -> Result<Base, EngineErro
     }
     let text = suites::read(path)?;
     if let Ok(lock) = Lock::parse(&text) {
-        return Ok(Base {
+        return Ok(GitBase {
             keys: lock.keys.clone(),
             lock_file: Some(lock.clone()),
             lock,
@@ -401,7 +401,7 @@ fn read_base(named: &str, new_name: &str, new: &Side) -> Result<Base, EngineErro
     })?;
     manifest.check().map_err(HarnessError::from)?;
     // A manifest says nothing about keys, baselines and targets, so nothing else can be compared.
-    Ok(Base {
+    Ok(GitBase {
         legacy: manifest.format == 1,
         keys: KeyRing::default(),
         lock: Lock {

@@ -10,8 +10,8 @@ use satiety::harness::approval::to_hex;
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::carrying_out::{cases_folder, own_file};
-use super::folder::{Folder, RULES_FILE, shown};
+use super::apply_steps::{cases_folder, own_file};
+use super::directory::{Folder, RULES_FILE, shown};
 use crate::EngineError;
 
 /// Writes a file as a whole, durably.

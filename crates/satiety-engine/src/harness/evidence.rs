@@ -8,8 +8,8 @@ use satiety::harness::manifest::{CaseRecord, graduations};
 use satiety::harness::sources::regression_cases;
 use satiety_store::Store;
 
-use super::folder::Folder;
-use super::measuring::complete_runs;
+use super::directory::Folder;
+use super::measurement::complete_runs;
 use crate::EngineError;
 
 /// Complete runs that are looked at for a graduation: every version that a store is likely to remember.

@@ -9,8 +9,8 @@ use satiety::ids;
 use serde::{Deserialize, Serialize};
 
 use super::HarnessError;
+use super::directory::{Folder, shown};
 use super::disk;
-use super::folder::{Folder, shown};
 use super::state::{State, entries, version_in_force};
 use crate::EngineError;
 
@@ -23,7 +23,7 @@ pub(super) const HISTORY_BEGUN: &str = "history_begun";
 
 /// What a repository says about its harness.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Marks {
+pub(super) struct RepositoryMarks {
     /// The harness.
     pub(super) id: Option<String>,
     /// The newest entry that the repository knows.
@@ -44,7 +44,7 @@ struct AnchorFile {
     version: Option<String>,
 }
 
-impl Marks {
+impl RepositoryMarks {
     /// Reads what the repository says; nothing where it says nothing.
     pub(super) fn read(root: &Path) -> Result<Self, EngineError> {
         let file = read_file(&anchor_path(root))?.unwrap_or_default();
@@ -259,7 +259,7 @@ impl State {
             version: self.version().map(str::to_owned),
         };
         disk::replace(&path, text(&file)?.as_bytes())?;
-        self.marks = Marks {
+        self.marks = RepositoryMarks {
             id: file.harness_id,
             anchor: Some(last.anchor()),
             version: file.version,

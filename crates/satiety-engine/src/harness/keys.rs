@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::HarnessError;
-use super::folder::shown;
+use super::directory::shown;
 use crate::EngineError;
 
 /// The repository's settings.

@@ -11,7 +11,7 @@ use satiety::harness::{Lock, Manifest, Rigor, compare};
 
 use super::HarnessError;
 use super::check::{adoption, objections};
-use super::folder::{RULES_FILE, read_rules};
+use super::directory::{RULES_FILE, read_rules};
 use super::tree::{HarnessTree, LOCK_FILE};
 use crate::EngineError;
 use crate::bench::suites::LoadedSuite;

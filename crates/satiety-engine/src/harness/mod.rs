@@ -1,42 +1,42 @@
 //! The eval harness: is it still hard enough, how may it change, who agreed? What is decided is decided in
 //! `satiety::harness`; here suites are read and written, and every event is stored.
 
-mod applying;
-mod approving;
-mod by_model;
-mod carrying_out;
+mod apply;
+mod apply_steps;
+mod approval;
 mod check;
+mod cycle;
+mod directory;
 mod disk;
 mod document;
+mod dry_run;
 mod error;
 mod evidence;
-mod expanding;
-mod folder;
+mod expansion;
 mod git;
 mod identity;
 mod keys;
 mod locked_gate;
-mod measuring;
-mod recording;
+mod measurement;
+mod model_proposal;
 mod state;
 mod status;
 mod tree;
-mod trying;
-mod verifying;
+mod verification;
 
-pub use applying::{AppliedExpansion, ApplyRequest};
-pub use approving::{Decided, Keys, Pending};
+pub use apply::{AppliedExpansion, ApplyRequest};
+pub use approval::{ApprovalDecision, Keys, Pending};
 pub use check::{
-    CaseSides, CheckHarnessRequest, CheckedHarness, Coverage, LockHarnessRequest, LockState, LockedHarness,
+    CaseSides, CheckHarnessRequest, Coverage, HarnessCheck, LockHarnessRequest, LockState, LockedHarness,
     PendingTransition, SignedTransition,
 };
+pub use cycle::{RecordCycleRequest, RecordedCycle};
 pub use document::changes;
 pub use error::HarnessError;
-pub use expanding::{ExpandRequest, ProposeRequest, Proposed};
+pub use expansion::{ExpandRequest, ProposeExpansionResponse, ProposeRequest};
 pub use keys::KeyFile;
 pub(crate) use locked_gate::{confine_harness_run, hold_to_lock};
-pub use measuring::{SuiteState, ThresholdState};
-pub use recording::{RecordCycleRequest, RecordedCycle};
+pub use measurement::{SuiteState, ThresholdState};
 pub use satiety_store::harness::AuditRow;
 pub use status::{AuditRequest, HarnessStatus, History, OpenExpansion};
-pub use verifying::Verified;
+pub use verification::VerifyResponse;

@@ -17,8 +17,8 @@ use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::folder::Folder;
-use super::identity::Marks;
+use super::directory::Folder;
+use super::identity::RepositoryMarks;
 use crate::EngineError;
 
 /// Entries that are read at a time.
@@ -33,7 +33,7 @@ pub(super) struct State {
     /// The harness; empty as long as it has no identity.
     pub(super) harness_id: String,
     /// What the repository says about it.
-    pub(super) marks: Marks,
+    pub(super) marks: RepositoryMarks,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -49,7 +49,7 @@ impl HarnessOperations<'_> {
     /// The log of the harness in a directory, whether it is whole or not.
     pub(super) async fn log(self, root: &Path) -> Result<State, EngineError> {
         let store = self.engine.store().await?.clone();
-        let marks = Marks::read(root)?;
+        let marks = RepositoryMarks::read(root)?;
         let harness_id = marks.id.clone().unwrap_or_default();
         let entries = entries(&store, &harness_id).await?;
         Ok(State {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use satiety::harness::cycles::RollingMetrics;
-use satiety::harness::measured::SaturationEvidence;
+use satiety::harness::measurement::SaturationEvidence;
 use satiety::harness::{
     Aggregate, Consistency, ConsistencyThresholds, Driver, Entry, Measured, Phase, Proposal, RigorDiff,
     SignalMetrics,
@@ -17,9 +17,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::HarnessError;
-use super::folder::{Folder, shown};
-use super::measuring::{self, SuiteState, ThresholdState, unknown_figures};
-use super::recording::drift;
+use super::cycle::drift;
+use super::directory::{Folder, shown};
+use super::measurement::{self, SuiteState, ThresholdState, unknown_figures};
 use crate::EngineError;
 
 /// Where a harness stands.
@@ -133,7 +133,7 @@ impl HarnessOperations<'_> {
             .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, driver));
         let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
-        let measurement = measuring::take(&state, &folder, since).await?;
+        let measurement = measurement::take(&state, &folder, since).await?;
         let open = match state.open_expansion(None).await {
             Ok(expansion) => Some(expansion),
             Err(EngineError::Harness(HarnessError::NoExpansion)) => None,

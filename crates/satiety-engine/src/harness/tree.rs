@@ -8,7 +8,7 @@ use satiety::bench::{content_hash, rubric_of};
 use satiety::harness::{AppliedProposal, BaselineEntry, Lock, SignedStep, Transition};
 
 use super::HarnessError;
-use super::folder::{Folder, shown};
+use super::directory::{Folder, shown};
 use super::git::Repository;
 use super::keys::ring_within;
 use crate::EngineError;

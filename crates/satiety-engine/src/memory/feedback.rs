@@ -36,7 +36,7 @@ pub struct ValidateRequest {
 
 /// A memory after a validation.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Validated {
+pub struct ValidateResponse {
     /// Which memory.
     pub id: String,
     /// How much it has proved itself now.
@@ -77,7 +77,7 @@ pub struct LinkRequest {
 
 /// What became of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Linked {
+pub struct LinkResponse {
     /// From which memory.
     pub from: String,
     /// How it bears on the other.
@@ -91,7 +91,7 @@ pub struct Linked {
 impl MemoryOperations<'_> {
     /// Says whether a memory was useful. What stood above it in the session's results was passed over, and a useful
     /// memory learns the query's words as a trigger phrase, up to five.
-    pub async fn validate(self, request: &ValidateRequest) -> Result<Validated, EngineError> {
+    pub async fn validate(self, request: &ValidateRequest) -> Result<ValidateResponse, EngineError> {
         super::scope::check_names(request.session.as_deref(), None, None)?;
         let store = self.engine.store().await?;
         let mut row = self.row_in(&request.id, request.scope.as_ref()).await?;
@@ -113,7 +113,7 @@ impl MemoryOperations<'_> {
                 let at = results.iter().position(|result| result == memory)?;
                 Some((query.as_str(), i64::try_from(at + 1).ok()?))
             });
-            super::reading::event(&session, kind, place, memory, metadata)
+            super::read::event(&session, kind, place, memory, metadata)
         };
         let kind = if request.useful {
             FeedbackKind::ValidateUseful
@@ -138,7 +138,7 @@ impl MemoryOperations<'_> {
         row.updated_at = now_micros();
         store.memories().put(&row, None).await?;
         store.memories().put_feedback(&events).await?;
-        Ok(Validated {
+        Ok(ValidateResponse {
             id: row.memory_id,
             confidence: row.confidence,
             validations: row.validations,
@@ -150,7 +150,7 @@ impl MemoryOperations<'_> {
     }
 
     /// Makes or takes away a causal link.
-    pub async fn link(self, request: LinkRequest) -> Result<Linked, EngineError> {
+    pub async fn link(self, request: LinkRequest) -> Result<LinkResponse, EngineError> {
         if request.from == request.to {
             return Err(MemoryError::SelfLink(request.from).into());
         }
@@ -178,7 +178,7 @@ impl MemoryOperations<'_> {
                 self.row(&request.to).await?;
             }
         }
-        Ok(Linked {
+        Ok(LinkResponse {
             from: request.from,
             kind: request.kind,
             to: request.to,

@@ -5,10 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use satiety::memory::{IndexedMemory, IndexedPiece, MemoryIndex, Project};
+use satiety::memory::{IndexedChunk, IndexedMemory, MemoryIndex, Project};
 use satiety::retrieval::Tier;
 use satiety_store::Store;
-use satiety_store::memory::{HeadRow, MemoryState, PieceRow};
+use satiety_store::memory::{ChunkTextRow, HeadRow, MemoryState};
 use tokio::sync::Mutex;
 
 use crate::EngineError;
@@ -106,7 +106,7 @@ async fn follow(store: &Store, held: Snapshot, mut state: MemoryState) -> Result
                 index.remove(id);
             }
         }
-        let mut pieces: HashMap<String, Vec<PieceRow>> = HashMap::new();
+        let mut pieces: HashMap<String, Vec<ChunkTextRow>> = HashMap::new();
         for row in rows {
             pieces.entry(row.memory_id.clone()).or_default().push(row);
         }
@@ -144,7 +144,7 @@ async fn load(
     state.change = state.change.max(from);
     let mut after = 0;
     // The pieces of a memory were written together, so they stand in a row; a page may end among them.
-    let mut own: Vec<PieceRow> = Vec::new();
+    let mut own: Vec<ChunkTextRow> = Vec::new();
     loop {
         let rows = store.memories().chunks_after(after, PAGE, with_vectors).await?;
         let Some(last) = rows.last() else { break };
@@ -183,9 +183,9 @@ fn indexed(row: HeadRow) -> IndexedMemory {
     }
 }
 
-fn set_pieces(index: &mut MemoryIndex, rows: &[PieceRow]) {
+fn set_pieces(index: &mut MemoryIndex, rows: &[ChunkTextRow]) {
     let Some(first) = rows.first() else { return };
-    let pieces = rows.iter().map(|row| IndexedPiece {
+    let pieces = rows.iter().map(|row| IndexedChunk {
         doc: row.doc,
         title: &row.title,
         phrases: &row.phrases,

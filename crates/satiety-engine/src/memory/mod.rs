@@ -1,29 +1,29 @@
 //! An agent's memory: save, change, search, learn. The index is an immutable snapshot that follows the store, whoever
 //! writes there; what is found, and why, is decided by the library.
 
+mod directory_index;
 mod error;
 mod feedback;
 mod index;
-mod indexing;
-mod keeping;
-mod logging;
-mod reading;
+mod memories;
+mod query_log;
+mod read;
 mod scope;
-mod searching;
+mod search;
 mod sessions;
 mod tasks;
 
+pub use directory_index::{IndexRequest, IndexResponse, RefusedFile};
 pub use error::MemoryError;
-pub use feedback::{LinkRequest, Linked, ValidateRequest, Validated};
+pub use feedback::{LinkRequest, LinkResponse, ValidateRequest, ValidateResponse};
 pub(crate) use index::Cache;
-pub use indexing::{IndexRequest, Indexed, RefusedFile};
-pub use keeping::{
-    DeleteRequest, Deleted, GetRequest, ListRequest, Listed, Memories, Memory, MemoryHealth, MemoryPage,
-    SaveRequest, Saved, UpdateRequest,
+pub use memories::{
+    DeleteRequest, DeleteResponse, GetRequest, ListRequest, ListResponse, Memories, Memory, MemoryHealth,
+    MemoryPage, SaveRequest, SaveResponse, UpdateRequest,
 };
-pub use reading::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
+pub use read::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
 pub use satiety::memory::{Held, MemoryResult, MemorySearch, SearchTelemetry, TriggerMatch};
 pub use scope::MemorySettings;
-pub use searching::{MatchedTriggers, SearchRequest};
-pub use sessions::{ListedSession, ListedTask, Sessions, TaskFigures};
+pub use search::{MatchedTriggers, SearchRequest};
+pub use sessions::{SessionSummary, Sessions, TaskMetrics, TaskSummary};
 pub use tasks::{Lesson, Postflight, PostflightRequest, Preflight, PreflightRequest};

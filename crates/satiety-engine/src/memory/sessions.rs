@@ -23,12 +23,12 @@ const LATEST_TASKS: u32 = 500;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Sessions {
     /// Which.
-    pub sessions: Vec<ListedSession>,
+    pub sessions: Vec<SessionSummary>,
 }
 
 /// A session in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ListedSession {
+pub struct SessionSummary {
     /// Its id.
     pub session_id: String,
     /// Queries that were asked.
@@ -38,12 +38,12 @@ pub struct ListedSession {
     /// When the last query was asked.
     pub last_at: jiff::Timestamp,
     /// Its tasks, the latest first.
-    pub tasks: Vec<ListedTask>,
+    pub tasks: Vec<TaskSummary>,
 }
 
 /// A task in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ListedTask {
+pub struct TaskSummary {
     /// Its id.
     pub task_id: String,
     /// What was to be done.
@@ -56,7 +56,7 @@ pub struct ListedTask {
 
 /// Tasks in figures: whether finding something went together with getting somewhere.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct TaskFigures {
+pub struct TaskMetrics {
     /// Tasks that are open.
     pub open: usize,
     /// Tasks that were closed.
@@ -75,7 +75,7 @@ pub struct TaskFigures {
 
 /// What of a stored summary the figures need.
 #[derive(Deserialize)]
-struct Stored {
+struct StoredSession {
     aggregate_metrics: StoredMetrics,
 }
 
@@ -94,14 +94,14 @@ impl MemoryOperations<'_> {
         let mut sessions = Vec::new();
         for row in store.tasks().sessions(limit).await? {
             let tasks = store.tasks().list(Some(&row.session_id), 20).await?;
-            sessions.push(ListedSession {
+            sessions.push(SessionSummary {
                 searches: row.queries,
                 first_at: time(row.first_at),
                 last_at: time(row.last_at),
                 session_id: row.session_id,
                 tasks: tasks
                     .into_iter()
-                    .map(|task| ListedTask {
+                    .map(|task| TaskSummary {
                         outcome: task.outcome.as_deref().and_then(|name| name.parse().ok()),
                         task_id: task.task_id,
                         task: task.task,
@@ -177,7 +177,7 @@ impl MemoryOperations<'_> {
     }
 
     /// The latest tasks in figures.
-    pub async fn task_figures(self) -> Result<TaskFigures, EngineError> {
+    pub async fn task_figures(self) -> Result<TaskMetrics, EngineError> {
         let tasks = self
             .engine
             .store()
@@ -187,7 +187,7 @@ impl MemoryOperations<'_> {
             .await?;
         let closed: Vec<&TaskRow> = tasks.iter().filter(|task| task.closed_at.is_some()).collect();
         let summary =
-            |task: &TaskRow| -> Option<Stored> { serde_json::from_value(task.summary.clone()?).ok() };
+            |task: &TaskRow| -> Option<StoredSession> { serde_json::from_value(task.summary.clone()?).ok() };
         let with_memory =
             |task: &TaskRow| summary(task).and_then(|one| one.aggregate_metrics.used_rate) > Some(0.0);
         let success = |wanted: &dyn Fn(&TaskRow) -> bool| {
@@ -196,7 +196,7 @@ impl MemoryOperations<'_> {
                 f64::from(u8::from(won))
             }))
         };
-        Ok(TaskFigures {
+        Ok(TaskMetrics {
             open: tasks.len() - closed.len(),
             closed: closed.len(),
             success_rate: success(&|_| true),

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::feedback::{ValidateRequest, Validated};
-use super::keeping::SaveRequest;
-use super::reading::event;
+use super::feedback::{ValidateRequest, ValidateResponse};
+use super::memories::SaveRequest;
+use super::read::event;
 use super::scope::check_names;
-use super::searching::SearchRequest;
+use super::search::SearchRequest;
 use super::{Held, MemoryError, MemorySearch};
 use crate::EngineError;
 
@@ -171,7 +171,7 @@ pub struct Postflight {
     /// Memories that its text quotes.
     pub referenced: Vec<String>,
     /// What was said about memories.
-    pub validated: Vec<Validated>,
+    pub validated: Vec<ValidateResponse>,
     /// Memories that were used and nothing was said about.
     pub not_validated: Vec<Held>,
     /// Memories that were kept of it.

@@ -9,7 +9,7 @@ use super::page::PageRequest;
 use super::{Call, Effect, IdRequest, NoFields, Operation};
 use crate::EngineError;
 use crate::bench::suites::SuiteList;
-use crate::bench::{CompareRunsRequest, ComparedRuns, ListedBaseline, ListedRun};
+use crate::bench::{BaselineSummary, CompareRunsRequest, ComparedRuns, RunSummary};
 use crate::tokens::Scope;
 
 /// Runs that a list goes back to.
@@ -78,7 +78,7 @@ async fn suites(call: Call, _: NoFields) -> Result<SuiteList, EngineError> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Baselines {
     /// The newest first.
-    baselines: Vec<ListedBaseline>,
+    baselines: Vec<BaselineSummary>,
 }
 
 /// Which runs to list.
@@ -102,7 +102,7 @@ struct RunPageRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 struct RunPage {
     /// The newest first.
-    runs: Vec<ListedRun>,
+    runs: Vec<RunSummary>,
     /// Where the next page begins; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,

@@ -11,7 +11,7 @@ use satiety::memory::Author;
 use crate::Engine;
 use crate::conversations::AppendedRounds;
 use crate::memory::MemorySearch;
-use crate::rooted::{self, NotBelow};
+use crate::root_path::{self, OutsideRoot};
 
 /// What calls may name on this machine.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +66,7 @@ impl Call {
             Reach::Machine => Ok(named.to_path_buf()),
             Reach::Below(None) => Err(CallError::NoRoot),
             Reach::Below(Some(root)) => {
-                rooted::below(root, &named.to_string_lossy()).map_err(CallError::NotBelow)
+                root_path::below(root, &named.to_string_lossy()).map_err(CallError::OutsideRoot)
             }
         }
     }
@@ -94,7 +94,7 @@ pub enum CallError {
     NoRoot,
     /// A path that is not below the root.
     #[error("{}", outside(.0))]
-    NotBelow(NotBelow),
+    OutsideRoot(OutsideRoot),
     /// What an operation of the host reports.
     #[error("{0}")]
     Host(Box<dyn std::error::Error + Send + Sync>),
@@ -103,11 +103,11 @@ pub enum CallError {
     Response(serde_json::Error),
 }
 
-fn outside(error: &NotBelow) -> String {
+fn outside(error: &OutsideRoot) -> String {
     match error {
-        NotBelow::Outside(named) => format!("`{named}` is not a place below the server's root"),
-        NotBelow::Missing(named) => format!("there is nothing at `{named}`"),
-        NotBelow::Root(_) => error.to_string(),
+        OutsideRoot::Outside(named) => format!("`{named}` is not a place below the server's root"),
+        OutsideRoot::Missing(named) => format!("there is nothing at `{named}`"),
+        OutsideRoot::Root(_) => error.to_string(),
     }
 }
 
@@ -117,7 +117,9 @@ impl CallError {
             Self::NoRoot => {
                 Some("start it with `--root FOLDER` to let requests name what is below it".into())
             }
-            Self::NotBelow(NotBelow::Outside(_)) => Some("name it relative to the root, without `..`".into()),
+            Self::OutsideRoot(OutsideRoot::Outside(_)) => {
+                Some("name it relative to the root, without `..`".into())
+            }
             _ => None,
         }
     }

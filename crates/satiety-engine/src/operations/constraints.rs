@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::bound_numbers;
-use crate::rooted::BELOW_ROOT;
+use crate::root_path::BELOW_ROOT;
 
 /// A text that is not blank.
 const NOT_BLANK: &str = "\\S";

@@ -11,11 +11,11 @@ use super::page::no_cursor;
 use super::{Call, CallError, Effect, IdRequest, Operation};
 use crate::EngineError;
 use crate::conversations::{
-    AppendRoundsRequest, AppendedRounds, BeginConversationRequest, ListConversationsRequest,
-    ListedConversation,
+    AppendRoundsRequest, AppendedRounds, BeginConversationRequest, ConversationSummary,
+    ListConversationsRequest,
 };
-use crate::dialogue::{Extract, ScoreRequest, Scored};
-use crate::research::{GateRequest, GateSummary, Gated};
+use crate::dialogue::{Extract, ScoreRequest, ScoreResponse};
+use crate::research::{GateRequest, GateSummary, SearchGateResponse};
 use crate::tokens::Scope;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -121,7 +121,7 @@ struct ScoreConversationRequest {
     extract: Option<Extract>,
 }
 
-async fn score(call: Call, request: ScoreConversationRequest) -> Result<Scored, EngineError> {
+async fn score(call: Call, request: ScoreConversationRequest) -> Result<ScoreResponse, EngineError> {
     let profile = request.profile.unwrap_or_else(|| "default".into());
     // A name from elsewhere must not become the path of a file.
     let names = Profile::built_in_names();
@@ -177,7 +177,7 @@ struct ConversationPageRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 struct ConversationPage {
     /// The latest first.
-    conversations: Vec<ListedConversation>,
+    conversations: Vec<ConversationSummary>,
     /// Where the next page begins; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -222,7 +222,7 @@ struct GateRoundsRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 struct GateAnswer {
     /// Round by round.
-    decisions: Vec<Gated>,
+    decisions: Vec<SearchGateResponse>,
     /// All together.
     summary: GateSummary,
 }

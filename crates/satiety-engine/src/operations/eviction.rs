@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::page::PageRequest;
 use super::{Call, Effect, IdRequest, NoFields, Operation};
 use crate::eviction::{
-    ActivateRequest, ListedScope, ProposeScopeRequest, ResolveRequest, RollbackRequest, UpdateScopeRequest,
+    ActivateRequest, ProposeScopeRequest, ResolveRequest, RollbackRequest, ScopeSummary, UpdateScopeRequest,
 };
 use crate::tokens::Scope;
 
@@ -104,7 +104,7 @@ pub(super) fn operations() -> Vec<Operation> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct ScopePage {
     /// The contexts.
-    scopes: Vec<ListedScope>,
+    scopes: Vec<ScopeSummary>,
     /// Where the next page begins; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,

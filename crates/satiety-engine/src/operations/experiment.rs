@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Call, Effect, IdRequest, NoFields, Operation};
-use crate::ab::StartRequest;
+use crate::experiment::StartRequest;
 use crate::tokens::Scope;
 
 pub(super) fn operations() -> Vec<Operation> {

@@ -1,16 +1,16 @@
 //! Research: searching in rounds until it stops being new, reading pages, and the gate on its own for foreign loops.
 
-mod asking;
+mod chat_model;
 pub mod fetch;
-mod gating;
-mod running;
+mod history;
+mod run;
+mod search_gate;
 pub mod sources;
-mod stored;
 
-pub use asking::Prices;
-pub use gating::{GateLine, GateRequest, GateSummary, Gated};
-pub use running::{ResearchProgress, ResearchRequest, Researched};
-pub use stored::{KeptResearch, ListedResearch};
+pub use chat_model::Prices;
+pub use history::{ResearchSummary, StoredResearch};
+pub use run::{ResearchProgress, ResearchRequest, ResearchResponse};
+pub use search_gate::{GateLine, GateRequest, GateSummary, SearchGateResponse};
 
 /// A seed made of a text, where none is given: the same task always meets the same chance, and two tasks do not share it.
 pub fn seed_of(text: &str) -> u64 {

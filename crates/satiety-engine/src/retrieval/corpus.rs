@@ -12,7 +12,7 @@ use satiety::stats::standard_deviation;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::known::{beside, each_document, each_query, queries_beside};
+use super::query_facts::{beside, each_document, each_query, queries_beside};
 use super::{blocking, format, name, read_qrels, read_run};
 use crate::EngineError;
 
@@ -33,7 +33,7 @@ pub struct CorpusRequest {
 
 /// A checked corpus.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct CheckedCorpus {
+pub struct CorpusCheck {
     /// The file or folder.
     pub corpus: String,
     /// Whether the spread of differences was measured from runs, or assumed.
@@ -45,7 +45,7 @@ pub struct CheckedCorpus {
 
 impl RetrievalOperations<'_> {
     /// Checks an evaluation corpus.
-    pub async fn check_corpus(self, request: CorpusRequest) -> Result<CheckedCorpus, EngineError> {
+    pub async fn check_corpus(self, request: CorpusRequest) -> Result<CorpusCheck, EngineError> {
         blocking(move || {
             let queries = queries_with_judgments(&request.corpus, request.queries.as_deref())?;
             let documents = request
@@ -71,7 +71,7 @@ impl RetrievalOperations<'_> {
                 }
                 _ => false,
             };
-            Ok(CheckedCorpus {
+            Ok(CorpusCheck {
                 corpus: name(&request.corpus),
                 sigma_measured: measured,
                 report: check_corpus(&queries, ids.as_ref(), &settings)?,

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CompareRequest, Compared, EvaluateRequest, Evaluated, KnownFiles, Rankings};
+use super::{CompareRequest, CompareResponse, EvaluateRequest, EvaluateResponse, FactFiles, Rankings};
 use crate::{EngineError, admission};
 
 /// How many results of each query the pipeline's figures look at.
@@ -90,7 +90,7 @@ pub struct InlineAnswers {
 
 impl RetrievalOperations<'_> {
     /// Measures runs that come with the request.
-    pub async fn evaluate_inline(self, request: &InlineRankings) -> Result<Evaluated, EngineError> {
+    pub async fn evaluate_inline(self, request: &InlineRankings) -> Result<EvaluateResponse, EngineError> {
         let bootstrap = BootstrapSettings::default();
         Self::admit_rankings(request, bootstrap.resamples)?;
         let (folder, rankings) = put_down(request)?;
@@ -105,8 +105,8 @@ impl RetrievalOperations<'_> {
             .await;
         let mut evaluated = evaluated.map_err(|error| without_place(error, folder.path()))?;
         let reports = match &mut evaluated {
-            Evaluated::One(report) => std::slice::from_mut(&mut **report),
-            Evaluated::Several { runs } => runs.as_mut_slice(),
+            EvaluateResponse::One(report) => std::slice::from_mut(&mut **report),
+            EvaluateResponse::Several { runs } => runs.as_mut_slice(),
         };
         for (report, run) in reports.iter_mut().zip(&request.runs) {
             report.run.clone_from(&run.name);
@@ -115,7 +115,7 @@ impl RetrievalOperations<'_> {
     }
 
     /// Compares runs that come with the request with the first of them.
-    pub async fn compare_inline(self, request: &InlineRankings) -> Result<Compared, EngineError> {
+    pub async fn compare_inline(self, request: &InlineRankings) -> Result<CompareResponse, EngineError> {
         let defaults = ComparisonSettings::default();
         Self::admit_rankings(request, defaults.permutations + defaults.bootstrap.resamples)?;
         let (folder, rankings) = put_down(request)?;
@@ -225,7 +225,7 @@ fn put_down(request: &InlineRankings) -> Result<(tempfile::TempDir, Rankings), E
             ..defaults
         },
         measures,
-        known: KnownFiles::default(),
+        known: FactFiles::default(),
         by: Vec::new(),
     };
     Ok((folder, rankings))

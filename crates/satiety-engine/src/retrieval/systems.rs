@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::golden_error::GoldenError;
 use crate::bench::sandbox::SandboxContext;
-use crate::bench::target::{Environment, Surroundings, Target};
+use crate::bench::target::{Environment, Target, TargetContext};
 use crate::memory::SearchRequest;
 use crate::{Engine, EngineError};
 
@@ -78,7 +78,7 @@ pub enum SystemSpec {
 
 /// What a system needs to know of the world.
 #[derive(Debug, Clone)]
-pub struct SystemSurroundings {
+pub struct SystemContext {
     /// The variables that may be named.
     pub environment: Environment,
     /// Where working folders are made.
@@ -91,12 +91,12 @@ pub struct SystemSurroundings {
 pub(super) struct System {
     /// What it is called in reports.
     pub(super) name: String,
-    way: Way,
+    way: SystemClient,
     depth: usize,
     timeout: Duration,
 }
 
-enum Way {
+enum SystemClient {
     Memory {
         mode: Option<Mode>,
         token_budget: Option<usize>,
@@ -123,7 +123,7 @@ impl System {
     pub(super) fn open(
         spec: &SystemSpec,
         depth: usize,
-        surroundings: &SystemSurroundings,
+        context: &SystemContext,
     ) -> Result<Self, EngineError> {
         let (name, way) = match spec {
             SystemSpec::Memory {
@@ -131,7 +131,7 @@ impl System {
                 token_budget,
                 pipeline,
             } => {
-                let way = Way::Memory {
+                let way = SystemClient::Memory {
                     mode: *mode,
                     token_budget: *token_budget,
                     pipeline: Arc::clone(pipeline),
@@ -160,7 +160,7 @@ impl System {
                     arguments: call.arguments,
                 };
                 let name = format!("mcp: {command} # {}", call.tool);
-                (name, target(&TargetSpec::Mcp(spec), call.paths, surroundings)?)
+                (name, target(&TargetSpec::Mcp(spec), call.paths, context)?)
             }
             SystemSpec::McpUrl { url, token_env, call } => {
                 let call = Call::of(call, depth)?;
@@ -177,7 +177,7 @@ impl System {
                     arguments: call.arguments,
                 };
                 let name = format!("mcp: {} # {}", without_secrets(url), call.tool);
-                (name, target(&TargetSpec::Mcp(spec), call.paths, surroundings)?)
+                (name, target(&TargetSpec::Mcp(spec), call.paths, context)?)
             }
             SystemSpec::Http {
                 url,
@@ -200,17 +200,14 @@ impl System {
                 // The whole answer: where ids are is looked up later.
                 spec.output_pointer = Some(String::new());
                 let name = format!("http: {}", without_secrets(url));
-                (
-                    name,
-                    target(&TargetSpec::Http(spec), paths.clone(), surroundings)?,
-                )
+                (name, target(&TargetSpec::Http(spec), paths.clone(), context)?)
             }
         };
         Ok(Self {
             name,
             way,
             depth,
-            timeout: surroundings.timeout,
+            timeout: context.timeout,
         })
     }
 
@@ -222,7 +219,7 @@ impl System {
         known: &KnownTexts,
     ) -> Result<SystemAnswer, EngineError> {
         match &self.way {
-            Way::Memory {
+            SystemClient::Memory {
                 mode,
                 token_budget,
                 pipeline,
@@ -264,7 +261,7 @@ impl System {
                     prose: false,
                 })
             }
-            Way::Target { target, paths } => {
+            SystemClient::Target { target, paths } => {
                 let mut request = Request {
                     deadline_ms: u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX),
                     ..Request::default()
@@ -299,12 +296,12 @@ impl System {
 
     /// Whether it is the memory of this store.
     pub(super) fn is_memory(&self) -> bool {
-        matches!(self.way, Way::Memory { .. })
+        matches!(self.way, SystemClient::Memory { .. })
     }
 
     /// Ends what was started for it.
     pub(super) async fn close(&self) {
-        if let Way::Target { target, .. } = &self.way {
+        if let SystemClient::Target { target, .. } = &self.way {
             target.close().await;
         }
     }
@@ -373,8 +370,8 @@ impl Call {
 fn target(
     spec: &TargetSpec,
     paths: AnswerPaths,
-    surroundings: &SystemSurroundings,
-) -> Result<Way, EngineError> {
+    context: &SystemContext,
+) -> Result<SystemClient, EngineError> {
     for (what, path) in [("--id-path", &paths.id_path), ("--text-path", &paths.text_path)] {
         if path
             .as_ref()
@@ -387,19 +384,19 @@ fn target(
             .into());
         }
     }
-    let surroundings = Surroundings {
+    let context = TargetContext {
         base: PathBuf::from("."),
         suite: PathBuf::from("."),
-        scratch: surroundings.scratch.clone(),
+        scratch: context.scratch.clone(),
         keep_workdirs: false,
         helper: None,
         sandbox: SandboxContext::default(),
-        environment: surroundings.environment.clone(),
+        environment: context.environment.clone(),
         api_key: None,
         anthropic_key: None,
     };
-    Ok(Way::Target {
-        target: Box::new(Target::open(spec, &surroundings)?),
+    Ok(SystemClient::Target {
+        target: Box::new(Target::open(spec, &context)?),
         paths,
     })
 }

@@ -1,5 +1,5 @@
 //! Chat logs scored with a model that sorts the messages: a local server speaks the real protocols.
-use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
+use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::{Engine, EngineError, Settings};
 use serde_json::{Value, json};
 use wiremock::matchers::{header, method, path};
@@ -16,7 +16,7 @@ fn engine(chat: Option<String>) -> Engine {
     })
 }
 
-async fn score(engine: &Engine, input: &Value, extract: Extract) -> Result<Scored, EngineError> {
+async fn score(engine: &Engine, input: &Value, extract: Extract) -> Result<ScoreResponse, EngineError> {
     engine
         .dialogue()
         .score(ScoreRequest {

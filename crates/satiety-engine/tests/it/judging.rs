@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use satiety::bench::{ErrorOwner, GatePolicy, Status};
-use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
+use satiety_engine::bench::{AcceptRequest, Override, RunBenchRequest, RunBenchResponse, Stop};
 use satiety_engine::{Engine, Settings, StoreUrl};
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
@@ -20,7 +20,7 @@ fn engine(folder: &Path) -> Engine {
     })
 }
 
-async fn run(engine: &Engine, request: RunBenchRequest) -> BenchRan {
+async fn run(engine: &Engine, request: RunBenchRequest) -> RunBenchResponse {
     let plan = engine.bench().plan(request).await.unwrap();
     engine
         .bench()

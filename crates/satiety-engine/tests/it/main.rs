@@ -1,7 +1,7 @@
 //! One binary for all integration tests of the crate.
 #![expect(clippy::unwrap_used, reason = "inside tests a panic is the message")]
-mod ab;
 mod eviction;
+mod experiment;
 mod extraction;
 mod harness;
 mod judging;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use satiety::experiment::Feature;
 use satiety::memory::{Author, LinkKind, Mode, Pipeline, Project, Scope};
 use satiety::retrieval::Tier;
-use satiety_engine::ab::StartRequest;
+use satiety_engine::experiment::StartRequest;
 use satiety_engine::memory::{
     LinkRequest, MemorySettings, ReadRequest, SaveRequest, SearchRequest, ValidateRequest,
 };

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use satiety::bench::contract::{ErrorKind, Owner, Response, TargetSpec};
-use satiety_engine::bench::ask::{Asked, Cached, ask};
+use satiety_engine::bench::attempts::{Cached, TargetReply, ask};
 use satiety_engine::bench::cache::{CacheFuture, ResponseCache};
-use satiety_engine::bench::limits::{Gate, Limits};
+use satiety_engine::bench::limits::{Limits, RateLimiter};
 use satiety_engine::bench::target::Target;
 use serde_json::{Value, json};
 use wiremock::matchers::{header, method, path};
@@ -33,8 +33,8 @@ fn hurried() -> Limits {
     }
 }
 
-async fn ask_plainly(target: &Target, limits: &Limits) -> Asked {
-    let gate = Gate::new(limits);
+async fn ask_plainly(target: &Target, limits: &Limits) -> TargetReply {
+    let gate = RateLimiter::new(limits);
     ask(target, &mut request("the goal", 5000), &gate, limits, None).await
 }
 
@@ -189,7 +189,7 @@ async fn an_answer_is_cached_and_a_failure_is_not() {
         place.open(json!({"type": "exec", "command": "sh", "args": ["-c", "cat > /dev/null; echo $$"]}));
     let broken = place.open(json!({"type": "exec", "command": "false"}));
     let limits = hurried();
-    let gate = Gate::new(&limits);
+    let gate = RateLimiter::new(&limits);
     let cache = Memory::default();
     let mut asked = request("g", 5000);
     let failed = ask(
@@ -339,15 +339,15 @@ async fn a_tool_of_an_mcp_server_is_called_over_http() {
         .mount(&server)
         .await;
     let place = Place::new();
-    let mut surroundings = place.surroundings();
-    surroundings.environment = [("MCP_TOKEN".to_owned(), "t0ken".to_owned())]
+    let mut context = place.context();
+    context.environment = [("MCP_TOKEN".to_owned(), "t0ken".to_owned())]
         .into_iter()
         .collect();
     let spec: TargetSpec = serde_json::from_value(json!({
         "type": "mcp", "url": server.uri(), "tool": "ask", "token_env": "MCP_TOKEN"
     }))
     .unwrap();
-    let target = Target::open(&spec, &surroundings).unwrap();
+    let target = Target::open(&spec, &context).unwrap();
     assert!(!format!("{target:?}").contains("t0ken"));
     assert_eq!(output(&target.call(&request("hello", 10_000)).await), "hello");
     target.close().await;
@@ -417,9 +417,7 @@ fn descriptions_that_cannot_work_say_which_key_is_wrong() {
         (json!({"type": "replay", "file": "twice.jsonl"}), "twice.jsonl:2"),
     ] {
         let parsed: TargetSpec = serde_json::from_value(spec.clone()).unwrap();
-        let message = Target::open(&parsed, &place.surroundings())
-            .unwrap_err()
-            .to_string();
+        let message = Target::open(&parsed, &place.context()).unwrap_err().to_string();
         assert!(message.contains(part), "{spec}: {message}");
     }
 }

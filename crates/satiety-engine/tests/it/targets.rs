@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use satiety::bench::contract::{ErrorKind, Exit, Input, Owner, Request, TargetSpec, VERSION};
 use satiety_engine::bench::sandbox::SandboxContext;
-use satiety_engine::bench::target::{Attempt, Surroundings, Target};
+use satiety_engine::bench::target::{Attempt, Target, TargetContext};
 use serde_json::{Value, json};
 
 /// A folder for everything a test writes.
@@ -29,8 +29,8 @@ impl Place {
         fs_err::write(self.path().join(name), text).unwrap();
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub(crate) fn context(&self) -> TargetContext {
+        TargetContext {
             base: self.path().to_owned(),
             suite: self.path().to_owned(),
             scratch: self.path().join("scratch"),
@@ -53,7 +53,7 @@ impl Place {
 
     pub(crate) fn open(&self, spec: Value) -> Target {
         let spec: TargetSpec = serde_json::from_value(spec).unwrap();
-        Target::open(&spec, &self.surroundings()).unwrap()
+        Target::open(&spec, &self.context()).unwrap()
     }
 
     /// Asks a shell script that is run for the case.

@@ -6,8 +6,8 @@
     clippy::inline_always,
     reason = "compiled anew for each instruction set, see cpu.rs"
 )]
+use super::activations::{add_and_norm, gelu, norm, softmax, to_unit_length};
 use super::config::Pooling;
-use super::functions::{add_and_norm, gelu, norm, softmax, to_unit_length};
 use super::matmul::{PANEL, Panels, Rows, multiply};
 use super::weights::{Linear, Weights};
 

@@ -3,13 +3,13 @@
 //! [`MiniLm::builtin`] has its weights inside the binary (int8, see `assets/NOTICE`) and needs nothing else;
 //! [`MiniLm::from_folder`] reads f32 weights as Hugging Face publishes them and agrees with sentence-transformers
 //! to the last float bits. Texts longer than the model's limit (256 tokens) are cut, as the reference does.
+mod activations;
 #[cfg(feature = "http")]
-mod callers;
+mod async_encoder;
 mod config;
 mod cpu;
-mod folder;
+mod directory;
 mod forward;
-mod functions;
 mod matmul;
 mod weights;
 mod weights_file;
@@ -47,7 +47,7 @@ struct Model {
     pooling: Pooling,
     longest: usize,
     #[cfg(feature = "http")]
-    callers: callers::Callers,
+    callers: async_encoder::Callers,
 }
 
 fn processors() -> usize {
@@ -82,7 +82,7 @@ impl MiniLm {
                 pooling: Pooling::Mean,
                 longest: 256,
                 #[cfg(feature = "http")]
-                callers: callers::Callers::default(),
+                callers: async_encoder::Callers::default(),
             }),
         })
     }
@@ -100,7 +100,7 @@ impl MiniLm {
     /// `sentence_bert_config.json` and `1_Pooling/config.json` are there, they set the token limit and the pooling.
     pub fn from_folder(folder: &Path) -> Result<Self, EmbedError> {
         Ok(Self {
-            model: Arc::new(folder::load(folder)?),
+            model: Arc::new(directory::load(folder)?),
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use satiety::eviction::calibration::{FeedbackReport, Prediction, RateRow};
 use satiety::eviction::simulation::{Budget, PolicyReport, Simulation};
-use satiety::eviction::{Fate, ResolvedBy, Timeline, TimelineRow};
+use satiety::eviction::{ItemOutcome, ResolvedBy, Timeline, TimelineRow};
 use satiety::stats::wilson;
 
 use crate::charts::{Calibration, CalibrationPoint, Ranged, Stack, StackBar};
@@ -118,7 +118,7 @@ pub fn timeline(scope_id: &str, timeline: &Timeline) -> Document {
         );
     }
     let rows = timeline.rows.iter().map(|row| {
-        let of = |fates: &[Fate]| {
+        let of = |fates: &[ItemOutcome]| {
             let items = row.items.iter().filter(|item| fates.contains(&item.fate));
             items
                 .map(|item| item.ctx_id.as_str())
@@ -130,9 +130,9 @@ pub fn timeline(scope_id: &str, timeline: &Timeline) -> Document {
             &row.proposal_id,
             row.resolved_by.map_or("open", ResolvedBy::name),
             format!("{}/{}", row.freed_tokens, row.need_tokens),
-            of(&[Fate::Dropped, Fate::SecondPass]),
-            of(&[Fate::KeptBack, Fate::PinnedSince]),
-            of(&[Fate::Overruled]),
+            of(&[ItemOutcome::Dropped, ItemOutcome::SecondPass]),
+            of(&[ItemOutcome::KeptBack, ItemOutcome::PinnedSince]),
+            of(&[ItemOutcome::Overruled]),
         ]
     });
     let header = [
@@ -171,7 +171,7 @@ fn proposal(row: &TimelineRow) -> Block {
         ]
     });
     let items = Table::new(&["item", "tokens", "what became of it", "why"], &[1], rows);
-    let is_dropped = |fate: Fate| matches!(fate, Fate::Dropped | Fate::SecondPass);
+    let is_dropped = |fate: ItemOutcome| matches!(fate, ItemOutcome::Dropped | ItemOutcome::SecondPass);
     Block::Details {
         summary: format!(
             "Turn {}: {} tokens freed, {} needed ({by})",
@@ -184,11 +184,11 @@ fn proposal(row: &TimelineRow) -> Block {
 }
 
 fn bars(rows: &[TimelineRow]) -> Stack {
-    let kind = |fate: Fate| match fate {
-        Fate::Dropped | Fate::SecondPass => 0,
-        Fate::KeptBack | Fate::PinnedSince => 1,
-        Fate::Overruled => 2,
-        Fate::Proposed => 3,
+    let kind = |fate: ItemOutcome| match fate {
+        ItemOutcome::Dropped | ItemOutcome::SecondPass => 0,
+        ItemOutcome::KeptBack | ItemOutcome::PinnedSince => 1,
+        ItemOutcome::Overruled => 2,
+        ItemOutcome::Proposed => 3,
     };
     let bars = rows.iter().map(|row| StackBar {
         label: row.turn_number.to_string(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use satiety::bench::BenchmarkRun;
-use satiety_engine::bench::{ComparedRuns, KeptAblation, ListedRun};
+use satiety_engine::bench::{AblationRecord, ComparedRuns, RunSummary};
 use satiety_report::document::{badge, link, percent};
 use satiety_report::documents::bench::{self, RunReport};
 use satiety_report::html::{Html, blocks, escape, joined};
@@ -13,12 +13,12 @@ use satiety_report::{Block, Chart, Table, Tone, row};
 use super::shell::{frame, moment, nothing, segment, short_id};
 
 /// Suites with their runs, and a form to compare two.
-pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
+pub(super) fn all(runs: &[RunSummary], ablations: &[AblationRecord]) -> String {
     if runs.is_empty() {
         let hint = nothing("No run is kept yet.", "satiety bench run SUITE --target …");
         return frame("/bench", "Bench", &[hint]);
     }
-    let mut suites: BTreeMap<&str, Vec<&ListedRun>> = BTreeMap::new();
+    let mut suites: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
     for run in runs {
         suites.entry(&run.suite_id).or_default().push(run);
     }
@@ -42,7 +42,7 @@ pub(super) fn all(runs: &[ListedRun], ablations: &[KeptAblation]) -> String {
 }
 
 /// The runs of a suite.
-fn over_time(suite: &str, runs: &[&ListedRun]) -> Block {
+fn over_time(suite: &str, runs: &[&RunSummary]) -> Block {
     let oldest_first = || runs.iter().rev();
     let places = oldest_first().map(|run| run.started_at.strftime("%m-%d %H:%M").to_string());
     let series = Series::new("pass rate", oldest_first().map(|run| run.pass_rate).collect());
@@ -70,7 +70,7 @@ fn over_time(suite: &str, runs: &[&ListedRun]) -> Block {
     )
 }
 
-fn compare_form(runs: &[ListedRun]) -> Html {
+fn compare_form(runs: &[RunSummary]) -> Html {
     let options = |chosen: Option<&str>| -> String {
         let options: Vec<Html> = runs
             .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use satiety::dialogue::{Report, Restatement, Round};
 use satiety::explanation::{Explanation, Relation};
-use satiety_engine::conversations::{ConversationList, KeptConversation};
+use satiety_engine::conversations::{ConversationList, StoredConversation};
 
 use satiety_report::document::{badge, dim, link, or_dash};
 use satiety_report::html::{Html, blocks, escape};
@@ -48,7 +48,7 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
 }
 
 /// One conversation.
-pub(super) fn one(kept: &KeptConversation, rounds: &[Round]) -> String {
+pub(super) fn one(kept: &StoredConversation, rounds: &[Round]) -> String {
     let title = if kept.topic.is_empty() {
         &kept.conversation_id
     } else {

@@ -1,12 +1,12 @@
 //! A/B tests of the search: features, the sequential test with its boundaries, shadow runs, the checklist.
 
-use satiety_engine::ab::{AbFeatures, AbStatus};
+use satiety_engine::experiment::{ExperimentList, ExperimentStatus};
 use satiety_report::html::blocks;
 
 use super::shell::{command, frame, nothing, segment};
 
 /// All features.
-pub(super) fn all(found: &AbFeatures) -> String {
+pub(super) fn all(found: &ExperimentList) -> String {
     let body = if found.features.is_empty() {
         nothing(
             "No feature is under test.",
@@ -20,7 +20,7 @@ pub(super) fn all(found: &AbFeatures) -> String {
 }
 
 /// One feature.
-pub(super) fn one(found: &AbStatus) -> String {
+pub(super) fn one(found: &ExperimentStatus) -> String {
     let name = &found.feature.feature_id;
     let mut body = vec![blocks(&found.document().blocks)];
     if found.status == "running" {

@@ -99,12 +99,12 @@ async fn first(State(at): State<Arc<App>>) -> Page {
 }
 
 #[derive(Debug, Deserialize)]
-struct Before {
+struct BeforeCursor {
     at: Option<i64>,
     id: Option<String>,
 }
 
-async fn conversation_list(State(at): State<Arc<App>>, Query(before): Query<Before>) -> Page {
+async fn conversation_list(State(at): State<Arc<App>>, Query(before): Query<BeforeCursor>) -> Page {
     let request = ListConversationsRequest {
         before: before.at.zip(before.id),
         limit: ROWS,
@@ -142,12 +142,12 @@ async fn research_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Pag
 }
 
 #[derive(Debug, Deserialize)]
-struct After {
+struct AfterCursor {
     #[serde(default)]
     after: i64,
 }
 
-async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<After>) -> Page {
+async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<AfterCursor>) -> Page {
     let request = ListRequest {
         limit: Some(ROWS as usize),
         // The dashboard is for whoever runs the server: it shows every project, each memory with its own.
@@ -159,11 +159,11 @@ async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<After>) -> P
 }
 
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct FormInput {
     q: String,
 }
 
-async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<Asked>) -> Page {
+async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<FormInput>) -> Page {
     let found = at
         .engine
         .memory()
@@ -200,12 +200,12 @@ async fn bench_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
 }
 
 #[derive(Debug, Deserialize)]
-struct Two {
+struct ComparedPair {
     baseline: String,
     candidate: String,
 }
 
-async fn bench_compare(State(at): State<Arc<App>>, Query(two): Query<Two>) -> Page {
+async fn bench_compare(State(at): State<Arc<App>>, Query(two): Query<ComparedPair>) -> Page {
     kept_only(&two.baseline)?;
     kept_only(&two.candidate)?;
     let request = CompareRunsRequest {
@@ -304,14 +304,14 @@ async fn annotate_next(State(at): State<Arc<App>>, Query(who): Query<Annotator>)
 }
 
 #[derive(Debug, Deserialize)]
-struct Judged {
+struct JudgedForm {
     annotator: String,
     query_id: String,
     memory_id: String,
     grade: String,
 }
 
-async fn annotate(State(at): State<Arc<App>>, Form(said): Form<Judged>) -> Page {
+async fn annotate(State(at): State<Arc<App>>, Form(said): Form<JudgedForm>) -> Page {
     let request = AnnotateRequest::of(&said.annotator);
     let step = if said.grade == "undo" {
         at.engine.retrieval().undo_annotation(&request).await?

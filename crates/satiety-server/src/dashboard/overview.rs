@@ -2,13 +2,13 @@
 
 use satiety::experiment::Decision;
 use satiety::harness::{Phase, Verdict};
-use satiety_engine::ab::AbFeatures;
-use satiety_engine::bench::{GateDecision, ListedRun};
-use satiety_engine::conversations::ListedConversation;
+use satiety_engine::bench::{GateDecision, RunSummary};
+use satiety_engine::conversations::ConversationSummary;
 use satiety_engine::eviction::ScopeListing;
+use satiety_engine::experiment::ExperimentList;
 use satiety_engine::harness::HarnessStatus;
 use satiety_engine::memory::MemoryHealth;
-use satiety_engine::research::ListedResearch;
+use satiety_engine::research::ResearchSummary;
 use satiety_engine::retrieval::MeasuredRun;
 
 use satiety_report::document;
@@ -18,15 +18,15 @@ use super::shell::{badge, card, count, frame, moment, percent, signal_tone};
 
 /// What each part says, or why it cannot be read.
 pub(super) struct Overview {
-    pub(super) conversations: Result<Vec<ListedConversation>, String>,
-    pub(super) research: Result<Vec<ListedResearch>, String>,
+    pub(super) conversations: Result<Vec<ConversationSummary>, String>,
+    pub(super) research: Result<Vec<ResearchSummary>, String>,
     pub(super) memory: Result<MemoryHealth, String>,
-    pub(super) runs: Result<Vec<ListedRun>, String>,
+    pub(super) runs: Result<Vec<RunSummary>, String>,
     pub(super) gates: Result<Vec<GateDecision>, String>,
     pub(super) scopes: Result<ScopeListing, String>,
     /// Absent where the server has no harness.
     pub(super) harness: Option<Result<HarnessStatus, String>>,
-    pub(super) features: Result<AbFeatures, String>,
+    pub(super) features: Result<ExperimentList, String>,
     pub(super) measured: Result<Option<MeasuredRun>, String>,
 }
 
@@ -144,7 +144,7 @@ fn large(value: &str, of: &str) -> Html {
     ))
 }
 
-fn conversations(found: &Result<Vec<ListedConversation>, String>) -> Html {
+fn conversations(found: &Result<Vec<ConversationSummary>, String>) -> Html {
     let (title, to) = ("Conversations", "/conversations");
     match found {
         Err(why) => unread(title, to, why),
@@ -165,7 +165,7 @@ fn conversations(found: &Result<Vec<ListedConversation>, String>) -> Html {
     }
 }
 
-fn research(found: &Result<Vec<ListedResearch>, String>) -> Html {
+fn research(found: &Result<Vec<ResearchSummary>, String>) -> Html {
     let (title, to) = ("Research", "/research");
     match found {
         Err(why) => unread(title, to, why),
@@ -204,7 +204,7 @@ fn memory(found: &Result<MemoryHealth, String>) -> Html {
     }
 }
 
-fn bench(runs: &Result<Vec<ListedRun>, String>, gates: &Result<Vec<GateDecision>, String>) -> Html {
+fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision>, String>) -> Html {
     match runs {
         Err(why) => unread("Bench", "/bench", why),
         Ok(runs) => {
@@ -249,7 +249,7 @@ fn retrieval(found: &Result<Option<MeasuredRun>, String>) -> Html {
     }
 }
 
-fn features(found: &Result<AbFeatures, String>) -> Html {
+fn features(found: &Result<ExperimentList, String>) -> Html {
     match found {
         Err(why) => unread("A/B tests", "/ab", why),
         Ok(found) => {
@@ -278,7 +278,7 @@ fn features(found: &Result<AbFeatures, String>) -> Html {
 }
 
 /// How many tests have come to an answer.
-fn decided(found: &AbFeatures) -> Html {
+fn decided(found: &ExperimentList) -> Html {
     let running = || found.features.iter().filter(|one| one.status == "running");
     match running().filter(|one| one.decision != Decision::Continue).count() {
         0 => badge("plain", "none decided"),

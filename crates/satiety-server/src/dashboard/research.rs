@@ -1,6 +1,6 @@
 //! Research runs: the list, and one with its rounds, novelty curve and sources.
 
-use satiety_engine::research::{KeptResearch, ListedResearch};
+use satiety_engine::research::{ResearchSummary, StoredResearch};
 use satiety_report::document::{badge, link};
 use satiety_report::documents::research;
 use satiety_report::html::blocks;
@@ -9,7 +9,7 @@ use satiety_report::{Block, Table, Tone, row};
 use super::shell::{frame, moment, nothing, segment};
 
 /// The runs of the store.
-pub(super) fn all(runs: &[ListedResearch]) -> String {
+pub(super) fn all(runs: &[ResearchSummary]) -> String {
     if runs.is_empty() {
         let hint = nothing(
             "Nothing was searched for yet.",
@@ -33,7 +33,7 @@ pub(super) fn all(runs: &[ListedResearch]) -> String {
 }
 
 /// One run.
-pub(super) fn one(kept: &KeptResearch) -> String {
+pub(super) fn one(kept: &StoredResearch) -> String {
     let report = kept.report.as_ref();
     let rounds = report.map_or(&kept.rounds, |report| &report.rounds);
     let mut body = vec![match report {

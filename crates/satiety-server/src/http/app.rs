@@ -14,7 +14,7 @@ use satiety_engine::conversations::AppendedRounds;
 use satiety_engine::memory::MemorySearch;
 use satiety_engine::operations::{Call, HarnessSettings, Observer, Reach};
 use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
-use satiety_engine::rooted::{self, NotBelow};
+use satiety_engine::root_path::{self, OutsideRoot};
 use tokio::sync::{Semaphore, watch};
 
 use super::capacity::{McpSessions, Streams};
@@ -87,7 +87,7 @@ pub fn default_caller_units() -> u64 {
 
 /// What requests may name on this machine.
 #[derive(Debug, Clone, Default)]
-pub struct Folders {
+pub struct AllowedRoots {
     /// The folder below which suites and notes may be named; nothing without it.
     pub root: Option<PathBuf>,
     /// The eval harness.
@@ -132,7 +132,7 @@ pub struct App {
     pub metrics: Metrics,
     /// The limits.
     pub limits: Limits,
-    pub(crate) folders: Folders,
+    pub(crate) folders: AllowedRoots,
     pub(crate) jobs: Jobs,
     pub(crate) live: Live,
     pub(crate) room: Semaphore,
@@ -156,7 +156,13 @@ impl std::fmt::Debug for App {
 
 impl App {
     /// An application over this engine.
-    pub fn new(engine: Arc<Engine>, auth: Auth, limits: Limits, folders: Folders, encrypted: bool) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        auth: Auth,
+        limits: Limits,
+        folders: AllowedRoots,
+        encrypted: bool,
+    ) -> Self {
         let (end, ending) = watch::channel(false);
         Self {
             engine,
@@ -197,9 +203,9 @@ impl App {
     }
 
     /// Counts a write until it is dropped.
-    pub(crate) fn writing(self: &Arc<Self>) -> Writing {
+    pub(crate) fn writing(self: &Arc<Self>) -> WriteAccess {
         self.writes.fetch_add(1, Ordering::SeqCst);
-        Writing(self.clone())
+        WriteAccess(self.clone())
     }
 
     /// A call of an operation by whoever sent a request.
@@ -235,7 +241,7 @@ impl App {
     pub(crate) fn discreet(&self, error: satiety_engine::EngineError) -> Problem {
         let mut problem = Problem::from(error);
         if let Some(root) = &self.folders.root {
-            problem.detail = rooted::without_place(root, &problem.detail).into();
+            problem.detail = root_path::without_place(root, &problem.detail).into();
         }
         let harness = self.folders.harness.display().to_string();
         if !matches!(&*harness, "" | ".") {
@@ -263,9 +269,9 @@ impl Observer for App {
 }
 
 /// A write that is under way.
-pub(crate) struct Writing(Arc<App>);
+pub(crate) struct WriteAccess(Arc<App>);
 
-impl Drop for Writing {
+impl Drop for WriteAccess {
     fn drop(&mut self) {
         self.0.writes.fetch_sub(1, Ordering::SeqCst);
     }
@@ -273,13 +279,13 @@ impl Drop for Writing {
 
 /// Resolves a name below a folder; links that lead out of it are refused, too.
 fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
-    rooted::below(root, named).map_err(|problem| match problem {
-        NotBelow::Outside(_) => {
+    root_path::below(root, named).map_err(|problem| match problem {
+        OutsideRoot::Outside(_) => {
             Problem::unprocessable(format!("`{named}` is not a place below the server's root"))
                 .hint("name it relative to the root, without `..`")
         }
-        NotBelow::Missing(_) => Problem::not_found(format!("there is nothing at `{named}`")),
-        NotBelow::Root(_) => Problem::inside(problem.to_string()),
+        OutsideRoot::Missing(_) => Problem::not_found(format!("there is nothing at `{named}`")),
+        OutsideRoot::Root(_) => Problem::inside(problem.to_string()),
     })
 }
 

@@ -36,7 +36,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::mcp::{CallLimits, Context, Profile, Reach, Registry, http_service_until};
 
 pub use api::{ResearchJobProgress, RetrievalJobProgress};
-pub use app::{App, Folders, Limits, ResearchAccess, default_caller_units};
+pub use app::{AllowedRoots, App, Limits, ResearchAccess, default_caller_units};
 pub use guard::{CONTENT_POLICY, Peer, RequestId};
 pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
@@ -44,7 +44,7 @@ pub use problem::Problem;
 
 /// What is served beside `/v1`. Both get the guard: names, origins, callers, limits, security headers.
 #[derive(Debug, Default)]
-pub struct Beside {
+pub struct Mounts {
     /// Pages: the dashboard, from `/` on. Looking needs scope `read`, every other method `write`.
     pub pages: Option<Router<Arc<App>>>,
     /// MCP, at `/mcp`; needs scope `write`.
@@ -68,7 +68,7 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
 }
 
 /// The whole service.
-pub fn router(app: Arc<App>, beside: Beside) -> Router {
+pub fn router(app: Arc<App>, beside: Mounts) -> Router {
     let mut router = Router::new();
     for route in api::routes() {
         router = route.add_to(router);

@@ -17,7 +17,7 @@ use super::api;
 use super::app::App;
 use super::body;
 use super::problem::Problem;
-use super::route::{About, allow, finish, read_body};
+use super::route::{RouteInfo, allow, finish, read_body};
 use crate::auth::Scope;
 
 /// The operation of that name: the engine's, or one of the server's own.
@@ -118,7 +118,7 @@ impl Binding {
     }
 
     /// The schema of a request, divided: two objects of parameters, and the body if it has fields.
-    pub(crate) fn divide(&self, mut schema: Value) -> Divided {
+    pub(crate) fn divide(&self, mut schema: Value) -> SplitRequest {
         let mut properties = match schema["properties"].take() {
             Value::Object(properties) => properties,
             _ => Map::new(),
@@ -185,7 +185,7 @@ impl Binding {
             }
             schema
         });
-        Divided {
+        SplitRequest {
             path: json!({"properties": path}),
             query: json!({"properties": query, "required": query_needed}),
             body,
@@ -194,7 +194,7 @@ impl Binding {
 }
 
 /// A request's schema, divided.
-pub(crate) struct Divided {
+pub(crate) struct SplitRequest {
     pub(crate) path: Value,
     pub(crate) query: Value,
     pub(crate) body: Option<Value>,
@@ -235,8 +235,8 @@ impl Bound {
     }
 
     /// What is said about it.
-    pub(crate) fn about(&self) -> About {
-        About {
+    pub(crate) fn about(&self) -> RouteInfo {
+        RouteInfo {
             method: self.binding.method.clone(),
             path: self.binding.path,
             id: self.operation.name,

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
-use satiety_engine::serving::{Repeatable, Repeated};
+use satiety_engine::maintenance::{Repeatable, Repeated};
 use satiety_engine::tokens::AuditEntry;
 use tracing::Instrument as _;
 
@@ -24,7 +24,7 @@ use crate::auth::{Caller, Scope, audit, permit};
 /// The header that makes a write repeatable.
 const KEY: &str = "idempotency-key";
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+type RouteFuture = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
 /// What answers a request: the response as JSON.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, Problem>> + Send>>;
@@ -32,7 +32,7 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, Problem>> + S
 /// A route.
 pub(crate) struct Route {
     /// What is said about it.
-    pub(crate) about: About,
+    pub(crate) about: RouteInfo,
     /// What it answers with.
     pub(crate) kind: Kind,
 }
@@ -43,12 +43,12 @@ pub(crate) enum Kind {
     /// The response of an operation, as JSON.
     Operation(Arc<Bound>),
     /// Something else of this content type; the handler gets the `id` of the path, or nothing.
-    Raw(&'static str, fn(Arc<App>, String, HeaderMap) -> Answering),
+    Raw(&'static str, fn(Arc<App>, String, HeaderMap) -> RouteFuture),
 }
 
 /// What is said about a route.
 #[derive(Debug, Clone)]
-pub(crate) struct About {
+pub(crate) struct RouteInfo {
     pub(crate) method: Method,
     /// The path, with its parameters in braces.
     pub(crate) path: &'static str,
@@ -70,10 +70,10 @@ pub(crate) fn raw(
     id: &'static str,
     summary: &'static str,
     content_type: &'static str,
-    handler: fn(Arc<App>, String, HeaderMap) -> Answering,
+    handler: fn(Arc<App>, String, HeaderMap) -> RouteFuture,
 ) -> Route {
     Route {
-        about: About {
+        about: RouteInfo {
             method: Method::GET,
             path,
             id,
@@ -131,7 +131,7 @@ async fn answer_raw(
     request: Request,
     scope: Option<Scope>,
     is_stream: bool,
-    handler: fn(Arc<App>, String, HeaderMap) -> Answering,
+    handler: fn(Arc<App>, String, HeaderMap) -> RouteFuture,
 ) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
     let caller = allow(&parts, scope)?;

@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
-use satiety_engine::conversations::KeptRound;
+use satiety_engine::conversations::StoredRound;
 
 use super::app::App;
 use super::jobs::Job;
@@ -123,7 +123,7 @@ pub(crate) async fn of_conversation(
     Ok(respond(events))
 }
 
-fn verdict(round: &KeptRound) -> Event {
+fn verdict(round: &StoredRound) -> Event {
     let data = serde_json::json!({"position": round.position, "agent": round.agent, "signal": round.signal,
         "novelty": round.novelty, "readiness": round.readiness});
     Event::default()

@@ -14,7 +14,7 @@ use super::problem::Problem;
 const SUBJECT: usize = 200;
 
 /// What came of a job that did not fail.
-pub(crate) struct Ended {
+pub(crate) struct JobOutcome {
     /// What it found, or where that is.
     pub(crate) result: Value,
     /// Whether somebody stopped it before it was done.
@@ -39,7 +39,7 @@ pub(crate) fn start<W, Fut>(
 ) -> Result<JobView, Problem>
 where
     W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<Ended, Problem>> + Send + 'static,
+    Fut: Future<Output = Result<JobOutcome, Problem>> + Send + 'static,
 {
     let job = admit(&app, kind, subject)?;
     Ok(begin(app, job, Place::Own, work))
@@ -62,7 +62,7 @@ pub(crate) fn admit(app: &App, kind: &'static str, subject: &str) -> Result<Arc<
 pub(crate) fn begin<W, Fut>(app: Arc<App>, job: Arc<Job>, place: Place, work: W) -> JobView
 where
     W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<Ended, Problem>> + Send + 'static,
+    Fut: Future<Output = Result<JobOutcome, Problem>> + Send + 'static,
 {
     let view = job.view();
     tokio::spawn(carry_out(app, job, place, work));
@@ -81,7 +81,7 @@ pub(crate) fn fail(job: &Job, problem: &Problem) {
 async fn carry_out<W, Fut>(app: Arc<App>, job: Arc<Job>, place: Place, work: W)
 where
     W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<Ended, Problem>> + Send + 'static,
+    Fut: Future<Output = Result<JobOutcome, Problem>> + Send + 'static,
 {
     let _room = match place {
         Place::None => None,

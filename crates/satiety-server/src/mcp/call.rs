@@ -12,7 +12,7 @@ use satiety::memory::Author;
 use satiety_engine::admission::Admissions;
 use satiety_engine::bench::Stop;
 use satiety_engine::operations::{self, CallError};
-use satiety_engine::{Engine, EngineError, rooted};
+use satiety_engine::{Engine, EngineError, root_path};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -138,8 +138,8 @@ impl Call {
                 "it is started with `--root FOLDER` to let callers name suites below it",
             ));
         };
-        let suite = rooted::below(root, &suite.to_string_lossy()).map_err(|problem| {
-            let what = rooted::without_place(root, &problem.to_string());
+        let suite = root_path::below(root, &suite.to_string_lossy()).map_err(|problem| {
+            let what = root_path::without_place(root, &problem.to_string());
             Problem::new(what, "name the suite relative to the server's root, without `..`")
         })?;
         Ok((suite, room.clone().acquire_owned().await.ok()))
@@ -176,8 +176,8 @@ impl Call {
     /// A problem as the caller may see it.
     pub(super) fn discreet(&self, mut problem: Problem) -> Problem {
         if let Reach::Below { root: Some(root), .. } = &self.context.reach {
-            problem.what = rooted::without_place(root, &problem.what);
-            problem.hint = problem.hint.map(|hint| rooted::without_place(root, &hint));
+            problem.what = root_path::without_place(root, &problem.what);
+            problem.hint = problem.hint.map(|hint| root_path::without_place(root, &hint));
         }
         problem
     }

@@ -108,7 +108,7 @@ pub(super) struct Spec {
 
 /// How an operation is offered as a tool.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Offer {
+pub(super) struct ToolProfile {
     /// Fields of the request that are no arguments.
     pub(super) hidden: &'static [&'static str],
     /// Values of fields that are not given, where they differ from the operation's.
@@ -117,7 +117,7 @@ pub(super) struct Offer {
     pub(super) view: Option<&'static View>,
 }
 
-impl Offer {
+impl ToolProfile {
     /// The fields of a request: the arguments, with the connection's session and defaults for what is not given.
     fn fields(&self, call: &Call, arguments: Value, has_session: bool) -> Result<Value, EngineError> {
         let Value::Object(mut fields) = arguments else {
@@ -189,7 +189,7 @@ impl Tool {
     }
 
     /// A tool that calls an operation; none where the table has no such operation.
-    pub(super) fn of_operation(operation: &'static str, spec: Spec, offer: Offer) -> Option<Self> {
+    pub(super) fn of_operation(operation: &'static str, spec: Spec, offer: ToolProfile) -> Option<Self> {
         let operation = operations::find(operation)?;
         let mut input = schema::input(operation.request.schema);
         if let Some(Value::Object(properties)) = input.get_mut("properties") {

@@ -8,7 +8,7 @@ use rmcp::model::{
     ListResourcesResult, MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
 use satiety_engine::memory::{ListRequest, ReadMemory, ReadRequest};
-use satiety_engine::research::KeptResearch;
+use satiety_engine::research::StoredResearch;
 use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::{Engine, EngineError};
 use satiety_report::documents::bench;
@@ -159,7 +159,7 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
 }
 
 /// A research as its report, or as its rounds while there is none.
-fn research_markdown(run: KeptResearch) -> String {
+fn research_markdown(run: StoredResearch) -> String {
     // Which folder or address was searched is no business of whoever reads the findings.
     let source = AllowedSources::default().shown(&run.source);
     if let Some(mut report) = run.report {

@@ -12,9 +12,9 @@ use prometheus_client::registry::Registry;
 use satiety_engine::memory::MemorySearch;
 use std::sync::atomic::AtomicU64;
 
-mod gathered;
+mod collectors;
 
-pub(crate) use gathered::gather;
+pub(crate) use collectors::gather;
 
 /// The type of the figures, as scrapers ask for it.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -11,7 +11,7 @@ use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::tokens::{CreateTokenRequest, Scope};
 use satiety_engine::{Engine, Settings};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
-use satiety_server::http::{App, Beside, Folders, Limits, ResearchAccess, Tls, bind, router};
+use satiety_server::http::{AllowedRoots, App, Limits, Mounts, ResearchAccess, Tls, bind, router};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -86,20 +86,20 @@ pub(crate) async fn start_with(options: Options) -> Running {
     };
     let auth = Auth::new(options.access, Names::new(options.names), rates);
     let encrypted = options.tls.is_some();
-    let folders = Folders {
+    let folders = AllowedRoots {
         root: options.root,
         harness: folder.path().join("harness"),
         research: ResearchAccess {
             sources: AllowedSources::read(&options.research).unwrap(),
             ..ResearchAccess::default()
         },
-        ..Folders::default()
+        ..AllowedRoots::default()
     };
     let app = Arc::new(App::new(engine.clone(), auth, options.limits, folders, encrypted));
     app.open().await.unwrap();
     let listening = bind("127.0.0.1:0".parse().unwrap(), options.tls).await.unwrap();
     let address = listening.address().unwrap();
-    let beside = Beside {
+    let beside = Mounts {
         pages: Some(satiety_server::dashboard::pages()),
         mcp: None,
     };

@@ -8,7 +8,7 @@ mod work;
 
 pub use decisions::{AblationRow, BaselineRow, GateRow};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};
-pub use work::{Holder, OpenRun, PlanRow, Settled, Settling, Taken, WorkDepth};
+pub use work::{Lease, LeaseHolder, OpenRun, PlanRow, StoreOutcome, StoredOutcome, WorkDepth};
 
 /// Benchmark runs, decisions and queued cases: [`crate::Store::bench`].
 #[derive(Debug, Clone, Copy)]

@@ -44,7 +44,7 @@ pub struct OpenRun {
 
 /// A case that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct Lease {
     /// Its place in the run.
     pub position: i64,
     /// Which result it will be.
@@ -55,7 +55,7 @@ pub struct Taken {
 
 /// Who takes cases.
 #[derive(Debug, Clone, Copy)]
-pub struct Holder<'a> {
+pub struct LeaseHolder<'a> {
     /// What no other has: new with each start.
     pub id: &'a str,
     /// What people call it.
@@ -66,7 +66,7 @@ pub struct Holder<'a> {
 
 /// A result, and the attempt it comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct StoredOutcome {
     /// The place of the case.
     pub position: i64,
     /// Which attempt.
@@ -77,7 +77,7 @@ pub struct Settled {
 
 /// What became of results that were handed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settling {
+pub struct StoreOutcome {
     /// The places of those that were kept; the others belong to somebody else by now.
     pub kept: Vec<i64>,
     /// Whether the run has cases left.
@@ -200,9 +200,9 @@ impl Bench<'_> {
     pub async fn take_work(
         self,
         run_id: &str,
-        holder: &Holder<'_>,
+        holder: &LeaseHolder<'_>,
         most: usize,
-    ) -> Result<Vec<Taken>, StoreError> {
+    ) -> Result<Vec<Lease>, StoreError> {
         // MATERIALIZED: once, or the engine may look again for each row and take more than was asked for.
         let update = format!(
             "WITH next AS MATERIALIZED (
@@ -222,14 +222,18 @@ impl Bench<'_> {
         })?;
         let take = rows
             .iter()
-            .map(|row| Ok(columns!(row => Taken { position, takes; key: result_key(row)? })));
-        let mut taken = take.collect::<Result<Vec<Taken>, StoreError>>()?;
+            .map(|row| Ok(columns!(row => Lease { position, takes; key: result_key(row)? })));
+        let mut taken = take.collect::<Result<Vec<Lease>, StoreError>>()?;
         taken.sort_by_key(|taken| taken.position);
         Ok(taken)
     }
 
     /// Says that whoever holds these cases lives; says how many it still holds.
-    pub async fn extend_work(self, holder: &Holder<'_>, held: &[(String, i64)]) -> Result<u64, StoreError> {
+    pub async fn extend_work(
+        self,
+        holder: &LeaseHolder<'_>,
+        held: &[(String, i64)],
+    ) -> Result<u64, StoreError> {
         let clock = self.0.pool.clock();
         in_transaction!(&self.0.pool, |connection| {
             let mut extended = 0;
@@ -255,8 +259,8 @@ impl Bench<'_> {
         self,
         run_id: &str,
         holder: &str,
-        results: &[Settled],
-    ) -> Result<Settling, StoreError> {
+        results: &[StoredOutcome],
+    ) -> Result<StoreOutcome, StoreError> {
         in_transaction!(&self.0.pool, |connection| {
             let mut kept: Vec<i64> = Vec::with_capacity(results.len());
             for batch in results.chunks(BATCH) {
@@ -281,7 +285,7 @@ impl Bench<'_> {
             insert_results(connection, run_id, &rows).await?;
             let select = sql!("SELECT position FROM bench_work WHERE run_id = $1 LIMIT 1"; run_id);
             let left = connection.row(select).await?;
-            Settling {
+            StoreOutcome {
                 kept,
                 left: left.is_some(),
             }

@@ -7,10 +7,10 @@
     reason = "in a test, a panic is the message"
 )]
 
-mod ab;
 mod conformance;
 mod durability;
 mod eviction;
+mod experiment;
 mod faults;
 mod golden;
 mod harness;

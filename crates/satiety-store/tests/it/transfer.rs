@@ -67,7 +67,7 @@ async fn populate(store: &Store) {
     crate::memory::fill(store).await;
     crate::golden::fill(store).await;
     crate::server::fill(store).await;
-    crate::ab::fill(store).await;
+    crate::experiment::fill(store).await;
     crate::work::fill(store).await;
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use satiety_store::Store;
-use satiety_store::bench::{BenchResultRow, Holder, ResultKey, Settled, Taken, WorkDepth};
+use satiety_store::bench::{BenchResultRow, Lease, LeaseHolder, ResultKey, StoredOutcome, WorkDepth};
 use serde_json::json;
 
 use crate::conformance::{bench_result, bench_run};
@@ -13,8 +13,8 @@ use crate::support::on_both_engines;
 const LONG: Duration = Duration::from_mins(10);
 const SHORT: Duration = Duration::from_millis(150);
 
-fn holder(id: &str, lease: Duration) -> Holder<'_> {
-    Holder {
+fn holder(id: &str, lease: Duration) -> LeaseHolder<'_> {
+    LeaseHolder {
         id,
         name: "host \0 1",
         lease,
@@ -31,8 +31,8 @@ fn cases(count: usize) -> Vec<ResultKey> {
         .collect()
 }
 
-fn result_of(taken: &Taken, status: &str) -> Settled {
-    Settled {
+fn result_of(taken: &Lease, status: &str) -> StoredOutcome {
+    StoredOutcome {
         position: taken.position,
         takes: taken.takes,
         row: BenchResultRow {
@@ -92,12 +92,12 @@ on_both_engines! {
         // Nobody can hand in what another holds, or an attempt that is not in force.
         let foreign = store.bench().settle_work("run-1", "b", &[result_of(&taken[0], "fail")]).await.unwrap();
         assert_eq!((foreign.kept, foreign.left), (vec![], true));
-        let late = Settled { takes: 2, ..result_of(&taken[0], "fail") };
+        let late = StoredOutcome { takes: 2, ..result_of(&taken[0], "fail") };
         assert!(store.bench().settle_work("run-1", "a", &[late]).await.unwrap().kept.is_empty());
-        let both: Vec<Settled> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
+        let both: Vec<StoredOutcome> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
         assert_eq!(store.bench().settle_work("run-1", "a", &both).await.unwrap().kept, [0, 1]);
         assert!(store.bench().settle_work("run-1", "a", &both).await.unwrap().kept.is_empty());
-        let rest: Vec<Settled> = others.iter().map(|taken| result_of(taken, "pass")).collect();
+        let rest: Vec<StoredOutcome> = others.iter().map(|taken| result_of(taken, "pass")).collect();
         let settled = store.bench().settle_work("run-1", "b", &rest).await.unwrap();
         assert_eq!((settled.kept, settled.left), (vec![2, 3, 4], false));
         assert_eq!(store.bench().result_counts("run-1").await.unwrap(), [("pass".to_owned(), 5)]);
@@ -181,7 +181,7 @@ on_both_engines! {
                         if taken.is_empty() {
                             return kept;
                         }
-                        let results: Vec<Settled> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
+                        let results: Vec<StoredOutcome> = taken.iter().map(|taken| result_of(taken, "pass")).collect();
                         kept.extend(store.bench().settle_work("run-1", &id, &results).await.unwrap().kept);
                     }
                 })

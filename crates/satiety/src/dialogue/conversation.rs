@@ -10,7 +10,7 @@ use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
 use super::decide::{Course, Decision, Facts, classify, decide};
 use super::lexicon::RoundTexts;
-use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
+use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, NearestClaim, RoundClaims};
 use super::profile::{Profile, ProfileError};
 use super::questions::{QuestionLedger, QuestionState};
 use super::readiness::{ActionReader, ReadinessInput, composite, readiness};
@@ -21,7 +21,7 @@ use super::report::{
 use super::vectors::{RoundVectors, VectorError, cosine, normalized};
 use super::warnings::{Footprint, Seen, warnings};
 use super::wire::Round;
-use super::{unseen, wording};
+use super::{explain, unseen};
 use crate::cancel::{Cancellation, Cancelled};
 use crate::explanation::Explanation;
 use crate::text::stem::Vocabulary;
@@ -339,10 +339,10 @@ impl Conversation {
                 novelty_classification: last.decision.novelty,
                 readiness_classification: last.readiness.classification,
                 k_consecutive_low_novelty: last.decision.low_run,
-                rationale: wording::rationale(last.decision, &last.readiness),
-                caveat: wording::caveat(last.decision.signal, &last.readiness),
+                rationale: explain::rationale(last.decision, &last.readiness),
+                caveat: explain::caveat(last.decision.signal, &last.readiness),
             },
-            hint: wording::hint(last.decision).to_owned(),
+            hint: explain::hint(last.decision).to_owned(),
             reasons,
             warnings: self
                 .rounds
@@ -495,7 +495,7 @@ impl Conversation {
         decision: Decision,
         at: usize,
     ) -> RoundNovelty {
-        let restatement = |finding: &ClaimFinding, near: Near| {
+        let restatement = |finding: &ClaimFinding, near: NearestClaim| {
             let earlier = &self.claims.said[near.said];
             Restatement {
                 claim: self.claims.said[finding.said].text.clone(),
@@ -513,7 +513,7 @@ impl Conversation {
                 similarity: round6(near.similarity),
             }
         };
-        let of = |pick: fn(&ClaimFinding) -> Option<Near>| {
+        let of = |pick: fn(&ClaimFinding) -> Option<NearestClaim>| {
             claims
                 .findings
                 .iter()
@@ -553,8 +553,8 @@ impl Conversation {
             cusum,
             ..
         } = observed;
-        let reasons = wording::reasons(*decision, novelty, readiness, warnings);
-        let explanation = wording::explanation(
+        let reasons = explain::reasons(*decision, novelty, readiness, warnings);
+        let explanation = explain::explanation(
             *decision,
             *facts,
             *cusum,

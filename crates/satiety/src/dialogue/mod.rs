@@ -10,6 +10,7 @@ mod blockers;
 mod calibrate;
 mod conversation;
 mod decide;
+mod explain;
 pub mod input;
 mod lexicon;
 mod novelty;
@@ -24,7 +25,6 @@ mod unseen;
 mod vectors;
 mod warnings;
 pub mod wire;
-mod wording;
 
 pub use calibrate::{Fit, ScoredPair, fit_threshold};
 pub use conversation::{Conversation, ConversationError};

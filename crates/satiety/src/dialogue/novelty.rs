@@ -13,7 +13,7 @@ use super::profile::NoveltyRules;
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
 use crate::cancel::{Cancellation, Cancelled};
-use crate::text::guard::{Difference, Reading, differences_between};
+use crate::text::guard::{Difference, ParsedStatement, differences_between};
 use crate::text::{JaccardIndex, ThresholdError, WordSet, normalize};
 
 /// A claim that was made, and where it belongs.
@@ -26,12 +26,13 @@ pub(super) struct Said {
     vector: Option<Vec<f32>>,
     /// The text as the guard reads it, read when the guard first needs it: a later claim may be compared with it again and
     /// again, and reading takes ten times as long as comparing.
-    reading: OnceLock<Arc<Reading>>,
+    reading: OnceLock<Arc<ParsedStatement>>,
 }
 
 impl Said {
-    fn reading(&self) -> &Reading {
-        self.reading.get_or_init(|| Arc::new(Reading::of(&self.text)))
+    fn reading(&self) -> &ParsedStatement {
+        self.reading
+            .get_or_init(|| Arc::new(ParsedStatement::of(&self.text)))
     }
 }
 
@@ -45,7 +46,7 @@ pub(super) enum MatchLevel {
 
 /// An earlier claim and how near it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Near {
+pub(super) struct NearestClaim {
     pub(super) said: usize,
     pub(super) similarity: f64,
     pub(super) level: MatchLevel,
@@ -54,7 +55,7 @@ pub(super) struct Near {
 /// An earlier claim that sounds the same and does not say the same.
 #[derive(Debug, Clone)]
 pub(super) struct Differing {
-    pub(super) near: Near,
+    pub(super) near: NearestClaim,
     /// Whether one denies the other, as against naming another number, name or strength.
     pub(super) contradicts: bool,
 }
@@ -67,13 +68,13 @@ pub(super) struct ClaimFinding {
     /// Whether L0, L1 and L2 call it new; L2 is absent without vectors.
     pub(super) new_at: (bool, bool, Option<bool>),
     /// The earlier claim that it restates.
-    pub(super) restates: Option<Near>,
+    pub(super) restates: Option<NearestClaim>,
     /// A new claim that comes near an earlier one.
-    pub(super) possibly_restates: Option<Near>,
+    pub(super) possibly_restates: Option<NearestClaim>,
     /// An earlier claim that would match but for a difference in meaning.
     pub(super) differs: Option<Differing>,
     /// The largest similarity to anything said in earlier rounds, by meaning if there are vectors.
-    pub(super) nearest: Option<Near>,
+    pub(super) nearest: Option<NearestClaim>,
     /// Whether the same speaker, by name, had made this claim already.
     pub(super) self_echo: bool,
 }
@@ -159,7 +160,7 @@ impl ClaimLedger {
             if normal.is_empty() || mentions.is_some_and(|mentions| mentions.latest == at) {
                 continue;
             }
-            let exact = mentions.map(|mentions| Near {
+            let exact = mentions.map(|mentions| NearestClaim {
                 said: mentions.first,
                 similarity: 1.0,
                 level: MatchLevel::L0,
@@ -237,7 +238,7 @@ impl ClaimLedger {
         &self,
         text: &str,
         words: &WordSet,
-        exact: Option<Near>,
+        exact: Option<NearestClaim>,
         vector: Option<&[f32]>,
         before: usize,
         horizon: usize,
@@ -245,9 +246,9 @@ impl ClaimLedger {
         cancellation: &Cancellation,
     ) -> Result<ClaimFinding, Cancelled> {
         let mut differs: Option<Differing> = None;
-        let own = LazyCell::new(|| Reading::of(text));
+        let own = LazyCell::new(|| ParsedStatement::of(text));
         // Nearest first; the first one that does not differ in meaning is the match.
-        let mut accept = |candidates: &mut dyn Iterator<Item = Near>| {
+        let mut accept = |candidates: &mut dyn Iterator<Item = NearestClaim>| {
             for near in candidates {
                 // One claim may be held against thousands; what a cancelled search finds is not used.
                 if cancellation.is_cancelled() {
@@ -270,19 +271,19 @@ impl ClaimLedger {
         };
         let words = exact.or_else(|| {
             let found = self.index.matches_of(words);
-            accept(&mut found.into_iter().map(|found| Near {
+            accept(&mut found.into_iter().map(|found| NearestClaim {
                 said: found.id as usize,
                 similarity: found.similarity(),
                 level: MatchLevel::L1,
             }))
         });
         let by_meaning = vector.map(|vector| {
-            let mut near: Vec<Near> = self.said[..horizon]
+            let mut near: Vec<NearestClaim> = self.said[..horizon]
                 .iter()
                 .enumerate()
                 .filter_map(|(said, earlier)| {
                     let similarity = cosine(vector, earlier.vector.as_deref()?);
-                    Some(Near {
+                    Some(NearestClaim {
                         said,
                         similarity,
                         level: MatchLevel::L2,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::blockers::BlockerState;
-use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, Near, RoundClaims};
+use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, NearestClaim, RoundClaims};
 use super::profile::WarningRules;
 use super::questions::QuestionState;
 use super::report::{Evidence, Level, Signal, Warning, WarningKind};
@@ -66,7 +66,7 @@ impl Seen<'_> {
         }
     }
 
-    fn pair(&self, finding: &ClaimFinding, near: Near) -> Evidence {
+    fn pair(&self, finding: &ClaimFinding, near: NearestClaim) -> Evidence {
         let earlier = &self.ledger.said[near.said];
         Evidence {
             text: self.ledger.said[finding.said].text.clone(),
@@ -115,7 +115,7 @@ fn claim_inflation(seen: &Seen<'_>, rules: &WarningRules) -> Option<Warning> {
     let findings = &seen.claims.findings;
     let new = findings.iter().filter(|finding| finding.is_new()).count();
     let ratio = new as f64 / findings.len().max(1) as f64;
-    let same_round = |near: &Near| seen.ledger.said[near.said].at + 1 == seen.course.len();
+    let same_round = |near: &NearestClaim| seen.ledger.said[near.said].at + 1 == seen.course.len();
     let padded: Vec<Evidence> = findings
         .iter()
         .filter_map(|finding| {

@@ -63,7 +63,7 @@ pub fn convert(
     count: &dyn Fn(&str) -> u64,
 ) -> Result<Session, EvictionError> {
     let mut turns = Vec::new();
-    let mut items: Vec<Known> = Vec::new();
+    let mut items: Vec<KnownItem> = Vec::new();
     let mut appearances: BTreeMap<String, usize> = BTreeMap::new();
     for (number, message) in messages(text)? {
         let pieces = pieces(&message);
@@ -101,7 +101,7 @@ pub fn convert(
                 line: number,
                 reason: error.to_string(),
             })?;
-            items.push(Known {
+            items.push(KnownItem {
                 id: item.ctx_id.clone(),
                 words,
                 path: piece.path,
@@ -129,7 +129,7 @@ pub fn convert(
     })
 }
 
-struct Known {
+struct KnownItem {
     id: String,
     words: BTreeSet<String>,
     path: Option<String>,
@@ -137,7 +137,7 @@ struct Known {
 }
 
 fn used(
-    items: &[Known],
+    items: &[KnownItem],
     piece: &Piece,
     words: &BTreeSet<String>,
     appearances: &BTreeMap<String, usize>,
@@ -148,7 +148,7 @@ fn used(
         .filter(|word| (1..=RARE_ITEMS).contains(&appearances.get(*word).copied().unwrap_or(0)))
         .collect();
     let names = |path: &String| piece.path.as_ref() == Some(path) || piece.text.contains(path.as_str());
-    let is_used = |item: &Known| {
+    let is_used = |item: &KnownItem| {
         item.path.as_ref().is_some_and(names)
             || (item.call.is_some() && item.call == piece.call)
             || rare.iter().filter(|word| item.words.contains(**word)).count() >= overlap

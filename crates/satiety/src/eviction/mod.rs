@@ -26,7 +26,7 @@ pub use convert::{ConvertOptions, convert};
 pub use error::EvictionError;
 pub use item::{ContextItem, Signals};
 pub use propose::{
-    EvictionCandidate, EvictionProposal, Need, PinnedBack, ProposeRequest, Shortfall, propose,
+    EvictionCandidate, EvictionProposal, Need, PinnedItem, ProposeRequest, Shortfall, propose,
 };
 pub use resolve::{
     EvictionExclusion, EvictionFeedback, Exclude, Label, QUOTA, Resolution, ResolvedBy, SecondPass, labels,
@@ -34,5 +34,5 @@ pub use resolve::{
 };
 pub use scope::Scope;
 pub use score::{Score, ScoreTerm, score};
-pub use timeline::{Fate, ItemFate, Timeline, TimelineRow, timeline};
+pub use timeline::{ItemFate, ItemOutcome, Timeline, TimelineRow, timeline};
 pub use weights::{Objective, Weights, ZoneWeights};

@@ -51,14 +51,14 @@ fn hash(word: &str) -> u32 {
 
 /// Finds items that say the same.
 #[derive(Debug)]
-pub(super) struct Twins {
+pub(super) struct Overlaps {
     index: Option<JaccardIndex>,
     /// Which entry stands behind each number of the index; none when it is gone.
     entries: Vec<Option<u32>>,
     numbers: FxHashMap<u32, u32>,
 }
 
-impl Twins {
+impl Overlaps {
     pub(super) fn new() -> Self {
         Self {
             index: JaccardIndex::new(COVERED, Tokenization::Words).ok(),
@@ -84,7 +84,7 @@ impl Twins {
         twin
     }
 
-    /// Forgets an item. The index keeps its words until it is made anew; see [`Twins::is_stale`].
+    /// Forgets an item. The index keeps its words until it is made anew; see [`Overlaps::is_stale`].
     pub(super) fn remove(&mut self, entry: u32) {
         if let Some(number) = self.numbers.remove(&entry)
             && let Some(place) = self.entries.get_mut(number as usize)
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_twin_is_found_until_it_is_gone() {
-        let mut twins = Twins::new();
+        let mut twins = Overlaps::new();
         let text = "the queue drains every five seconds under load in production";
         assert_eq!(twins.insert(0, text), None);
         assert_eq!(

@@ -107,14 +107,14 @@ pub struct Shortfall {
     /// Tokens that are missing.
     pub missing_tokens: u64,
     /// What may not go because of pins, largest first.
-    pub pins: Vec<PinnedBack>,
+    pub pins: Vec<PinnedItem>,
     /// Tokens that other open proposals hold.
     pub held_tokens: u64,
 }
 
 /// An item that a pin keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PinnedBack {
+pub struct PinnedItem {
     /// The item.
     pub ctx_id: String,
     /// Its size.
@@ -261,13 +261,13 @@ pub(super) fn cover(ranked: impl Iterator<Item = (u32, u64, f64)>, need: u64) ->
 
 /// Why so many tokens cannot come free.
 pub(super) fn shortfall(scope: &Scope, missing_tokens: u64) -> Shortfall {
-    let mut pins: Vec<PinnedBack> = scope
+    let mut pins: Vec<PinnedItem> = scope
         .items()
         .filter(|item| item.token_count > 0)
         .filter_map(|item| {
             let pin = scope.kept_by_pin(&item.ctx_id)?;
             let needed_by = (pin != item.ctx_id).then(|| pin.to_owned());
-            Some(PinnedBack {
+            Some(PinnedItem {
                 ctx_id: item.ctx_id.clone(),
                 token_count: item.token_count,
                 needed_by,

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::error::EvictionError;
 use super::features::{self, Features, next_band};
 use super::item::{ContextItem, Signals};
-use super::overlap::{Twins, Words};
+use super::overlap::{Overlaps, Words};
 use super::score::{Compiled, Place, Score, score};
 use super::weights::Weights;
 
@@ -30,7 +30,7 @@ pub struct Scope {
     /// Turn → entries that enter their next age band then, unless something happened to them since.
     calendar: BTreeMap<u64, Vec<(u32, u64)>>,
     events: u64,
-    twins: Twins,
+    twins: Overlaps,
     /// Id → items that refer to it.
     dependents: FxHashMap<String, u32>,
     /// Pinned items that refer to others.
@@ -69,7 +69,7 @@ impl Scope {
             ranked: BTreeSet::new(),
             calendar: BTreeMap::new(),
             events: 0,
-            twins: Twins::new(),
+            twins: Overlaps::new(),
             dependents: FxHashMap::default(),
             needy_pins: BTreeSet::new(),
             protected: FxHashMap::default(),
@@ -457,7 +457,7 @@ impl Scope {
     }
 
     fn find_twins_anew(&mut self) {
-        self.twins = Twins::new();
+        self.twins = Overlaps::new();
         let mut slots: Vec<(u64, u32)> = Vec::with_capacity(self.len());
         for slot in self.slots() {
             if let Some(entry) = self.at_mut(slot) {

@@ -41,7 +41,7 @@ pub struct ItemFate {
     /// Its size.
     pub token_count: u64,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: ItemOutcome,
     /// Why it was kept back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_reason: Option<String>,
@@ -50,7 +50,7 @@ pub struct ItemFate {
 /// What can become of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum ItemOutcome {
     /// Proposed, not yet decided.
     Proposed,
     /// It went.
@@ -65,7 +65,7 @@ pub enum Fate {
     PinnedSince,
 }
 
-impl Fate {
+impl ItemOutcome {
     /// What people read.
     pub fn words(self) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ fn row(proposal: &EvictionProposal, feedback: Option<&EvictionFeedback>) -> Time
         .iter()
         .map(|candidate| {
             let (fate, exclude_reason) = match feedback {
-                None => (Fate::Proposed, None),
+                None => (ItemOutcome::Proposed, None),
                 Some(feedback) => fate(&candidate.ctx_id, feedback),
             };
             ItemFate {
@@ -119,7 +119,7 @@ fn row(proposal: &EvictionProposal, feedback: Option<&EvictionFeedback>) -> Time
             .map(|item| ItemFate {
                 ctx_id: item.ctx_id.clone(),
                 token_count: item.token_count,
-                fate: Fate::SecondPass,
+                fate: ItemOutcome::SecondPass,
                 exclude_reason: None,
             }),
     );
@@ -134,15 +134,15 @@ fn row(proposal: &EvictionProposal, feedback: Option<&EvictionFeedback>) -> Time
     }
 }
 
-fn fate(ctx_id: &str, feedback: &EvictionFeedback) -> (Fate, Option<String>) {
+fn fate(ctx_id: &str, feedback: &EvictionFeedback) -> (ItemOutcome, Option<String>) {
     if let Some(kept) = feedback.excluded.iter().find(|kept| kept.ctx_id == ctx_id) {
-        (Fate::KeptBack, kept.exclude_reason.clone())
+        (ItemOutcome::KeptBack, kept.exclude_reason.clone())
     } else if let Some(wanted) = feedback.overruled.iter().find(|wanted| wanted.ctx_id == ctx_id) {
-        (Fate::Overruled, wanted.exclude_reason.clone())
+        (ItemOutcome::Overruled, wanted.exclude_reason.clone())
     } else if feedback.pinned_since.iter().any(|pinned| pinned == ctx_id) {
-        (Fate::PinnedSince, None)
+        (ItemOutcome::PinnedSince, None)
     } else {
-        (Fate::Dropped, None)
+        (ItemOutcome::Dropped, None)
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use super::super::{
         ContextItem, Exclude, Need, ProposeRequest, QUOTA, Resolution, Scope, Weights, propose, resolve,
     };
-    use super::Fate::{Dropped, KeptBack, Overruled, Proposed, SecondPass};
+    use super::ItemOutcome::{Dropped, KeptBack, Overruled, Proposed, SecondPass};
     use super::*;
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         };
         let feedback = resolve(&scope, &proposal, &resolution).unwrap();
         let story = timeline([(&proposal, Some(&feedback)), (&proposal, None)]);
-        let fates: Vec<Fate> = story.rows[0].items.iter().map(|item| item.fate).collect();
+        let fates: Vec<ItemOutcome> = story.rows[0].items.iter().map(|item| item.fate).collect();
         assert_eq!(
             fates,
             [Dropped, KeptBack, Overruled, Dropped, Dropped, SecondPass]

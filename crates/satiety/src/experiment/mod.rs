@@ -21,7 +21,7 @@ mod feature;
 mod graduation;
 mod history;
 mod outcome;
-mod overriding;
+mod overrides;
 mod shadow;
 mod trial;
 
@@ -33,6 +33,6 @@ pub use graduation::{
 };
 pub use history::History;
 pub use outcome::{Outcome, RELEVANT, Used, grades_of_use, outcome};
-pub use overriding::{OverrideError, overridden};
+pub use overrides::{OverrideError, overridden};
 pub use shadow::{ListDifference, Listed, compare_lists};
 pub use trial::{Bounds, Decision, Method, Observation, Standing, Trial, TrialSettings};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cycles::RollingMetrics;
 use super::manifest::{Manifest, Threshold};
-use super::measured::Measured;
+use super::measurement::Measured;
 use super::proposal::{CaseRef, ThresholdIncrease};
 use crate::bench::expected::Direction;
 use crate::bench::run::BenchmarkRun;
@@ -300,7 +300,7 @@ mod tests {
     use crate::bench::run::{BenchmarkResult, Status};
     use crate::bench::suite::BenchmarkCase;
     use crate::harness::cycles::Trend;
-    use crate::harness::measured::{Matrix, MeasureSettings, measure};
+    use crate::harness::measurement::{Matrix, MeasureSettings, measure};
 
     #[test]
     fn the_specifications_threshold_example() {

@@ -4,7 +4,7 @@
 //! a time (the latch), and after one that came to nothing fresh cycles are needed before the next.
 //! Numbers that somebody states without runs behind them are *unverified*: such a cycle can raise an alarm, and never lowers
 //! one. It breaks no run of HIGH or CRITICAL, does not lower the average, and takes no verified cycle's place.
-//! How a score comes about is told by [`super::signals`] and [`super::measured`]; nothing here stores anything.
+//! How a score comes about is told by [`super::signals`] and [`super::measurement`]; nothing here stores anything.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::measured::Verdict;
+use super::measurement::Verdict;
 use super::signals::{Level, SignalMetrics};
 
 mod records;

@@ -8,7 +8,7 @@ use super::cycles::{
     Action, Aggregate, ConsistencyThresholds, CycleSnapshot, Driver, MeasuredMark, SCHEMA_VERSION,
 };
 use super::literal::{literal_counts, literal_score};
-use super::measured::{CaseHistory, Matrix, MeasureSettings, Verdict, measure};
+use super::measurement::{CaseHistory, Matrix, MeasureSettings, Verdict, measure};
 use super::signals::{Level, SignalMetrics, SignalSettings, score};
 use crate::bench::gate::Tally;
 use crate::stats::random::{stream, uniform};

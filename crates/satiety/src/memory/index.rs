@@ -42,7 +42,7 @@ pub struct IndexedMemory {
 
 /// A piece of a memory as the index takes it.
 #[derive(Debug, Clone, Copy)]
-pub struct IndexedPiece<'a> {
+pub struct IndexedChunk<'a> {
     /// Its number in the store, by which its text is read.
     pub doc: i64,
     /// The memory's title with the piece's heading.
@@ -216,7 +216,7 @@ impl MemoryIndex {
     }
 
     /// Sets the pieces of a memory; the same ones again change nothing, and neither do those of an unknown memory.
-    pub fn set_pieces(&mut self, id: &str, pieces: &[IndexedPiece<'_>]) {
+    pub fn set_pieces(&mut self, id: &str, pieces: &[IndexedChunk<'_>]) {
         let Some(memory) = self.position(id).filter(|_| !pieces.is_empty()) else {
             return;
         };

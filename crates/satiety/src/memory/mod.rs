@@ -45,7 +45,7 @@ pub use feedback::{
     scroll_past, unlearn, validate,
 };
 pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
-pub use index::{IndexedMemory, IndexedPiece, MemoryIndex, TriggerMatch};
+pub use index::{IndexedChunk, IndexedMemory, MemoryIndex, TriggerMatch};
 pub use intent::{Classified, Intent, classify, wants_depth, weights};
 pub use lexical::LexicalSettings;
 pub use markdown::{MarkdownError, read_markdown};

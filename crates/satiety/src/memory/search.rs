@@ -763,7 +763,7 @@ pub struct SearchTelemetry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{IndexedMemory, IndexedPiece, Pipeline, encode_vector};
+    use super::super::{IndexedChunk, IndexedMemory, Pipeline, encode_vector};
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
@@ -801,7 +801,7 @@ mod tests {
                 .iter()
                 .zip(&vectors)
                 .zip(first..)
-                .map(|((body, vector), doc)| IndexedPiece {
+                .map(|((body, vector), doc)| IndexedChunk {
                     doc,
                     title: id,
                     phrases: "",

@@ -274,7 +274,7 @@ impl Gate {
     }
 
     /// How new results are, with what was found on the way.
-    pub(super) fn look(&self, input: &RoundInput<'_>) -> Looked {
+    pub(super) fn look(&self, input: &RoundInput<'_>) -> GateEvaluation {
         let read: Vec<Sentences> = input
             .results
             .iter()
@@ -295,7 +295,7 @@ impl Gate {
         if let Some(score) = input.model {
             novelty = novelty.with_model(score);
         }
-        Looked {
+        GateEvaluation {
             read,
             claims,
             judged,
@@ -359,7 +359,7 @@ impl Gate {
     pub(super) fn accept(
         &mut self,
         results: &[Hit],
-        looked: &Looked,
+        looked: &GateEvaluation,
         vectors: Option<&[Vec<f32>]>,
         own: Option<&str>,
     ) {
@@ -418,7 +418,7 @@ impl Gate {
 
 /// Results that were looked at.
 #[derive(Debug, Clone)]
-pub(super) struct Looked {
+pub(super) struct GateEvaluation {
     read: Vec<Sentences>,
     pub(super) claims: Vec<Claim>,
     judged: Judged,

@@ -7,7 +7,7 @@ use super::claims::claims_of;
 use super::compress;
 use super::coverage::{QuestionCoverage, Task, coverage};
 use super::enrich::{self, PageChoice};
-use super::gate::{Decision, Gate, Looked, Reason, RoundInput, Verdict, without_results};
+use super::gate::{Decision, Gate, GateEvaluation, Reason, RoundInput, Verdict, without_results};
 use super::hit::Hit;
 use super::literal;
 use super::merge::{Kept, Merged};
@@ -41,7 +41,7 @@ pub struct Assessment {
     pub novelty: Novelty,
     /// Whether a model should be asked first.
     pub needs_model: bool,
-    looked: Looked,
+    looked: GateEvaluation,
 }
 
 /// A research under way.
@@ -58,7 +58,7 @@ pub struct Research {
     /// The terms of what was kept.
     readings: plan::Readings,
     /// Results that were decided about and not yet taken in.
-    pending: Option<Looked>,
+    pending: Option<GateEvaluation>,
 }
 
 impl Research {
@@ -183,7 +183,7 @@ impl Research {
         }
     }
 
-    fn look(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> Looked {
+    fn look(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> GateEvaluation {
         self.gate.look(&RoundInput {
             results,
             summary: Some(&self.summary),

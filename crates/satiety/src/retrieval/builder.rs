@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::index::{Index, Queries, position};
 use super::lists::{Dedup, Item, Lists, OrderOptions, Part, Place, Qrels, Run, Scored, Ties};
-use super::{RetrievalError, RetrievalResult, words};
+use super::{RetrievalError, RetrievalResult, fast_parse};
 
 /// Lists that are still growing.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Segment {
 
 /// A part of a file whose segments are in order.
 #[derive(Debug)]
-pub(super) struct Arranged<T> {
+pub(super) struct ArrangedRuns<T> {
     queries: Queries,
     part: Part<T>,
     segments: Vec<Segment>,
@@ -135,7 +135,7 @@ impl<T: Value> Builder<T> {
     pub(super) fn add(&mut self, document: &[u8], value: T) -> RetrievalResult<()> {
         let offset = position(self.part.ids.len())?;
         self.part.ids.extend_from_slice(document);
-        self.push(offset, words::hash(document), document.len(), value)
+        self.push(offset, fast_parse::hash(document), document.len(), value)
     }
 
     /// Adds the document between two positions of a block to the current query.
@@ -156,9 +156,9 @@ impl<T: Value> Builder<T> {
         let offset = position(self.part.ids.len())?;
         self.part.ids.extend_from_slice(wide);
         self.part.ids.truncate(offset as usize + length);
-        let head = words::first(words::word(wide, 0), length);
-        let next = words::first(words::word(wide, 8), length.saturating_sub(8));
-        self.push(offset, words::hash_short(head, next, length), length, value)
+        let head = fast_parse::first(fast_parse::word(wide, 0), length);
+        let next = fast_parse::first(fast_parse::word(wide, 8), length.saturating_sub(8));
+        self.push(offset, fast_parse::hash_short(head, next, length), length, value)
     }
 
     #[inline]
@@ -174,7 +174,7 @@ impl<T: Value> Builder<T> {
     }
 
     /// Sorts what stands together and looks for documents that come twice there.
-    pub(super) fn arrange(mut self, lines: u64, options: OrderOptions) -> RetrievalResult<Arranged<T>> {
+    pub(super) fn arrange(mut self, lines: u64, options: OrderOptions) -> RetrievalResult<ArrangedRuns<T>> {
         let end = position(self.part.items.len())?;
         let ends = self.begins.iter().skip(1).map(|begin| begin.0).chain([end]);
         let mut index = Index::default();
@@ -191,7 +191,7 @@ impl<T: Value> Builder<T> {
                 clash: kept.is_err(),
             });
         }
-        Ok(Arranged {
+        Ok(ArrangedRuns {
             queries: self.queries,
             part: self.part,
             segments,
@@ -236,16 +236,16 @@ fn distinct<'a, T: Copy>(
 }
 
 /// Qrels from the parts of a file, in their order.
-pub(super) fn qrels(parts: Vec<Arranged<i32>>) -> RetrievalResult<Qrels> {
+pub(super) fn qrels(parts: Vec<ArrangedRuns<i32>>) -> RetrievalResult<Qrels> {
     join(parts).map(Qrels)
 }
 
 /// A run from the parts of a file, in their order.
-pub(super) fn run(parts: Vec<Arranged<Scored>>) -> RetrievalResult<Run> {
+pub(super) fn run(parts: Vec<ArrangedRuns<Scored>>) -> RetrievalResult<Run> {
     join(parts).map(Run)
 }
 
-fn join<T: Value>(mut parts: Vec<Arranged<T>>) -> RetrievalResult<Lists<T>> {
+fn join<T: Value>(mut parts: Vec<ArrangedRuns<T>>) -> RetrievalResult<Lists<T>> {
     let options = parts.first().map(|part| part.options).unwrap_or_default();
     let queries = merge_queries(&mut parts)?;
     let mut counts = vec![0_u32; queries.len()];
@@ -303,7 +303,7 @@ fn join<T: Value>(mut parts: Vec<Arranged<T>>) -> RetrievalResult<Lists<T>> {
 }
 
 /// One table of queries, to whose positions the segments refer afterwards.
-fn merge_queries<T>(parts: &mut [Arranged<T>]) -> RetrievalResult<Queries> {
+fn merge_queries<T>(parts: &mut [ArrangedRuns<T>]) -> RetrievalResult<Queries> {
     let Some((first, others)) = parts.split_first_mut() else {
         return Ok(Queries::default());
     };

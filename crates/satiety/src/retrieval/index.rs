@@ -1,7 +1,7 @@
 //! Small hash tables: the positions of queries by their ids, and an index of the documents of one query. Nothing here
 //! knows about files.
 
-use super::{RetrievalError, RetrievalResult, words};
+use super::{RetrievalError, RetrievalResult, fast_parse};
 
 /// The ids of queries and their positions, one id after the other.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +21,7 @@ impl Queries {
             return None;
         }
         self.index
-            .find(words::hash(name), |position| self.bytes(position) == name)
+            .find(fast_parse::hash(name), |position| self.bytes(position) == name)
     }
 
     pub(super) fn name(&self, position: usize) -> &str {
@@ -38,7 +38,7 @@ impl Queries {
         if self.index.is_full(self.ends.len()) {
             self.index.clear(2 * self.ends.len());
             for position in 0..self.ends.len() {
-                let hash = words::hash(self.bytes(position));
+                let hash = fast_parse::hash(self.bytes(position));
                 self.index.find_or_add(hash, position, |_| false);
             }
         }
@@ -47,7 +47,10 @@ impl Queries {
             let start = other.checked_sub(1).map_or(0, |before| ends[before]);
             &ids[start as usize..ends[other] as usize] == name
         };
-        if let Some(found) = self.index.find_or_add(words::hash(name), self.ends.len(), same) {
+        if let Some(found) = self
+            .index
+            .find_or_add(fast_parse::hash(name), self.ends.len(), same)
+        {
             return position(found);
         }
         self.ids.extend_from_slice(name);

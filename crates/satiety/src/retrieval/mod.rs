@@ -26,6 +26,7 @@ mod difference;
 mod error;
 mod evaluation;
 mod facts;
+mod fast_parse;
 mod golden;
 mod index;
 mod lists;
@@ -36,7 +37,6 @@ mod pool;
 mod reader;
 mod score;
 mod tables;
-mod words;
 
 pub use comparison::{
     Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, GroupComparison,
@@ -59,9 +59,9 @@ pub use facts::Facts;
 pub use golden::{
     Agreement, AnnotationItem, AnnotationProgress, AnnotationSettings, AnnotatorPair, AnswerPaths,
     AnswerPreset, Answered, Consensus, Disagreement, FeedbackSignal, FoundResult, Harvest, HarvestSettings,
-    HarvestedQuery, JudgedFromFeedback, KnownTexts, LeftOut, LeftOutBecause, LoggedQuery, PRESETS, PoolEntry,
-    Rating, Said, SignalRules, Stratum, agreement, annotation_progress, categories_of, consensus, harvest,
-    judge_from_feedback, next_annotation, read_answer, signal_rules, weighted_kappa,
+    HarvestedQuery, JudgedFromFeedback, KnownTexts, LoggedQuery, PRESETS, PoolEntry, Rating, Said,
+    SignalRules, SkipReason, SkippedQuery, Stratum, agreement, annotation_progress, categories_of, consensus,
+    harvest, judge_from_feedback, next_annotation, read_answer, signal_rules, weighted_kappa,
 };
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, decisive_measures, default_measures};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::words;
+use super::fast_parse;
 
 /// As many as sixteen digits can need.
 const POWERS: [f64; 16] = [
@@ -46,16 +46,16 @@ pub(super) fn parse_within(block: &[u8], range: Range<usize>) -> Option<f64> {
 
 #[inline]
 fn plain(block: &[u8], start: usize, end: usize) -> Option<f64> {
-    let head = words::word(block, start);
+    let head = fast_parse::word(block, start);
     let other = head ^ 0x2e2e_2e2e_2e2e_2e2e;
-    let points = !(((other & words::LOW) + words::LOW) | other) & words::HIGH;
+    let points = !(((other & fast_parse::LOW) + fast_parse::LOW) | other) & fast_parse::HIGH;
     if points == 0 {
         return None;
     }
     let whole = (points.trailing_zeros() / 8) as usize;
     let decimals = end.checked_sub(start + whole + 1)?;
-    let mantissa = words::digits(head, whole)? * WHOLE_POWERS.get(decimals)?
-        + words::digits(words::word(block, start + whole + 1), decimals)?;
+    let mantissa = fast_parse::digits(head, whole)? * WHOLE_POWERS.get(decimals)?
+        + fast_parse::digits(fast_parse::word(block, start + whole + 1), decimals)?;
     (mantissa < 1 << 53).then(|| mantissa as f64 / POWERS[decimals])
 }
 
@@ -88,10 +88,10 @@ fn short(wide: [u8; 16], length: usize) -> Option<f64> {
     let digits = ((text ^ 0x3030_3030_3030_3030_3030_3030_3030_3030) & first(count)) << (8 * (16 - count));
     #[expect(clippy::cast_possible_truncation, reason = "the two halves are wanted")]
     let (upper, lower) = (digits as u64, (digits >> 64) as u64);
-    if !words::is_digits(upper) || !words::is_digits(lower) {
+    if !fast_parse::is_digits(upper) || !fast_parse::is_digits(lower) {
         return None;
     }
-    let mantissa = words::eight(upper) * 100_000_000 + words::eight(lower);
+    let mantissa = fast_parse::eight(upper) * 100_000_000 + fast_parse::eight(lower);
     if mantissa >= 1 << 53 {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use satiety::bench::gate::Tally;
 use satiety::harness::literal::literal_score;
-use satiety::harness::measured::{
+use satiety::harness::measurement::{
     CaseHistory, Matrix, MeasureSettings, Verdict, measure, saturation_evidence,
 };
 use satiety::harness::signals::{Level, SignalMetrics, SignalSettings, score};

@@ -9,7 +9,7 @@ use satiety::harness::cycles::{
     Action, Aggregate, ConsistencyThresholds, CycleSnapshot, Driver, MeasuredMark, SCHEMA_VERSION,
 };
 use satiety::harness::literal::{literal_counts, literal_score};
-use satiety::harness::measured::{
+use satiety::harness::measurement::{
     CaseHistory, Matrix, MeasureSettings, Verdict, measure, saturation_evidence,
 };
 use satiety::harness::signals::{Level, SignalMetrics, SignalSettings, score};

@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use satiety::harness::measured::Verdict;
+use satiety::harness::measurement::Verdict;
 use satiety::stats::BetaPosterior;
 
 use super::histories::{RULES, run};

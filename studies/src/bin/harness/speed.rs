@@ -12,7 +12,7 @@ use satiety::bench::gate::Tally;
 use satiety::bench::suite::{BenchmarkCase, BenchmarkSuite};
 use satiety::harness::ledger::{Entry, append, verify_anchored};
 use satiety::harness::manifest::{Manifest, compare};
-use satiety::harness::measured::{CaseHistory, Matrix, MeasureSettings, measure};
+use satiety::harness::measurement::{CaseHistory, Matrix, MeasureSettings, measure};
 use serde_json::json;
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];

@@ -6,7 +6,7 @@ use std::io::{BufRead, Write as _};
 use owo_colors::OwoColorize;
 use satiety::bench::judge::Calibration;
 use satiety_engine::Engine;
-use satiety_engine::bench::{Labelled, Labelling, ToLabel, read_labels};
+use satiety_engine::bench::{LabelResponse, LabelSession, UnlabelledCase, read_labels};
 use satiety_report::document::percent;
 
 use crate::args::BenchLabelArgs;
@@ -47,7 +47,7 @@ pub(super) async fn run(
 }
 
 /// Asks about one result after the other; every answer is kept before the next question.
-async fn ask(labelling: &mut Labelling, all: bool) -> Result<(), Failure> {
+async fn ask(labelling: &mut LabelSession, all: bool) -> Result<(), Failure> {
     let places = labelling.results(all);
     if places.is_empty() {
         to_stderr(if all {
@@ -104,7 +104,7 @@ fn answer(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> Result<A
     }
 }
 
-fn question(shown: &ToLabel, number: usize, of: usize) -> String {
+fn question(shown: &UnlabelledCase, number: usize, of: usize) -> String {
     let mut text = format!(
         "\n{} {}",
         format!("{number}/{of}").dimmed(),
@@ -146,7 +146,7 @@ fn printable(text: &str) -> String {
     out
 }
 
-impl Render for Labelled {
+impl Render for LabelResponse {
     fn human(&self) -> String {
         let mut text = format!(
             "{} {} of run {}; {} passed, {} wait",

@@ -1,6 +1,6 @@
 //! `satiety bench`: suites of cases against agents, models, commands and tools; is the change an improvement?
 
-mod gathered;
+mod import;
 pub(super) mod init;
 mod label;
 pub(super) mod run;
@@ -50,10 +50,10 @@ pub(super) async fn run(
         Bench::Check(arguments) => check(&arguments, engine, printer),
         Bench::List(arguments) => list(arguments, engine, printer).await,
         Bench::Init(arguments) => init::run(&arguments.folder, printer),
-        Bench::Import(arguments) => gathered::import(arguments, engine, printer).await,
+        Bench::Import(arguments) => import::import(arguments, engine, printer).await,
         Bench::Label(arguments) => label::run(arguments, engine, printer).await,
-        Bench::FromFailure(arguments) => gathered::from_failure(arguments, engine, printer),
-        Bench::Scrub(arguments) => gathered::scrub(arguments, engine, printer),
+        Bench::FromFailure(arguments) => import::from_failure(arguments, engine, printer),
+        Bench::Scrub(arguments) => import::scrub(arguments, engine, printer),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use satiety_engine::Engine;
-use satiety_engine::bench::{BenchRan, Progress, RunBenchRequest, Spread, Stop};
+use satiety_engine::bench::{DistributedRun, Progress, RunBenchRequest, RunBenchResponse, Stop};
 
 use super::{gate_exit, options, policy, show, suites_below, write_reports};
 use crate::args::{BenchRunArgs, ReportFiles};
@@ -74,7 +74,7 @@ pub(super) async fn run(
         }
     }
     if arguments.detach && !arguments.dry_run {
-        let runs = spread.iter().map(Spread::told).collect();
+        let runs = spread.iter().map(DistributedRun::told).collect();
         printer.answer(&show::Detached { runs })?;
         return Ok(Exit::Done);
     }
@@ -96,7 +96,7 @@ pub(super) async fn run(
     match <[_; 1]>::try_from(ran) {
         Ok([only]) => printer.answer(&only)?,
         Err(several) if several.is_empty() => {}
-        Err(several) => printer.answer(&show::Several { runs: several })?,
+        Err(several) => printer.answer(&show::RunTable { runs: several })?,
     }
     // The bootstrap loop's phase 4.5: after the evaluation, is the harness still hard enough?
     if let Some(recorded) = cycle {
@@ -119,7 +119,7 @@ pub(super) async fn run(
 }
 
 /// Writes the reports, warns about hooks that failed, and says how it went.
-fn settle(outcome: &BenchRan, files: &ReportFiles, fail_under: Option<f64>) -> Result<Exit, Failure> {
+fn settle(outcome: &RunBenchResponse, files: &ReportFiles, fail_under: Option<f64>) -> Result<Exit, Failure> {
     let gated = outcome.gate.as_ref();
     let gated = gated.map(|report| (report, outcome.baseline.as_ref()));
     write_reports(files, &outcome.run, gated)?;
@@ -127,7 +127,7 @@ fn settle(outcome: &BenchRan, files: &ReportFiles, fail_under: Option<f64>) -> R
     Ok(exit_of(outcome, fail_under))
 }
 
-fn exit_of(ran: &BenchRan, fail_under: Option<f64>) -> Exit {
+fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>) -> Exit {
     if ran.interrupted {
         return Exit::Interrupted;
     }

@@ -5,7 +5,10 @@ use std::fmt::Write;
 use owo_colors::OwoColorize;
 use satiety::bench::{BenchmarkRun, PowerStatement};
 use satiety_engine::bench::suites::SuiteList;
-use satiety_engine::bench::{Ablated, Accepted, BenchRan, Cancelled, ComparedRuns, ListedRun, SpreadRun};
+use satiety_engine::bench::{
+    AblationResponse, AcceptResponse, Cancelled, ComparedRuns, DistributedRunSummary, RunBenchResponse,
+    RunSummary,
+};
 use satiety_report::document::percent;
 use satiety_report::documents::bench::{RunReport, ablation, comparison, runs};
 use satiety_report::{Block, Document, Table, Tone, row};
@@ -25,7 +28,7 @@ impl Render for Shown {
     }
 }
 
-impl Render for BenchRan {
+impl Render for RunBenchResponse {
     fn document(&self) -> Document {
         runs(vec![report(self)])
     }
@@ -33,17 +36,17 @@ impl Render for BenchRan {
 
 /// Runs of several suites.
 #[derive(Serialize)]
-pub(super) struct Several {
-    pub(super) runs: Vec<BenchRan>,
+pub(super) struct RunTable {
+    pub(super) runs: Vec<RunBenchResponse>,
 }
 
-impl Render for Several {
+impl Render for RunTable {
     fn document(&self) -> Document {
         runs(self.runs.iter().map(report).collect())
     }
 }
 
-fn report(ran: &BenchRan) -> RunReport<'_> {
+fn report(ran: &RunBenchResponse) -> RunReport<'_> {
     let mut more = Vec::new();
     if !ran.variants.is_empty() {
         let rows = ran.variants.iter().map(|(name, summary)| {
@@ -109,7 +112,7 @@ impl Render for ComparedRuns {
     }
 }
 
-impl Render for Accepted {
+impl Render for AcceptResponse {
     fn human(&self) -> String {
         let mut text = format!(
             "{} is the baseline of {} ({} passed), accepted by {}: {}",
@@ -129,7 +132,7 @@ impl Render for Accepted {
     }
 }
 
-impl Render for Ablated {
+impl Render for AblationResponse {
     fn document(&self) -> Document {
         let mut document = ablation(&self.report, self.tag.as_deref());
         document
@@ -179,7 +182,7 @@ impl Render for Checked {
 /// Runs of the store.
 #[derive(Serialize)]
 pub(super) struct Runs {
-    pub(super) runs: Vec<ListedRun>,
+    pub(super) runs: Vec<RunSummary>,
 }
 
 impl Render for Runs {
@@ -204,12 +207,12 @@ impl Render for Runs {
 /// Runs that are with the workers.
 #[derive(Serialize)]
 pub(super) struct Detached {
-    pub(super) runs: Vec<SpreadRun>,
+    pub(super) runs: Vec<DistributedRunSummary>,
 }
 
 impl Render for Detached {
     fn human(&self) -> String {
-        let line = |run: &SpreadRun| {
+        let line = |run: &DistributedRunSummary| {
             format!(
                 "{}  {}: {} cases are left to the workers",
                 run.run_id,

@@ -4,12 +4,12 @@ use owo_colors::OwoColorize;
 use satiety::eviction::simulation::Budget;
 use satiety_engine::Engine;
 use satiety_engine::eviction::{
-    ProposeScopeRequest, ResolveRequest, SimulateRequest, Simulated, UpdateScopeRequest,
+    ProposeScopeRequest, ResolveRequest, SimulateRequest, SimulateResponse, UpdateScopeRequest,
 };
 use serde::Serialize;
 use serde_json::json;
 
-use crate::commands::evict::Resolved;
+use crate::commands::eviction::Resolved;
 use crate::failure::Failure;
 use crate::printer::Render;
 
@@ -87,7 +87,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
 #[derive(Serialize)]
 pub(super) struct Evicted {
     feedback: Resolved,
-    simulated: Simulated,
+    simulated: SimulateResponse,
 }
 
 impl Evicted {

@@ -6,7 +6,7 @@ use owo_colors::OwoColorize;
 use satiety::harness::Action;
 use satiety_engine::Engine;
 use satiety_engine::bench::{RunBenchRequest, Stop};
-use satiety_engine::harness::{ExpandRequest, Proposed, RecordCycleRequest, RecordedCycle};
+use satiety_engine::harness::{ExpandRequest, ProposeExpansionResponse, RecordCycleRequest, RecordedCycle};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -89,7 +89,7 @@ pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated
 #[derive(Serialize)]
 pub(super) struct Saturated {
     cycle: RecordedCycle,
-    proposed: Proposed,
+    proposed: ProposeExpansionResponse,
     refused: Option<String>,
 }
 

@@ -13,10 +13,10 @@ use satiety::retrieval::{
     ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions, decisive_measures,
 };
 use satiety_engine::Engine;
-use satiety_engine::bench::{AcceptRequest, BenchRan, Override, RunBenchRequest, Stop};
+use satiety_engine::bench::{AcceptRequest, Override, RunBenchRequest, RunBenchResponse, Stop};
 use satiety_engine::database::Status;
-use satiety_engine::dialogue::{Extract, ScoreRequest, Scored};
-use satiety_engine::retrieval::{CompareRequest, Compared, ImportCorpusRequest, KnownFiles, Rankings};
+use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
+use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, ImportCorpusRequest, Rankings};
 use serde::Serialize;
 
 use super::bench::init;
@@ -86,7 +86,7 @@ pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Played, Failure> {
+async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<DemoScene, Failure> {
     let started = Instant::now();
     let mut conversations = Vec::new();
     for (name, text) in CONVERSATIONS {
@@ -118,7 +118,7 @@ async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Pla
     let eviction = Box::pin(eviction::evict(engine)).await?;
     let research = Box::pin(research::research(engine, settings, folder)).await?;
     let store = engine.database().status(true).await?;
-    Ok(Played {
+    Ok(DemoScene {
         eviction,
         research,
         bench,
@@ -142,7 +142,7 @@ fn rankings(folder: &Path) -> Result<CompareRequest, Failure> {
             order: OrderOptions::default(),
             options: EvaluationOptions::default(),
             measures: decisive_measures(),
-            known: KnownFiles::default(),
+            known: FactFiles::default(),
             by: vec!["category".into()],
         },
         settings: ComparisonSettings::default(),
@@ -152,7 +152,7 @@ fn rankings(folder: &Path) -> Result<CompareRequest, Failure> {
 }
 
 /// Runs a suite, accepts the run, and lets a broken agent meet the gate.
-async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> {
+async fn benchmark(engine: &Engine, folder: &Path) -> Result<RunBenchResponse, Failure> {
     let suite = folder.join("greeter");
     init::write(&suite)?;
     let request = RunBenchRequest {
@@ -186,18 +186,18 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<BenchRan, Failure> 
 }
 
 #[derive(Serialize)]
-struct Played {
+struct DemoScene {
     eviction: eviction::Evicted,
     research: research::Found,
-    bench: BenchRan,
+    bench: RunBenchResponse,
     harness: harness::Saturated,
-    conversations: Vec<Scored>,
-    retrieval: Compared,
+    conversations: Vec<ScoreResponse>,
+    retrieval: CompareResponse,
     store: Status,
     seconds: f64,
 }
 
-impl Render for Played {
+impl Render for DemoScene {
     fn human(&self) -> String {
         let mut parts = vec![format!(
             "{}\nIs the conversation still producing anything, and what to do about it?",

@@ -7,7 +7,7 @@ use satiety::research::{GateSettings, ResearchSettings};
 use satiety_engine::Engine;
 use satiety_engine::bench::Stop;
 use satiety_engine::research::fetch::FetchSettings;
-use satiety_engine::research::{Prices, ResearchRequest, Researched};
+use satiety_engine::research::{Prices, ResearchRequest, ResearchResponse};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -86,7 +86,7 @@ pub(super) async fn research(engine: &Engine, settings: &Settings, folder: &Path
 /// What was found.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Found(Researched);
+pub(super) struct Found(ResearchResponse);
 
 impl Found {
     pub(super) fn human(&self) -> String {

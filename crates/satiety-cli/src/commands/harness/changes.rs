@@ -5,13 +5,13 @@ use std::fmt::Write;
 use owo_colors::OwoColorize;
 use satiety::harness::{Change, Entry, ExpansionProposals, Phase, Rigor, RigorDiff};
 use satiety_engine::harness::{
-    AppliedExpansion, AuditRow, CheckedHarness, Decided, History, Keys, LockState, LockedHarness, Proposed,
-    SignedTransition, Verified,
+    AppliedExpansion, ApprovalDecision, AuditRow, HarnessCheck, History, Keys, LockState, LockedHarness,
+    ProposeExpansionResponse, SignedTransition, VerifyResponse,
 };
 use serde::Serialize;
 
+use super::format::{phase, short};
 use super::signing::escape;
-use super::words::{phase, short};
 use crate::failure::Failure;
 use crate::printer::Render;
 use crate::table::table;
@@ -19,7 +19,7 @@ use crate::table::table;
 /// Changes that people are shown of each sort.
 const CHANGES: usize = 20;
 
-impl Render for CheckedHarness {
+impl Render for HarnessCheck {
     fn human(&self) -> String {
         let mut text = rigor(&self.diff, self.allowed);
         for place in &self.unsigned_retirements {
@@ -116,7 +116,7 @@ impl Render for SignedTransition {
     }
 }
 
-impl Render for Proposed {
+impl Render for ProposeExpansionResponse {
     fn human(&self) -> String {
         let mut text = match (&self.expansion_id, &self.proposal_hash) {
             (Some(expansion), Some(hash)) => format!("proposed  for {expansion}, hash {}", short(hash)),
@@ -147,7 +147,7 @@ impl Render for Proposed {
     }
 }
 
-impl Render for Decided {
+impl Render for ApprovalDecision {
     fn human(&self) -> String {
         match self.phase {
             Phase::Rejected => format!(
@@ -265,7 +265,7 @@ fn about(entry: &Entry) -> String {
     }
 }
 
-impl Render for Verified {
+impl Render for VerifyResponse {
     fn human(&self) -> String {
         let mut text = if self.problems.is_empty() {
             format!("{} entries, all as they were written", self.entries)

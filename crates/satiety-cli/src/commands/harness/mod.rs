@@ -1,10 +1,10 @@
 //! `satiety harness`: is it still hard enough, may it change, and who agreed?
 
-mod asking;
 mod changes;
+mod format;
+mod prompt;
 mod show;
 mod signing;
-mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -246,9 +246,9 @@ async fn approve(
                 .pending(&root, arguments.which.expansion.as_deref())
                 .await?;
             let key = KeyFile::read(key)?;
-            asking::to_the_terminal(&signing::proposal(&pending))?;
-            asking::confirm(&pending.proposal_hash)?;
-            let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
+            prompt::to_the_terminal(&signing::proposal(&pending))?;
+            prompt::confirm(&pending.proposal_hash)?;
+            let passphrase = prompt::passphrase(&format!("passphrase of {}: ", key.name))?;
             let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
             engine.harness().sign(&pending, &key, &passphrase, valid_for)?
         }
@@ -283,9 +283,9 @@ fn transition(
         .harness()
         .pending_transition(&arguments.base, &root, &arguments.reason)?;
     let key = KeyFile::read(&arguments.key)?;
-    asking::to_the_terminal(&signing::transition(&pending))?;
-    asking::confirm(&pending.to)?;
-    let passphrase = asking::passphrase(&format!("passphrase of {}: ", key.name))?;
+    prompt::to_the_terminal(&signing::transition(&pending))?;
+    prompt::confirm(&pending.to)?;
+    let passphrase = prompt::passphrase(&format!("passphrase of {}: ", key.name))?;
     let valid_for = jiff::SignedDuration::from_hours(24 * i64::from(arguments.valid_for));
     let signed = engine
         .harness()
@@ -398,7 +398,7 @@ fn keygen(arguments: &HarnessKeygenArgs, printer: &Printer) -> Result<Exit, Fail
             "choose another place with --output",
         ));
     }
-    let passphrase = asking::new_passphrase()?;
+    let passphrase = prompt::new_passphrase()?;
     let key = KeyFile::generate(&arguments.name, &passphrase)?;
     key.write(&file)?;
     printer.answer(&changes::Generated {
@@ -420,9 +420,9 @@ async fn keys(
         Some(key) => {
             let now = engine.harness().keys(&root).await?;
             let key = KeyFile::read(key)?;
-            asking::to_the_terminal(&crate::printer::Render::human(&now))?;
+            prompt::to_the_terminal(&crate::printer::Render::human(&now))?;
             let passphrase =
-                asking::passphrase(&format!("passphrase of {} to accept these keys: ", key.name))?;
+                prompt::passphrase(&format!("passphrase of {} to accept these keys: ", key.name))?;
             engine.harness().accept_keys(&root, &key, &passphrase).await?
         }
         None => engine.harness().keys(&root).await?,

@@ -3,7 +3,7 @@
 use satiety_engine::harness::{HarnessStatus, RecordedCycle};
 use satiety_report::{Block, Document, Tone};
 
-use super::words::phase;
+use super::format::phase;
 use crate::printer::Render;
 
 impl Render for HarnessStatus {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use satiety::memory::{Author, Fusion, Mode, Pipeline, Scope, tier_named};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
-    IndexRequest, Indexed, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest, SaveRequest,
-    SearchRequest, UpdateRequest, ValidateRequest,
+    IndexRequest, IndexResponse, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest,
+    SaveRequest, SearchRequest, UpdateRequest, ValidateRequest,
 };
 use satiety_engine::{Engine, EngineError};
 
@@ -135,7 +135,7 @@ async fn index(
     arguments: MemoryIndexArgs,
     scope: Option<Scope>,
     engine: &Engine,
-) -> Result<Indexed, Failure> {
+) -> Result<IndexResponse, Failure> {
     let request = IndexRequest {
         folder: arguments.directory,
         keep_missing: arguments.keep_missing,

@@ -5,14 +5,14 @@ use std::fmt::Write;
 use owo_colors::OwoColorize;
 use satiety::memory::Project;
 use satiety_engine::memory::{
-    Deleted, Indexed, Linked, MatchedTriggers, Memories, Memory, MemoryHealth, MemorySearch, Saved,
-    TaskFigures, Validated,
+    DeleteResponse, IndexResponse, LinkResponse, MatchedTriggers, Memories, Memory, MemoryHealth,
+    MemorySearch, SaveResponse, TaskMetrics, ValidateResponse,
 };
 
 use crate::printer::Render;
 use crate::table::{bytes, table};
 
-impl Render for Saved {
+impl Render for SaveResponse {
     fn human(&self) -> String {
         let by = match (&self.embedder, self.chunks) {
             (_, 0) => "what is searched stays as it was".to_owned(),
@@ -183,13 +183,13 @@ impl Render for Memory {
     }
 }
 
-impl Render for Deleted {
+impl Render for DeleteResponse {
     fn human(&self) -> String {
         format!("forgotten: {}", self.deleted.join(", "))
     }
 }
 
-impl Render for Validated {
+impl Render for ValidateResponse {
     fn human(&self) -> String {
         let mut text = format!(
             "{}  confidence {:.2} after {} validations",
@@ -205,14 +205,14 @@ impl Render for Validated {
     }
 }
 
-impl Render for Linked {
+impl Render for LinkResponse {
     fn human(&self) -> String {
         let state = if self.linked { "linked" } else { "no longer linked" };
         format!("{state}: {} {} {}", self.from, self.kind, self.to)
     }
 }
 
-impl Render for Indexed {
+impl Render for IndexResponse {
     fn human(&self) -> String {
         let mut text = format!(
             "{} new, {} changed, {} as they were, {} forgotten",
@@ -282,7 +282,7 @@ impl Render for MemoryHealth {
 }
 
 /// Tasks in a line, where there are any.
-fn tasks(figures: &TaskFigures) -> String {
+fn tasks(figures: &TaskMetrics) -> String {
     if figures.open + figures.closed == 0 {
         return String::new();
     }

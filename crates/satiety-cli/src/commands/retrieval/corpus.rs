@@ -6,10 +6,11 @@ use owo_colors::OwoColorize;
 use satiety::retrieval::{CategoryReport, CorpusSettings};
 use satiety_engine::Engine;
 use satiety_engine::retrieval::{
-    CheckedCorpus, CorpusRequest, ExportCorpusRequest, ImportCorpusRequest, MovedCorpus, PoolRequest, Pooled,
+    CorpusCheck, CorpusRequest, CorpusTransfer, ExportCorpusRequest, ImportCorpusRequest, PoolRequest,
+    PoolResponse,
 };
 
-use super::words::{figure, queries};
+use super::format::{figure, queries};
 use crate::args::{CorpusCheckArgs, ExportCorpusArgs, ImportCorpusArgs, PoolArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -95,7 +96,7 @@ pub(super) async fn export(
     Ok(Exit::Done)
 }
 
-impl Render for CheckedCorpus {
+impl Render for CorpusCheck {
     fn human(&self) -> String {
         let report = &self.report;
         let mut text = format!(
@@ -184,7 +185,7 @@ fn group_row(group: &CategoryReport) -> Vec<String> {
     ]
 }
 
-impl Render for Pooled {
+impl Render for PoolResponse {
     fn human(&self) -> String {
         let mut text = format!(
             "{} documents of {} wait for a judgment (the first {} of each run; {} have one)",
@@ -206,7 +207,7 @@ impl Render for Pooled {
     }
 }
 
-impl Render for MovedCorpus {
+impl Render for CorpusTransfer {
     fn human(&self) -> String {
         let mut text = format!(
             "{}: {}, {} judgments",

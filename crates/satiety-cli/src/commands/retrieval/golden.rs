@@ -3,14 +3,15 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::retrieval::{Agreement, HarvestSettings, LeftOutBecause};
+use satiety::retrieval::{Agreement, HarvestSettings, SkipReason};
 use satiety::stats::Interval;
 use satiety_engine::Engine;
 use satiety_engine::retrieval::{
-    FeedbackOutcome, HarvestRequest, Harvested, JudgeFeedbackRequest, JudgedCorpus, MeasuredRun, MeasuredRuns,
+    FeedbackOutcome, HarvestRequest, HarvestResponse, JudgeFeedbackRequest, JudgedCorpus, MeasuredRun,
+    MeasuredRuns,
 };
 
-use super::words::{figure, interval, queries};
+use super::format::{figure, interval, queries};
 use crate::args::{AgreementArgs, HarvestArgs, JudgeArgs, RunsArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -68,7 +69,7 @@ pub(super) async fn runs(arguments: RunsArgs, engine: &Engine, printer: &Printer
     Ok(Exit::Done)
 }
 
-impl Render for Harvested {
+impl Render for HarvestResponse {
     fn human(&self) -> String {
         let rows = self
             .harvest
@@ -87,17 +88,17 @@ impl Render for Harvested {
             });
         let header = ["category", "intent", "target", "had", "fitting", "taken"];
         let mut text = table(&header, &[2, 3, 4, 5], rows);
-        let count = |wanted: &dyn Fn(&LeftOutBecause) -> bool| {
+        let count = |wanted: &dyn Fn(&SkipReason) -> bool| {
             let left = self.harvest.left_out.iter();
             left.filter(|one| wanted(&one.because)).count()
         };
         let same = count(&|because| {
             matches!(
                 because,
-                LeftOutBecause::SameWords { .. } | LeftOutBecause::NearDuplicate { .. }
+                SkipReason::SameWords { .. } | SkipReason::NearDuplicate { .. }
             )
         });
-        let enough = count(&|because| matches!(because, LeftOutBecause::Enough { .. }));
+        let enough = count(&|because| matches!(because, SkipReason::Enough { .. }));
         let _ = write!(
             text,
             "\n\n{} {} from {} in the log; {same} ask the same as another, {enough} are not needed",

@@ -2,12 +2,12 @@
 //! judgments are fit to tell.
 
 mod annotate;
-mod compared;
 mod corpus;
-mod evaluated;
+pub(super) mod format;
 mod golden;
 mod replay;
-pub(super) mod words;
+mod show_comparison;
+mod show_evaluation;
 
 use satiety::retrieval::{
     ComparisonSettings, Dedup, EvaluationOptions, Gate, Measure, MissingQueries, NoRelevant, OrderOptions,
@@ -15,7 +15,7 @@ use satiety::retrieval::{
 };
 use satiety::stats::BootstrapSettings;
 use satiety_engine::Engine;
-use satiety_engine::retrieval::{CompareRequest, EvaluateRequest, KnownFiles, Rankings};
+use satiety_engine::retrieval::{CompareRequest, EvaluateRequest, FactFiles, Rankings};
 
 use crate::args::{
     Compat, Corpus, DedupKeep, RankingArgs, Retrieval, RetrievalCompareArgs, RetrievalEvalArgs, TiesBy,
@@ -140,7 +140,7 @@ fn rankings(arguments: RankingArgs, otherwise: impl FnOnce() -> Vec<Measure>) ->
         } else {
             arguments.metrics
         },
-        known: KnownFiles {
+        known: FactFiles {
             queries: arguments.queries,
             corpus: arguments.corpus,
         },

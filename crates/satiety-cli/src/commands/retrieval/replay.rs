@@ -15,13 +15,13 @@ use satiety::retrieval::{
 use satiety::stats::BootstrapSettings;
 use satiety_engine::Engine;
 use satiety_engine::retrieval::{
-    JudgmentFilter, ReplayRequest, Replayed, SystemSpec, SystemSurroundings, ToolCall,
+    JudgmentFilter, ReplayRequest, ReplayResponse, SystemContext, SystemSpec, ToolCall,
 };
 use satiety_report::{Block, Document};
 
 use super::super::bench::stop_on_interrupt;
-use super::evaluated;
-use super::words::queries;
+use super::format::queries;
+use super::show_evaluation;
 use crate::args::{MemoryMode, RunArgs, Source};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -103,7 +103,7 @@ fn request(arguments: RunArgs, printer: &Printer) -> Result<ReplayRequest, Failu
         ..BootstrapSettings::default()
     };
     Ok(ReplayRequest {
-        surroundings: SystemSurroundings {
+        context: SystemContext {
             environment: std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
@@ -234,10 +234,10 @@ fn pipeline(path: &Path) -> Result<ValidPipeline, Failure> {
     Pipeline::with(&value).map_err(|error| bad(error.to_string()))
 }
 
-impl Render for Replayed {
+impl Render for ReplayResponse {
     fn document(&self) -> Document {
         let mut document = self.report.as_ref().map_or_else(Document::default, |report| {
-            evaluated::document(std::slice::from_ref(report))
+            show_evaluation::document(std::slice::from_ref(report))
         });
         if let Some(compared) = &self.comparison {
             let compared = compared.document();
@@ -251,7 +251,7 @@ impl Render for Replayed {
 }
 
 /// What came of asking, before any metric.
-fn summary(replayed: &Replayed) -> Vec<Block> {
+fn summary(replayed: &ReplayResponse) -> Vec<Block> {
     let mut text = format!(
         "{} answered, {} without an answer and left out",
         queries(replayed.answered),

@@ -242,7 +242,7 @@ impl Drop for Sandbox {
 
 /// A process about to be started in a sandbox.
 #[derive(Debug)]
-pub(super) struct Wrapped {
+pub(super) struct SandboxedCommand {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     /// Where the supervisor writes why it failed.
@@ -308,7 +308,7 @@ impl Sandbox {
         args: Vec<OsString>,
         workdir: &Path,
         user: Option<u32>,
-    ) -> Result<Wrapped, String> {
+    ) -> Result<SandboxedCommand, String> {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let report = self.directory.join(format!("failed-{count}"));
         let plan = Confinement {
@@ -339,7 +339,7 @@ impl Sandbox {
             serde_json::to_string(&plan).map_err(|error| format!("cannot write the policy: {error}"))?;
         let mut wrapped: Vec<OsString> = vec![HELPER_COMMAND.into(), plan.into(), program.to_owned()];
         wrapped.extend(args);
-        Ok(Wrapped {
+        Ok(SandboxedCommand {
             program: self.helper.clone().into(),
             args: wrapped,
             report,

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::layout::Protected;
 use super::{PROBE_COMMAND, SandboxContext, helper, probe, raw};
-use crate::bench::target::{Surroundings, Target};
+use crate::bench::target::{Target, TargetContext};
 
 /// How long all attempts together may take, in milliseconds.
 const LIMIT: u64 = 60_000;
@@ -36,12 +36,12 @@ pub struct ProbedIsolation {
     /// Whether the runner was root.
     pub as_root: bool,
     /// Attempt by attempt.
-    pub probes: Vec<Probed>,
+    pub probes: Vec<ProbedIsolations>,
 }
 
 /// One attempt to break out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Probed {
+pub struct ProbedIsolations {
     /// What was attempted.
     pub probe: String,
     /// What came of it.
@@ -276,7 +276,7 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
         "sandbox": {"backend": isolation},
     }))
     .map_err(|error| failed(&error))?;
-    let surroundings = Surroundings {
+    let context = TargetContext {
         base: at("suite"),
         suite: at("suite"),
         scratch: at("scratch"),
@@ -302,7 +302,7 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
         anthropic_key: None,
     };
     let before = state_of(arena.bystander.id());
-    let target = Target::open(&spec, &surroundings).map_err(|error| failed(&error))?;
+    let target = Target::open(&spec, &context).map_err(|error| failed(&error))?;
     let request = Request {
         v: VERSION,
         case_id: "probe".into(),
@@ -344,7 +344,7 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
             // Attempts that can tell by themselves whether they succeeded.
             _ => text.is_none_or(|text| text.contains(&arena.secret) || text == "succeeded"),
         };
-        Probed {
+        ProbedIsolations {
             probe: (*name).to_owned(),
             result: if leaked {
                 ProbeResult::Leak

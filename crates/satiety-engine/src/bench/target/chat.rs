@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::exec::too_long;
-use super::{Attempt, OpenError, Surroundings};
+use super::{Attempt, OpenError, TargetContext};
 
 /// Above any deadline; the deadline itself is kept here, around the whole exchange.
 const LONGEST: Duration = Duration::from_hours(24);
@@ -24,19 +24,19 @@ pub struct ChatTarget {
 }
 
 impl ChatTarget {
-    pub(super) fn open(spec: &ChatSpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
+    pub(super) fn open(spec: &ChatSpec, context: &TargetContext) -> Result<Self, OpenError> {
         let bad = |error: ChatError| OpenError::description("model", error.to_string());
         let parsed: Spec = spec.model.parse().map_err(bad)?;
         let api_key = match &spec.key_env {
             Some(name) => {
-                let key = surroundings.environment.get(name).ok_or_else(|| {
+                let key = context.environment.get(name).ok_or_else(|| {
                     OpenError::description("key_env", format!("the environment variable {name} is not set"))
                 })?;
                 Some(ApiKey::new(key, KeyOwner::of_variable(name)))
             }
             None => match parsed.provider {
-                Provider::Anthropic => surroundings.anthropic_key.clone(),
-                Provider::OpenAi => surroundings.api_key.clone(),
+                Provider::Anthropic => context.anthropic_key.clone(),
+                Provider::OpenAi => context.api_key.clone(),
                 Provider::Ollama => None,
             },
         };

@@ -10,9 +10,9 @@ use tokio::time::{sleep, timeout};
 
 use super::pipes::{Capture, Overflow, Tail};
 use super::process::{Process, exit};
-use super::program::{Described, Program, sandbox_failure};
+use super::program::{LocatedTarget, Program, sandbox_failure};
 use super::workdir::Workdirs;
-use super::{Attempt, OpenError, Surroundings};
+use super::{Attempt, OpenError, TargetContext};
 
 /// How long output is waited for when everything that could write it has been ended.
 const LAST_BYTES: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ pub struct Exec {
 }
 
 /// Why we stopped listening.
-enum Ended {
+enum FinalizedRun {
     ByItself(Exit),
     TooLong,
     TooMuch,
@@ -35,8 +35,8 @@ enum Ended {
 }
 
 impl Exec {
-    pub(super) fn open(spec: &ExecSpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
-        let described = Described {
+    pub(super) fn open(spec: &ExecSpec, context: &TargetContext) -> Result<Self, OpenError> {
+        let described = LocatedTarget {
             command: &spec.command,
             args: &spec.args,
             env: &spec.env,
@@ -45,8 +45,8 @@ impl Exec {
             sandbox: spec.sandbox.as_ref(),
         };
         Ok(Self {
-            program: Program::new(&described, surroundings)?,
-            workdirs: Workdirs::new(surroundings, &spec.files),
+            program: Program::new(&described, context)?,
+            workdirs: Workdirs::new(context, &spec.files),
             form: spec.request,
             max_output: spec.max_output_bytes,
         })
@@ -82,10 +82,10 @@ impl Exec {
         let limit = Duration::from_millis(request.deadline_ms);
         let (ended, latency) = listen(&mut process, &input, &mut stdout, &mut stderr, started, limit).await;
         let (outcome, exit) = match ended {
-            Ended::ByItself(exit) => (answer(exit, &stdout.bytes), Some(exit)),
-            Ended::TooLong => (Err(too_long(request.deadline_ms)), process.end().await),
-            Ended::TooMuch => (Err(too_much(self.max_output)), process.end().await),
-            Ended::Lost(error) => {
+            FinalizedRun::ByItself(exit) => (answer(exit, &stdout.bytes), Some(exit)),
+            FinalizedRun::TooLong => (Err(too_long(request.deadline_ms)), process.end().await),
+            FinalizedRun::TooMuch => (Err(too_much(self.max_output)), process.end().await),
+            FinalizedRun::Lost(error) => {
                 let error = TargetError::new(ErrorKind::Harness, format!("the process was lost: {error}"));
                 (Err(error), process.end().await)
             }
@@ -113,7 +113,7 @@ async fn listen(
     stderr: &mut Tail,
     started: Instant,
     limit: Duration,
-) -> (Ended, Duration) {
+) -> (FinalizedRun, Duration) {
     let pipes = (
         process.child.stdin.take(),
         process.child.stdout.take(),
@@ -121,7 +121,7 @@ async fn listen(
     );
     let (Some(mut to), Some(from), Some(errors)) = pipes else {
         let lost = std::io::Error::other("it has no pipes");
-        return (Ended::Lost(lost), started.elapsed());
+        return (FinalizedRun::Lost(lost), started.elapsed());
     };
     let talk = async {
         let feed = async {
@@ -145,20 +145,20 @@ async fn listen(
             status = process.child.wait() => break status,
             said = &mut talk, if !said_all => match said {
                 Ok(_) => said_all = true,
-                Err(Overflow) => return (Ended::TooMuch, started.elapsed()),
+                Err(Overflow) => return (FinalizedRun::TooMuch, started.elapsed()),
             },
-            () = &mut deadline => return (Ended::TooLong, started.elapsed()),
+            () = &mut deadline => return (FinalizedRun::TooLong, started.elapsed()),
         }
     };
     let latency = started.elapsed();
     // What still runs holds the pipes open; what it would yet write is not the answer.
     process.end_leftovers().await;
     if !said_all && matches!(timeout(LAST_BYTES, &mut talk).await, Ok(Err(Overflow))) {
-        return (Ended::TooMuch, latency);
+        return (FinalizedRun::TooMuch, latency);
     }
     match status {
-        Ok(status) => (Ended::ByItself(exit(status)), latency),
-        Err(error) => (Ended::Lost(error), latency),
+        Ok(status) => (FinalizedRun::ByItself(exit(status)), latency),
+        Err(error) => (FinalizedRun::Lost(error), latency),
     }
 }
 

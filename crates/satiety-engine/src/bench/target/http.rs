@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::exec::{too_long, too_much};
 use super::template::fill;
-use super::{Attempt, OpenError, Surroundings};
+use super::{Attempt, OpenError, TargetContext};
 
 /// The target.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Http {
 }
 
 impl Http {
-    pub(super) fn open(spec: &HttpSpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
+    pub(super) fn open(spec: &HttpSpec, context: &TargetContext) -> Result<Self, OpenError> {
         for (key, pointer) in [
             ("output_pointer", &spec.output_pointer),
             ("usage_pointer", &spec.usage_pointer),
@@ -40,7 +40,7 @@ impl Http {
         Ok(Self {
             client: client(usize::try_from(spec.max_output_bytes).unwrap_or(usize::MAX))?,
             url: address(&spec.url)?,
-            headers: headers(spec, surroundings, &address(&spec.url)?)?,
+            headers: headers(spec, context, &address(&spec.url)?)?,
             spec: spec.clone(),
         })
     }
@@ -156,7 +156,7 @@ pub(super) fn refuse_foreign_key(key: &'static str, variable: &str, url: &Url) -
     }
 }
 
-fn headers(spec: &HttpSpec, surroundings: &Surroundings, url: &Url) -> Result<HeaderMap, OpenError> {
+fn headers(spec: &HttpSpec, context: &TargetContext, url: &Url) -> Result<HeaderMap, OpenError> {
     let mut headers = HeaderMap::new();
     let name_of = |name: &str| {
         HeaderName::try_from(name)
@@ -170,7 +170,7 @@ fn headers(spec: &HttpSpec, surroundings: &Surroundings, url: &Url) -> Result<He
     }
     for (name, variable) in &spec.secret_headers {
         refuse_foreign_key("secret_headers", variable, url)?;
-        let secret = surroundings.environment.get(variable).ok_or_else(|| {
+        let secret = context.environment.get(variable).ok_or_else(|| {
             OpenError::description(
                 "secret_headers",
                 format!("the environment variable {variable} is not set"),

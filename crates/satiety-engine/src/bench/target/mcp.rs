@@ -25,10 +25,10 @@ use super::exec::too_long;
 use super::http::{address, client};
 use super::pipes::{Tail, keep_tail};
 use super::process::Process;
-use super::program::{Described, Program, sandbox_failure};
+use super::program::{LocatedTarget, Program, sandbox_failure};
 use super::template::fill_map;
 use super::workdir::{Workdir, Workdirs};
-use super::{Attempt, OpenError, Surroundings};
+use super::{Attempt, OpenError, TargetContext};
 
 /// The target.
 pub struct Mcp {
@@ -70,10 +70,10 @@ struct Server {
 }
 
 impl Mcp {
-    pub(super) fn open(spec: &McpSpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
+    pub(super) fn open(spec: &McpSpec, context: &TargetContext) -> Result<Self, OpenError> {
         let way = match (&spec.command, &spec.url) {
             (Some(command), None) => {
-                let described = Described {
+                let described = LocatedTarget {
                     command,
                     args: &spec.args,
                     env: &spec.env,
@@ -82,15 +82,15 @@ impl Mcp {
                     sandbox: spec.sandbox.as_ref(),
                 };
                 Way::Process {
-                    program: Program::new(&described, surroundings)?,
-                    workdirs: Workdirs::new(surroundings, &[]),
+                    program: Program::new(&described, context)?,
+                    workdirs: Workdirs::new(context, &[]),
                 }
             }
             (None, Some(url)) => {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(address(url)?.as_str());
                 if let Some(name) = &spec.token_env {
                     super::http::refuse_foreign_key("token_env", name, &address(url)?)?;
-                    let token = surroundings.environment.get(name).ok_or_else(|| {
+                    let token = context.environment.get(name).ok_or_else(|| {
                         OpenError::description(
                             "token_env",
                             format!("the environment variable {name} is not set"),

@@ -7,15 +7,15 @@
 mod chat;
 mod exec;
 mod http;
-#[cfg_attr(not(feature = "mcp"), path = "mcp_left_out.rs")]
+#[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
 mod mcp;
+mod persistent;
 mod pipes;
 mod process;
 mod program;
 mod replay;
 mod template;
 mod workdir;
-mod worker;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ pub use self::workdir::Workdir;
 
 /// What a target needs to know of the world; nothing is read from the environment here.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct TargetContext {
     /// The folder of the target's description: what its relative paths start from.
     pub base: PathBuf,
     /// The folder that the files of cases are relative to.
@@ -154,7 +154,7 @@ pub enum Target {
     /// A process for each case.
     Exec(exec::Exec),
     /// Long-lived processes.
-    Worker(worker::Pool),
+    Worker(persistent::Pool),
     /// An address that takes requests.
     Http(http::Http),
     /// A chat model.
@@ -169,14 +169,14 @@ pub enum Target {
 
 impl Target {
     /// Makes a target of its description. Starts nothing that a first call would not start again.
-    pub fn open(spec: &TargetSpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
+    pub fn open(spec: &TargetSpec, context: &TargetContext) -> Result<Self, OpenError> {
         Ok(match spec {
-            TargetSpec::Exec(spec) => Self::Exec(exec::Exec::open(spec, surroundings)?),
-            TargetSpec::Worker(spec) => Self::Worker(worker::Pool::open(spec, surroundings)?),
-            TargetSpec::Http(spec) => Self::Http(http::Http::open(spec, surroundings)?),
-            TargetSpec::Chat(spec) => Self::Chat(chat::ChatTarget::open(spec, surroundings)?),
-            TargetSpec::Mcp(spec) => Self::Mcp(Box::new(mcp::Mcp::open(spec, surroundings)?)),
-            TargetSpec::Replay(spec) => Self::Replay(replay::Replay::open(spec, surroundings)?),
+            TargetSpec::Exec(spec) => Self::Exec(exec::Exec::open(spec, context)?),
+            TargetSpec::Worker(spec) => Self::Worker(persistent::Pool::open(spec, context)?),
+            TargetSpec::Http(spec) => Self::Http(http::Http::open(spec, context)?),
+            TargetSpec::Chat(spec) => Self::Chat(chat::ChatTarget::open(spec, context)?),
+            TargetSpec::Mcp(spec) => Self::Mcp(Box::new(mcp::Mcp::open(spec, context)?)),
+            TargetSpec::Replay(spec) => Self::Replay(replay::Replay::open(spec, context)?),
             TargetSpec::Echo(_) => Self::Echo,
         })
     }

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::super::sandbox::layout::{Named, find_program};
 use super::super::sandbox::{self, Sandbox};
 use super::process::Process;
-use super::{Environment, OpenError, Surroundings};
+use super::{Environment, OpenError, TargetContext};
 
 /// Where programs are looked for when the environment has no `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -34,7 +34,7 @@ pub(super) struct Program {
 
 /// A program about to start.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct AvailableRuns {
     pub(super) command: Command,
     /// The user that it will be, where that is not us.
     pub(super) user: Option<u32>,
@@ -44,7 +44,7 @@ pub(super) struct Ready {
 
 /// The keys of a description that say what to start.
 #[derive(Debug)]
-pub(super) struct Described<'a> {
+pub(super) struct LocatedTarget<'a> {
     pub(super) command: &'a str,
     pub(super) args: &'a [String],
     pub(super) env: &'a [String],
@@ -54,25 +54,25 @@ pub(super) struct Described<'a> {
 }
 
 impl Program {
-    pub(super) fn new(described: &Described<'_>, surroundings: &Surroundings) -> Result<Self, OpenError> {
+    pub(super) fn new(described: &LocatedTarget<'_>, context: &TargetContext) -> Result<Self, OpenError> {
         let command = described.command.trim();
         if command.is_empty() {
             return Err(OpenError::description("command", "is empty; name a program"));
         }
-        let base = std::path::absolute(&surroundings.base)
+        let base = std::path::absolute(&context.base)
             .map_err(|error| OpenError::description("command", format!("its folder: {error}")))?;
         let path = if command.contains('/') {
             base.join(command)
         } else {
             PathBuf::from(command)
         };
-        let env = variables(described, &surroundings.environment);
+        let env = variables(described, &context.environment);
         let search = env
             .iter()
             .rev()
             .find(|(name, _)| name == "PATH")
             .map_or(PATH.into(), |(_, value)| value.to_string_lossy().into_owned());
-        let sandbox = match &surroundings.helper {
+        let sandbox = match &context.helper {
             Some(helper) => {
                 let program = find_program(&path.to_string_lossy(), &search);
                 let named = Named {
@@ -85,12 +85,11 @@ impl Program {
                         .collect(),
                     base: &base,
                     read: described.read,
-                    skill: surroundings.sandbox.skill.as_deref(),
+                    skill: context.sandbox.skill.as_deref(),
                 };
-                let scratch = std::path::absolute(&surroundings.scratch)
+                let scratch = std::path::absolute(&context.scratch)
                     .map_err(|error| OpenError::sandbox(error.to_string()))?;
-                let sandbox =
-                    Sandbox::new(described.sandbox, &surroundings.sandbox, helper, &scratch, &named)?;
+                let sandbox = Sandbox::new(described.sandbox, &context.sandbox, helper, &scratch, &named)?;
                 Some(Box::new(sandbox))
             }
             None if described.sandbox.is_some() => {
@@ -113,7 +112,7 @@ impl Program {
 
     /// The program ready to start with `workdir` as its folder, home and place for temporary files. `extra` comes after
     /// the arguments of the description.
-    pub(super) fn ready(&self, workdir: &Path, extra: Option<&str>) -> Result<Ready, TargetError> {
+    pub(super) fn ready(&self, workdir: &Path, extra: Option<&str>) -> Result<AvailableRuns, TargetError> {
         let mut args: Vec<OsString> = self.args.iter().map(|arg| self.filled(arg, workdir)).collect();
         args.extend(extra.map(OsString::from));
         let mut program = self.path.clone().into_os_string();
@@ -143,7 +142,7 @@ impl Program {
             .env("TMPDIR", workdir)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(workdir);
-        Ok(Ready {
+        Ok(AvailableRuns {
             command,
             user,
             report,
@@ -205,7 +204,7 @@ pub(super) fn give(folder: &Path, user: Option<u32>) -> Result<(), TargetError> 
 }
 
 /// The allow-list: what is not here is not seen.
-fn variables(described: &Described<'_>, environment: &Environment) -> Vec<(String, OsString)> {
+fn variables(described: &LocatedTarget<'_>, environment: &Environment) -> Vec<(String, OsString)> {
     let mut found = vec![
         ("PATH".to_owned(), environment.get("PATH").unwrap_or(PATH).into()),
         (

@@ -9,7 +9,7 @@ use satiety::bench::contract::spec::ReplaySpec;
 use satiety::bench::contract::{ErrorKind, Request, Response, TargetError};
 use serde_json::{Map, Value};
 
-use super::{Attempt, OpenError, Surroundings};
+use super::{Attempt, OpenError, TargetContext};
 
 /// The target.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ struct Recorded {
 }
 
 impl Replay {
-    pub(super) fn open(spec: &ReplaySpec, surroundings: &Surroundings) -> Result<Self, OpenError> {
-        let path = surroundings.base.join(&spec.file);
+    pub(super) fn open(spec: &ReplaySpec, context: &TargetContext) -> Result<Self, OpenError> {
+        let path = context.base.join(&spec.file);
         let bad = |reason: String| OpenError::description("file", reason);
         let file = fs_err::File::open(&path).map_err(|error| bad(error.to_string()))?;
         let mut answers: HashMap<_, Vec<Recorded>> = HashMap::new();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use satiety::bench::contract::{ErrorKind, Request, TargetError};
 
 use super::super::sandbox::layout::{Protected, canonical};
-use super::Surroundings;
+use super::TargetContext;
 use super::program::give;
 
 /// A folder that goes when this is dropped, unless it is to be kept.
@@ -51,16 +51,15 @@ pub(super) struct Workdirs {
 }
 
 impl Workdirs {
-    pub(super) fn new(surroundings: &Surroundings, files: &[String]) -> Self {
+    pub(super) fn new(context: &TargetContext, files: &[String]) -> Self {
         Self {
-            base: surroundings.base.clone(),
-            suite: surroundings.suite.clone(),
+            base: context.base.clone(),
+            suite: context.suite.clone(),
             // The process has another folder of its own, from which a relative path would lead elsewhere.
-            scratch: std::path::absolute(&surroundings.scratch)
-                .unwrap_or_else(|_| surroundings.scratch.clone()),
-            keep: surroundings.keep_workdirs,
+            scratch: std::path::absolute(&context.scratch).unwrap_or_else(|_| context.scratch.clone()),
+            keep: context.keep_workdirs,
             files: files.to_vec(),
-            protected: surroundings.sandbox.protected.resolved(),
+            protected: context.sandbox.protected.resolved(),
         }
     }
 

@@ -129,13 +129,13 @@ impl Fetcher {
                 return Err(FetchError::Robots);
             }
             match self.get(&url).await? {
-                Got::Moved(location) => {
+                FetchResult::Moved(location) => {
                     let next = url.join(&location).map_err(|error| FetchError::Failed {
                         reason: format!("it redirects to `{location}`: {error}"),
                     })?;
                     url = self.checked(next.as_str())?;
                 }
-                Got::Page { bytes, kind } => return self.text_of(&url, bytes, &kind).await,
+                FetchResult::Page { bytes, kind } => return self.text_of(&url, bytes, &kind).await,
             }
         }
         Err(FetchError::Failed {
@@ -165,7 +165,7 @@ impl Fetcher {
         Ok(url)
     }
 
-    async fn get(&self, url: &Url) -> Result<Got, FetchError> {
+    async fn get(&self, url: &Url) -> Result<FetchResult, FetchError> {
         let request = self
             .client
             .request(Method::GET, url.clone())
@@ -182,7 +182,7 @@ impl Fetcher {
         if answer.status.is_redirection()
             && let Some(location) = header(LOCATION)
         {
-            return Ok(Got::Moved(location));
+            return Ok(FetchResult::Moved(location));
         }
         if !answer.status.is_success() {
             return Err(FetchError::Failed {
@@ -201,7 +201,7 @@ impl Fetcher {
                 });
             }
         };
-        Ok(Got::Page { bytes, kind })
+        Ok(FetchResult::Page { bytes, kind })
     }
 
     async fn text_of(&self, url: &Url, bytes: Vec<u8>, kind: &str) -> Result<PageText, FetchError> {
@@ -272,8 +272,10 @@ impl Fetcher {
         };
         for _ in 0..=self.settings.max_redirects {
             match self.get(&url).await {
-                Ok(Got::Page { bytes, .. }) => return Robots::parse(&String::from_utf8_lossy(&bytes)),
-                Ok(Got::Moved(location)) => {
+                Ok(FetchResult::Page { bytes, .. }) => {
+                    return Robots::parse(&String::from_utf8_lossy(&bytes));
+                }
+                Ok(FetchResult::Moved(location)) => {
                     let next = url
                         .join(&location)
                         .ok()
@@ -294,7 +296,7 @@ impl Fetcher {
     }
 }
 
-enum Got {
+enum FetchResult {
     Page { bytes: Vec<u8>, kind: String },
     Moved(String),
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{SearchError, SearchFuture, Source, SourceSettings};
 use crate::bench::named_target;
 use crate::bench::sandbox::SandboxContext;
-use crate::bench::target::{Surroundings, Target};
+use crate::bench::target::{Target, TargetContext};
 
 /// A tool or a program.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Tool {
         base: &Path,
         settings: &SourceSettings,
     ) -> Result<Self, SearchError> {
-        let surroundings = Surroundings {
+        let context = TargetContext {
             base: base.to_owned(),
             suite: base.to_owned(),
             scratch: settings.scratch.clone(),
@@ -81,7 +81,7 @@ impl Tool {
             api_key: None,
             anthropic_key: None,
         };
-        let target = Target::open(spec, &surroundings).map_err(|error| SearchError::BadSpec {
+        let target = Target::open(spec, &context).map_err(|error| SearchError::BadSpec {
             spec: id.clone(),
             reason: error.to_string(),
         })?;

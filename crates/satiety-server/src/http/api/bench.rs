@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use satiety_engine::EngineError;
-use satiety_engine::bench::{BenchPlan, BenchRan, RunBenchRequest, Spread};
+use satiety_engine::bench::{BenchPlan, DistributedRun, RunBenchRequest, RunBenchResponse};
 use satiety_engine::operations::{Effect, IdRequest, NoFields, Operation};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::http::operations::operation;
 use crate::http::problem::Problem;
 use crate::http::route::{Route, raw};
 use crate::http::stream;
-use crate::http::work::{self, Ended, Place};
+use crate::http::work::{self, JobOutcome, Place};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -91,13 +91,13 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
     }
 }
 
-async fn spread(app: &App, plan: BenchPlan) -> Result<Spread, Problem> {
+async fn spread(app: &App, plan: BenchPlan) -> Result<DistributedRun, Problem> {
     let root = app.below_root(".")?;
     let spread = app.engine.bench().spread(plan, &root).await;
     spread.map_err(|error| app.discreet(error))
 }
 
-async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) -> Result<Ended, Problem> {
+async fn wait(app: Arc<App>, job: Arc<Job>, spread: DistributedRun) -> Result<JobOutcome, Problem> {
     let outcome = app
         .engine
         .bench()
@@ -106,7 +106,7 @@ async fn wait(app: Arc<App>, job: Arc<Job>, spread: Spread) -> Result<Ended, Pro
     ended(&app, outcome)
 }
 
-async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) -> Result<Ended, Problem> {
+async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) -> Result<JobOutcome, Problem> {
     let outcome = app
         .engine
         .bench()
@@ -115,10 +115,10 @@ async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) -> Result<Ended, Pro
     ended(&app, outcome)
 }
 
-fn ended(app: &App, outcome: Result<BenchRan, EngineError>) -> Result<Ended, Problem> {
+fn ended(app: &App, outcome: Result<RunBenchResponse, EngineError>) -> Result<JobOutcome, Problem> {
     let ran = outcome.map_err(|error| app.discreet(error))?;
     ran.post.log();
-    Ok(Ended {
+    Ok(JobOutcome {
         result: json!({"run_id": ran.run.run_id, "summary": ran.run.summary, "gate": ran.gate}),
         stopped: ran.interrupted,
     })

@@ -140,14 +140,14 @@ async fn health(app: Arc<App>, _: NoFields) -> Result<Health, Problem> {
 /// How far back.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct HowMany {
+pub(crate) struct Multiplicity {
     /// How many at most; 50 where absent.
     #[serde(default)]
     #[schemars(range(min = 1, max = 500))]
     limit: Option<u32>,
 }
 
-async fn audit(app: Arc<App>, request: HowMany) -> Result<AuditLog, Problem> {
+async fn audit(app: Arc<App>, request: Multiplicity) -> Result<AuditLog, Problem> {
     Ok(app.engine.tokens().audit_log(request.limit.unwrap_or(50)).await?)
 }
 

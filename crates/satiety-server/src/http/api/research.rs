@@ -6,7 +6,7 @@ use std::sync::Arc;
 use satiety::research::{Budget, GateSettings, Research, ResearchSettings};
 use satiety_engine::EngineError;
 use satiety_engine::operations::{Effect, IdRequest, NoFields, Operation, PageRequest};
-use satiety_engine::research::{KeptResearch, ListedResearch, ResearchProgress, ResearchRequest};
+use satiety_engine::research::{ResearchProgress, ResearchRequest, ResearchSummary, StoredResearch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::http::app::App;
 use crate::http::jobs::{Job, JobProgress, JobView};
 use crate::http::operations::operation;
 use crate::http::problem::Problem;
-use crate::http::work::{self, Ended};
+use crate::http::work::{self, JobOutcome};
 
 /// Runs that a list goes back to.
 const RUNS: u32 = 10_000;
@@ -76,7 +76,7 @@ async fn sources(app: Arc<App>, _: NoFields) -> Result<SourceList, Problem> {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct ResearchPage {
     /// The newest first.
-    runs: Vec<ListedResearch>,
+    runs: Vec<ResearchSummary>,
     /// Where the next page begins; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -91,7 +91,7 @@ async fn runs(app: Arc<App>, page: PageRequest) -> Result<ResearchPage, Problem>
     Ok(ResearchPage { runs, next_cursor })
 }
 
-async fn show(app: Arc<App>, request: IdRequest) -> Result<KeptResearch, Problem> {
+async fn show(app: Arc<App>, request: IdRequest) -> Result<StoredResearch, Problem> {
     let sources = &app.folders.research.sources;
     let mut run = app.engine.research().stored_run(&request.id).await?;
     run.source = sources.shown(&run.source);
@@ -262,7 +262,7 @@ pub struct ResearchJobProgress {
     pub reading: Option<String>,
 }
 
-async fn run(app: Arc<App>, job: Arc<Job>, request: ResearchRequest) -> Result<Ended, Problem> {
+async fn run(app: Arc<App>, job: Arc<Job>, request: ResearchRequest) -> Result<JobOutcome, Problem> {
     let mut far = ResearchJobProgress {
         planned: request.settings.gate.max_rounds,
         ..ResearchJobProgress::default()
@@ -290,7 +290,7 @@ async fn run(app: Arc<App>, job: Arc<Job>, request: ResearchRequest) -> Result<E
         problem
     })?;
     let report = researched.report;
-    Ok(Ended {
+    Ok(JobOutcome {
         result: json!({"run_id": report.run_id, "stop": report.stop, "searches": report.searches,
             "rounds_accepted": report.rounds_accepted, "sources": report.sources.len()}),
         stopped: researched.interrupted,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use satiety::memory::{Mode, Pipeline};
 use satiety_engine::operations::{Effect, Operation};
-use satiety_engine::retrieval::{ReplayProgress, ReplayRequest, SystemSpec, SystemSurroundings};
+use satiety_engine::retrieval::{ReplayProgress, ReplayRequest, SystemContext, SystemSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use crate::http::app::App;
 use crate::http::jobs::{Job, JobProgress, JobView};
 use crate::http::operations::operation;
 use crate::http::problem::Problem;
-use crate::http::work::{self, Ended};
+use crate::http::work::{self, JobOutcome};
 
 /// How long a search may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -81,12 +81,12 @@ async fn start(app: Arc<App>, body: ReplayBody) -> Result<JobView, Problem> {
         pipeline: Arc::new(pipeline),
     };
     // The memory is this process: there is nothing to start, and nothing of the environment to see.
-    let surroundings = SystemSurroundings {
+    let context = SystemContext {
         environment: std::iter::empty::<(String, String)>().collect(),
         scratch: std::env::temp_dir(),
         timeout: PATIENCE,
     };
-    let mut request = ReplayRequest::new(system, surroundings);
+    let mut request = ReplayRequest::new(system, context);
     request.depth = depth as usize;
     request.baseline = body.baseline;
     request.fail_if_worse = body.fail_if_worse;
@@ -119,7 +119,7 @@ impl From<ReplayProgress> for RetrievalJobProgress {
     }
 }
 
-async fn run(app: Arc<App>, job: Arc<Job>, request: ReplayRequest) -> Result<Ended, Problem> {
+async fn run(app: Arc<App>, job: Arc<Job>, request: ReplayRequest) -> Result<JobOutcome, Problem> {
     let seen = |progress: ReplayProgress| job.progress(JobProgress::Retrieval(progress.into()));
     let replayed = app
         .engine
@@ -128,7 +128,7 @@ async fn run(app: Arc<App>, job: Arc<Job>, request: ReplayRequest) -> Result<End
         .await?;
     let compared = replayed.comparison.as_ref();
     let gate = compared.and_then(|compared| compared.comparisons.first()?.gate);
-    Ok(Ended {
+    Ok(JobOutcome {
         result: json!({"run_id": replayed.run_id, "queries": replayed.queries, "answered": replayed.answered,
             "failed": replayed.failed.len(), "measured": replayed.report.is_some(), "gate": gate}),
         stopped: replayed.interrupted,

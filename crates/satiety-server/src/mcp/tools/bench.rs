@@ -1,7 +1,7 @@
 //! Tools about benchmarks: run a suite, look at a run, compare two.
 
 use satiety::bench::{BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict};
-use satiety_engine::bench::{CompareRunsRequest, ListedRun, Progress, RunBenchRequest};
+use satiety_engine::bench::{CompareRunsRequest, Progress, RunBenchRequest, RunSummary};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +66,7 @@ pub(super) fn tools() -> Vec<Tool> {
 
 /// A run in figures.
 #[derive(Serialize, JsonSchema)]
-struct Ran {
+struct RunView {
     run_id: String,
     suite_id: String,
     target: String,
@@ -78,13 +78,13 @@ struct Ran {
     power: String,
     /// What the gate says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    gate: Option<Gate>,
+    gate: Option<GateView>,
     /// Where the whole run is.
     report: String,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Gate {
+struct GateView {
     verdict: GateVerdict,
     reasons: Vec<String>,
 }
@@ -125,7 +125,7 @@ fn figures(summary: &BenchmarkSummary) -> Figures {
     }
 }
 
-async fn run(call: &Call, mut request: RunBenchRequest) -> Result<Ran, Problem> {
+async fn run(call: &Call, mut request: RunBenchRequest) -> Result<RunView, Problem> {
     if request
         .repeats
         .is_some_and(|repeats| !(1..=REPEATS).contains(&repeats))
@@ -154,7 +154,7 @@ async fn run(call: &Call, mut request: RunBenchRequest) -> Result<Ran, Problem> 
     };
     let ran = call.engine().bench().execute(plan, &call.stop, progress).await?;
     ran.post.log();
-    Ok(Ran {
+    Ok(RunView {
         report: format!("satiety://bench/{}", ran.run.run_id),
         summary: ran.run.summary.as_ref().map(figures),
         run_id: ran.run.run_id,
@@ -162,7 +162,7 @@ async fn run(call: &Call, mut request: RunBenchRequest) -> Result<Ran, Problem> 
         target: ran.run.target,
         interrupted: ran.interrupted,
         power,
-        gate: ran.gate.map(|report| Gate {
+        gate: ran.gate.map(|report| GateView {
             verdict: report.verdict,
             reasons: report.reasons,
         }),
@@ -184,7 +184,7 @@ struct StatusArgs {
 #[derive(Serialize, JsonSchema)]
 struct Runs {
     /// The latest first.
-    runs: Vec<ListedRun>,
+    runs: Vec<RunSummary>,
     /// The one that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<Figures>,
@@ -202,7 +202,7 @@ async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
     let run: BenchmarkRun = call.engine().bench().run(&named).await?;
     Ok(Runs {
         summary: run.summary.as_ref().map(figures),
-        runs: vec![ListedRun {
+        runs: vec![RunSummary {
             pass_rate: run.summary.as_ref().and_then(|summary| summary.pass_rate),
             distributed: run
                 .config_snapshot

@@ -6,7 +6,7 @@ use satiety::dialogue::{Round, Signal};
 use satiety::research::{GateSettings, StopThreshold};
 use satiety_engine::conversations::{AppendRoundsRequest, BeginConversationRequest};
 use satiety_engine::dialogue::{Extract, ScoreRequest};
-use satiety_engine::research::{GateRequest, Gated};
+use satiety_engine::research::{GateRequest, SearchGateResponse};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -96,7 +96,7 @@ struct RoundArgs {
 
 /// A scored conversation, as an agent needs it.
 #[derive(Serialize, JsonSchema)]
-struct Scored {
+struct ScoreView {
     /// Its id, where it was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation_id: Option<String>,
@@ -121,7 +121,7 @@ struct Scored {
     report: Option<String>,
 }
 
-async fn score(call: &Call, asked: ScoreArgs) -> Result<Scored, Problem> {
+async fn score(call: &Call, asked: ScoreArgs) -> Result<ScoreView, Problem> {
     let bytes = match (asked.messages.is_empty(), asked.rounds.is_empty()) {
         (false, true) => serde_json::to_vec(&serde_json::json!({"messages": asked.messages})),
         (true, false) => {
@@ -146,7 +146,7 @@ async fn score(call: &Call, asked: ScoreArgs) -> Result<Scored, Problem> {
     let scored = call.engine().dialogue().score(request).await?;
     let report = scored.report;
     let id = scored.conversation_id.filter(|_| asked.record);
-    Ok(Scored {
+    Ok(ScoreView {
         report: id.as_ref().map(|id| format!("satiety://conversations/{id}")),
         conversation_id: id,
         topic: scored.topic.or(asked.topic),
@@ -205,7 +205,7 @@ struct AppendArgs {
 
 /// What follows from a round.
 #[derive(Serialize, JsonSchema)]
-struct Appended {
+struct AppendView {
     /// The conversation.
     conversation_id: String,
     /// Rounds that it has now.
@@ -220,7 +220,7 @@ struct Appended {
     action_readiness: Option<f64>,
 }
 
-async fn append(call: &Call, asked: AppendArgs) -> Result<Appended, Problem> {
+async fn append(call: &Call, asked: AppendArgs) -> Result<AppendView, Problem> {
     let engine = call.engine();
     let id = if let Some(id) = asked.conversation_id {
         id
@@ -242,7 +242,7 @@ async fn append(call: &Call, asked: AppendArgs) -> Result<Appended, Problem> {
         })
         .await?;
     let last = appended.verdicts.last();
-    Ok(Appended {
+    Ok(AppendView {
         signal: appended.signal,
         rounds: appended.rounds,
         reasons: last.map(|verdict| verdict.reasons.clone()).unwrap_or_default(),
@@ -293,7 +293,7 @@ struct GateAnswer {
     /// Why, in words.
     why: String,
     /// Each round.
-    rounds: Vec<Gated>,
+    rounds: Vec<SearchGateResponse>,
 }
 
 async fn gate(call: &Call, asked: GateArgs) -> Result<GateAnswer, Problem> {

@@ -1,7 +1,7 @@
 //! Tools about a full context: what could go, and what the agent says to it.
 
 use satiety::eviction::{EvictionFeedback, ResolvedBy};
-use satiety_engine::eviction::{ProposeScopeRequest, Proposed, ResolveRequest, UpdateScopeRequest};
+use satiety_engine::eviction::{ProposeResponse, ProposeScopeRequest, ResolveRequest, UpdateScopeRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -96,7 +96,7 @@ fn workspace() -> String {
     "workspace".into()
 }
 
-async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
+async fn propose(call: &Call, asked: ProposeArgs) -> Result<ProposeResponse, Problem> {
     let engine = call.engine();
     let changes = !(asked.items.is_empty() && asked.used.is_empty() && asked.pin.is_empty());
     if changes {

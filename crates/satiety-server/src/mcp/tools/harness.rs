@@ -5,12 +5,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use satiety::harness::Author;
-use satiety_engine::harness::{ExpandRequest, ProposeRequest, Proposed};
+use satiety_engine::harness::{ExpandRequest, ProposeExpansionResponse, ProposeRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::call::{Call, Problem};
-use super::super::registry::{Effect, Offer, Profile, Spec, Tool};
+use super::super::registry::{Effect, Profile, Spec, Tool, ToolProfile};
 
 pub(super) fn tools() -> Vec<Option<Tool>> {
     vec![
@@ -24,7 +24,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Reads,
                 data: &["next"],
             },
-            Offer::default(),
+            ToolProfile::default(),
         ),
         Tool::of_operation(
             "record_cycle",
@@ -36,7 +36,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Adds,
                 data: &["notes"],
             },
-            Offer::default(),
+            ToolProfile::default(),
         ),
         Some(Tool::new(
             Spec {
@@ -64,7 +64,7 @@ struct ProposeArgs {
     dry_run: bool,
 }
 
-async fn propose(call: &Call, asked: ProposeArgs) -> Result<Proposed, Problem> {
+async fn propose(call: &Call, asked: ProposeArgs) -> Result<ProposeExpansionResponse, Problem> {
     let folder = asked
         .folder
         .unwrap_or_else(|| call.context.harness_folder.clone());

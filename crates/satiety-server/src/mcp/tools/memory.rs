@@ -2,7 +2,7 @@
 
 use satiety_engine::memory::SearchRequest;
 
-use super::super::registry::{Effect, Offer, Profile, Spec, Tool};
+use super::super::registry::{Effect, Profile, Spec, Tool, ToolProfile};
 
 pub(super) fn tools() -> Vec<Option<Tool>> {
     vec![
@@ -49,7 +49,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "links[].title",
                 ],
             },
-            Offer::default(),
+            ToolProfile::default(),
         ),
         Tool::of_operation(
             "save_memory",
@@ -128,9 +128,9 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "memories[].project.label",
                 ],
             },
-            Offer {
+            ToolProfile {
                 defaults: &[("limit", 20)],
-                ..Offer::default()
+                ..ToolProfile::default()
             },
         ),
         Tool::of_operation(
@@ -167,7 +167,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Reads,
                 data: &[],
             },
-            Offer::default(),
+            ToolProfile::default(),
         ),
     ]
 }
@@ -184,14 +184,14 @@ const FOUND: &[&str] = &[
 ];
 
 /// A search for an agent: the results that it needs.
-const SEARCH: Offer = Offer {
+const SEARCH: ToolProfile = ToolProfile {
     hidden: &["skip_shown"],
     defaults: &[],
     view: Some(&SearchRequest::AGENT_VIEW),
 };
 
-const fn hide(hidden: &'static [&'static str]) -> Offer {
-    Offer {
+const fn hide(hidden: &'static [&'static str]) -> ToolProfile {
+    ToolProfile {
         hidden,
         defaults: &[],
         view: None,

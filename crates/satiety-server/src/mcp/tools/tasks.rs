@@ -2,7 +2,7 @@
 
 use satiety_engine::memory::{Postflight, Preflight};
 
-use super::super::registry::{Effect, Offer, Profile, Spec, Tool};
+use super::super::registry::{Effect, Profile, Spec, Tool, ToolProfile};
 
 pub(super) fn tools() -> Vec<Option<Tool>> {
     vec![
@@ -24,10 +24,10 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "context.over_budget[].title",
                 ],
             },
-            Offer {
+            ToolProfile {
                 hidden: &["project"],
                 view: Some(&Preflight::AGENT_VIEW),
-                ..Offer::default()
+                ..ToolProfile::default()
             },
         ),
         Tool::of_operation(
@@ -40,10 +40,10 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Adds,
                 data: &["not_validated[].title"],
             },
-            Offer {
+            ToolProfile {
                 hidden: &["project"],
                 view: Some(&Postflight::AGENT_VIEW),
-                ..Offer::default()
+                ..ToolProfile::default()
             },
         ),
     ]

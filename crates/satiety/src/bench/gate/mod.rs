@@ -38,7 +38,7 @@
 //! the system; it is listed and left out.
 
 mod cases;
-pub mod figures;
+pub mod metrics;
 #[cfg(test)]
 mod simulation_tests;
 pub mod stratified;
@@ -56,7 +56,7 @@ use super::run::{BenchmarkRun, Status};
 use super::summary::{by_case, leading};
 pub use cases::{CaseChange, ChangeKind, Tally};
 use cases::{CasePair, pair_up};
-use figures::{FigureComparison, compare_latency, compare_scores};
+use metrics::{FigureComparison, compare_latency, compare_scores};
 use stratified::{Stratum, case_tests, suite_p_value};
 
 /// What a comparison may cost and what it looks at.

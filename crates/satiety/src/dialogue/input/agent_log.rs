@@ -91,7 +91,7 @@ fn item(payload: Cursor<'_>, timestamp: Option<String>, log: &mut MessageLog) ->
         Some("message") => {
             let mut message = chat::message(payload)?;
             message.timestamp = timestamp;
-            // What the program tells the model about its surroundings is no part of the conversation.
+            // What the program tells the model about its context is no part of the conversation.
             if !message.text.trim_start().starts_with(['<', '#']) || message.role != super::Role::User {
                 log.messages.push(message);
             }

@@ -49,7 +49,7 @@ impl Default for GeneratorSettings {
 }
 
 /// What an item is made for.
-struct Made {
+struct GeneratedItem {
     id: String,
     kind: Kind,
     created: u64,
@@ -126,13 +126,13 @@ fn session(settings: &GeneratorSettings, number: u32) -> Session {
     let facts_a_turn = random.random_range(0.1..0.3);
     let returns = random.random_range(0.2..0.5);
     let decay = random.random_range(1.2..1.8);
-    let mut items: Vec<Made> = Vec::new();
+    let mut items: Vec<GeneratedItem> = Vec::new();
     let mut turns = Vec::new();
     let (mut task, mut tasks) = (0_usize, 1_usize);
     let mut starts = true;
     for turn in 0..settings.turns {
         let mut add = Vec::new();
-        let mut make = |kind: Kind, rate: f64, items: &mut Vec<Made>, random: &mut ChaCha8Rng| {
+        let mut make = |kind: Kind, rate: f64, items: &mut Vec<GeneratedItem>, random: &mut ChaCha8Rng| {
             let (zone, name, median, spread) = kind.shape();
             let id = format!("{name}-{}", items.len());
             #[expect(
@@ -146,7 +146,7 @@ fn session(settings: &GeneratorSettings, number: u32) -> Session {
             item.pinned = kind == Kind::System;
             (item.created_turn, item.last_referenced_turn) = (turn, turn);
             add.push(item);
-            items.push(Made {
+            items.push(GeneratedItem {
                 id,
                 kind,
                 created: turn,

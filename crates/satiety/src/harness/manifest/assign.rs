@@ -14,15 +14,15 @@ pub(super) type Place<'a> = (&'a str, &'a str);
 
 /// A case where it stands.
 #[derive(Clone, Copy)]
-pub(super) struct Placed<'a> {
+pub(super) struct PlacedCase<'a> {
     pub(super) place: Place<'a>,
     pub(super) case: &'a CaseEntry,
 }
 
 /// What stands for an old case: a new one, by itself or as the replacement of a retired one.
 #[derive(Clone, Copy)]
-pub(super) struct Stand<'a> {
-    pub(super) now: Placed<'a>,
+pub(super) struct MatchState<'a> {
+    pub(super) now: PlacedCase<'a>,
     pub(super) retired: Option<&'a Retirement>,
 }
 
@@ -30,17 +30,17 @@ pub(super) struct Stand<'a> {
 pub(super) struct Assignment<'a> {
     old: &'a Manifest,
     new: &'a Manifest,
-    by_input: BTreeMap<&'a str, Vec<Placed<'a>>>,
-    by_hash: BTreeMap<&'a str, Vec<Placed<'a>>>,
-    graduates: BTreeMap<&'a str, Vec<Placed<'a>>>,
+    by_input: BTreeMap<&'a str, Vec<PlacedCase<'a>>>,
+    by_hash: BTreeMap<&'a str, Vec<PlacedCase<'a>>>,
+    graduates: BTreeMap<&'a str, Vec<PlacedCase<'a>>>,
     /// Records of retirement that are new, by what the case asked, and all of them by the id of the case.
     records: BTreeMap<&'a str, Vec<&'a Retirement>>,
     records_of: BTreeMap<&'a str, Vec<&'a Retirement>>,
     /// Ids that old records name as replacements, with and without their suite.
     pinned: BTreeSet<Place<'a>>,
     pinned_ids: BTreeSet<&'a str>,
-    stands: BTreeMap<Place<'a>, Stand<'a>>,
-    owners: BTreeMap<Place<'a>, Placed<'a>>,
+    stands: BTreeMap<Place<'a>, MatchState<'a>>,
+    owners: BTreeMap<Place<'a>, PlacedCase<'a>>,
 }
 
 impl<'a> Assignment<'a> {
@@ -80,26 +80,27 @@ impl<'a> Assignment<'a> {
     }
 
     /// What stands for an old case that is run.
-    pub(super) fn stand(&self, place: Place<'_>) -> Option<Stand<'a>> {
+    pub(super) fn stand(&self, place: Place<'_>) -> Option<MatchState<'a>> {
         self.stands.get(&place).copied()
     }
 
     /// The old case that a new one stands for.
-    pub(super) fn owner(&self, place: Place<'_>) -> Option<Placed<'a>> {
+    pub(super) fn owner(&self, place: Place<'_>) -> Option<PlacedCase<'a>> {
         self.owners.get(&place).copied()
     }
 
     /// The new case in the same place.
-    pub(super) fn in_place(&self, place: Place<'a>) -> Option<Placed<'a>> {
+    pub(super) fn in_place(&self, place: Place<'a>) -> Option<PlacedCase<'a>> {
         let case = self.new.suites.get(place.0)?.get(place.1)?;
-        Some(Placed { place, case })
+        Some(PlacedCase { place, case })
     }
 
     /// The new case that is nearest to an old one for which nothing stands: the same content, then the same input.
-    pub(super) fn nearest(&self, old: Placed<'a>) -> Option<Placed<'a>> {
-        let same_input = |now: &Placed<'a>| now.case.input_hash == old.case.input_hash;
-        let best =
-            |known: Option<&Vec<Placed<'a>>>| known?.iter().copied().min_by_key(|now| preference(old, *now));
+    pub(super) fn nearest(&self, old: PlacedCase<'a>) -> Option<PlacedCase<'a>> {
+        let same_input = |now: &PlacedCase<'a>| now.case.input_hash == old.case.input_hash;
+        let best = |known: Option<&Vec<PlacedCase<'a>>>| {
+            known?.iter().copied().min_by_key(|now| preference(old, *now))
+        };
         self.in_place(old.place)
             .filter(|now| now.case.hash == old.case.hash || same_input(now))
             .or_else(|| best(self.by_hash.get(old.case.hash.as_str())))
@@ -108,7 +109,7 @@ impl<'a> Assignment<'a> {
 
     /// The records of retirement that may be about an old case: of its content, or new ones of what it asked, since it
     /// may have been renamed or become stricter before it was retired.
-    pub(super) fn retirements(&self, old: Placed<'a>) -> impl Iterator<Item = &'a Retirement> {
+    pub(super) fn retirements(&self, old: PlacedCase<'a>) -> impl Iterator<Item = &'a Retirement> {
         let exact = self.new.retired.get(&old.case.hash);
         let named = self.is_pinned(old).then_some(old.place.1);
         exact
@@ -123,15 +124,15 @@ impl<'a> Assignment<'a> {
             .filter(move |record| named.is_none_or(|id| record.case_id == id))
     }
 
-    fn is_pinned(&self, old: Placed<'a>) -> bool {
+    fn is_pinned(&self, old: PlacedCase<'a>) -> bool {
         self.pinned.contains(&old.place)
             || (old.case.tier == Tier::Regression && self.pinned_ids.contains(old.place.1))
     }
 
     /// Everything that could stand for an old case, best first.
-    fn candidates(&self, old: Placed<'a>) -> Vec<Stand<'a>> {
+    fn candidates(&self, old: PlacedCase<'a>) -> Vec<MatchState<'a>> {
         let pinned = self.is_pinned(old);
-        let mut fitting: Vec<Placed<'a>> = self
+        let mut fitting: Vec<PlacedCase<'a>> = self
             .by_input
             .get(old.case.input_hash.as_str())
             .into_iter()
@@ -140,12 +141,12 @@ impl<'a> Assignment<'a> {
             .filter(|now| (!pinned || now.place.1 == old.place.1) && covers(old, *now))
             .collect();
         fitting.sort_by_key(|now| preference(old, *now));
-        let kept = fitting.into_iter().map(|now| Stand { now, retired: None });
+        let kept = fitting.into_iter().map(|now| MatchState { now, retired: None });
         let replaced = self
             .retirements(old)
             .filter(|record| is_audited(record))
             .flat_map(|record| {
-                self.replacements(record).into_iter().map(|now| Stand {
+                self.replacements(record).into_iter().map(|now| MatchState {
                     now,
                     retired: Some(record),
                 })
@@ -155,7 +156,7 @@ impl<'a> Assignment<'a> {
 
     /// The cases that are run in a retired one's place: a replacement may have graduated, or been retired and replaced in
     /// its turn.
-    pub(super) fn replacements(&self, record: &'a Retirement) -> Vec<Placed<'a>> {
+    pub(super) fn replacements(&self, record: &'a Retirement) -> Vec<PlacedCase<'a>> {
         let (mut found, mut seen, mut todo) = (Vec::new(), BTreeSet::new(), vec![record]);
         while let Some(record) = todo.pop() {
             let id = record.replacement.as_str();
@@ -171,10 +172,10 @@ impl<'a> Assignment<'a> {
     }
 
     fn assign(&mut self) {
-        let asked: Vec<Placed<'a>> = placed(self.old).filter(|old| old.case.enabled).collect();
+        let asked: Vec<PlacedCase<'a>> = placed(self.old).filter(|old| old.case.enabled).collect();
         for &old in &asked {
             if let Some(now) = self.in_place(old.place).filter(|now| covers(old, *now)) {
-                self.stands.insert(old.place, Stand { now, retired: None });
+                self.stands.insert(old.place, MatchState { now, retired: None });
                 self.owners.insert(now.place, old);
             }
         }
@@ -187,9 +188,9 @@ impl<'a> Assignment<'a> {
 
     /// Finds somebody for one more old case, if need be by giving others somebody else: breadth-first search for an
     /// augmenting path.
-    fn augment(&mut self, start: Placed<'a>) {
+    fn augment(&mut self, start: PlacedCase<'a>) {
         let mut queue = VecDeque::from([start]);
-        let mut reached: BTreeMap<Place<'a>, (Placed<'a>, Stand<'a>)> = BTreeMap::new();
+        let mut reached: BTreeMap<Place<'a>, (PlacedCase<'a>, MatchState<'a>)> = BTreeMap::new();
         while let Some(old) = queue.pop_front() {
             for stand in self.candidates(old) {
                 let place = stand.now.place;
@@ -205,7 +206,11 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    fn hand_over(&mut self, free: Place<'a>, reached: &BTreeMap<Place<'a>, (Placed<'a>, Stand<'a>)>) {
+    fn hand_over(
+        &mut self,
+        free: Place<'a>,
+        reached: &BTreeMap<Place<'a>, (PlacedCase<'a>, MatchState<'a>)>,
+    ) {
         let mut place = free;
         while let Some((old, stand)) = reached.get(&place).copied() {
             self.owners.insert(place, old);
@@ -219,7 +224,7 @@ impl<'a> Assignment<'a> {
 }
 
 /// The fuller the agreement with an old case, the smaller.
-fn preference<'a>(old: Placed<'a>, now: Placed<'a>) -> impl Ord + use<'a> {
+fn preference<'a>(old: PlacedCase<'a>, now: PlacedCase<'a>) -> impl Ord + use<'a> {
     (
         now.place != old.place,
         !now.case.enabled,
@@ -236,8 +241,8 @@ pub(super) fn is_audited(record: &Retirement) -> bool {
 }
 
 /// Every case with its place.
-pub(super) fn placed(manifest: &Manifest) -> impl Iterator<Item = Placed<'_>> {
-    manifest.cases().map(|(suite, id, case)| Placed {
+pub(super) fn placed(manifest: &Manifest) -> impl Iterator<Item = PlacedCase<'_>> {
+    manifest.cases().map(|(suite, id, case)| PlacedCase {
         place: (suite, id),
         case,
     })

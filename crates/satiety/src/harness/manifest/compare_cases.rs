@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::assign::{Assignment, Place, Placed, is_audited, placed};
+use super::assign::{Assignment, Place, PlacedCase, is_audited, placed};
 use super::compare::{Changes, Rigor};
 use super::strictness::{Order, order};
 use super::{CaseEntry, Manifest, Tier};
@@ -66,7 +66,7 @@ pub(super) fn compare_cases(old: &Manifest, new: &Manifest, changes: &mut Change
 /// Says why nothing stands for an old case; gives the new case that was told of with it.
 fn object<'a>(
     place: &str,
-    old: Placed<'a>,
+    old: PlacedCase<'a>,
     assignment: &Assignment<'a>,
     changes: &mut Changes,
 ) -> Option<Place<'a>> {
@@ -110,7 +110,7 @@ fn object<'a>(
 }
 
 /// Whether a new case asks at least as much as an old one that is run, where it stands.
-pub(super) fn covers(old: Placed<'_>, new: Placed<'_>) -> bool {
+pub(super) fn covers(old: PlacedCase<'_>, new: PlacedCase<'_>) -> bool {
     if old.place == new.place && old.case == new.case {
         return true;
     }
@@ -120,7 +120,7 @@ pub(super) fn covers(old: Placed<'_>, new: Placed<'_>) -> bool {
 }
 
 /// Compares a case with another, place and content.
-fn compare_placed(place: &str, old: Placed<'_>, new: Placed<'_>, changes: &mut Changes) {
+fn compare_placed(place: &str, old: PlacedCase<'_>, new: PlacedCase<'_>, changes: &mut Changes) {
     let to = new.place.0;
     if old.place.0 == to {
         if old.place.1 != new.place.1 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{CaseEntry, Manifest, Tier};
-use crate::harness::measured::MeasureSettings;
+use crate::harness::measurement::MeasureSettings;
 
 /// A case that tells versions apart in one harness and only has to pass in the next.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

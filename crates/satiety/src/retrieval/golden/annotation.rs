@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::retrieval::words::hash;
+use crate::retrieval::fast_parse::hash;
 
 /// A query with the results that may be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub fn next_annotation(
     said: &[Said],
     settings: &AnnotationSettings,
 ) -> Option<AnnotationItem> {
-    let heard = Heard::new(said, &settings.annotator);
+    let heard = PairAnswers::new(said, &settings.annotator);
     let mut order: Vec<&PoolEntry> = pools.iter().collect();
     // Annotators who work at the same time begin with different queries.
     let key = |pool: &PoolEntry| lot(settings.seed, &[&settings.annotator, &pool.query_id]);
@@ -126,7 +126,7 @@ pub fn annotation_progress(
     said: &[Said],
     settings: &AnnotationSettings,
 ) -> AnnotationProgress {
-    let heard = Heard::new(said, &settings.annotator);
+    let heard = PairAnswers::new(said, &settings.annotator);
     let mut progress = AnnotationProgress::default();
     for pool in pools.iter().filter(|pool| !pool.memory_ids.is_empty()) {
         let double = is_double(&pool.query_id, settings);
@@ -159,7 +159,7 @@ pub fn consensus(grades: &[i32]) -> Option<Consensus> {
 }
 
 /// What was said, from the point of view of one annotator.
-struct Heard<'a> {
+struct PairAnswers<'a> {
     /// Whether they gave a grade.
     mine: BTreeMap<(&'a str, &'a str), bool>,
     /// How many others gave one.
@@ -167,7 +167,7 @@ struct Heard<'a> {
     began: BTreeSet<&'a str>,
 }
 
-impl<'a> Heard<'a> {
+impl<'a> PairAnswers<'a> {
     fn new(said: &'a [Said], annotator: &str) -> Self {
         let mut heard = Self {
             mine: BTreeMap::new(),

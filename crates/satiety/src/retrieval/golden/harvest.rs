@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::categories::{LoggedQuery, categories_of};
-use crate::retrieval::words::hash;
+use crate::retrieval::fast_parse::hash;
 use crate::retrieval::{CATEGORY_TARGETS, INTENTS};
 use crate::text::{JaccardIndex, ThresholdError, Tokenization, normalize};
 
@@ -41,7 +41,7 @@ pub struct Harvest {
     /// Queries for the corpus, in the order of the log.
     pub taken: Vec<HarvestedQuery>,
     /// The others, in the order of the log.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedQuery>,
     /// By category, and by intent within `intent-specific`.
     pub strata: Vec<Stratum>,
     /// How it was done.
@@ -67,18 +67,18 @@ pub struct HarvestedQuery {
 
 /// A query that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LeftOut {
+pub struct SkippedQuery {
     /// Its id.
     pub query_id: String,
     /// Why.
     #[serde(flatten)]
-    pub because: LeftOutBecause,
+    pub because: SkipReason,
 }
 
 /// Why a query was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "because", rename_all = "snake_case")]
-pub enum LeftOutBecause {
+pub enum SkipReason {
     /// It belongs to the corpus already.
     InCorpus,
     /// There is nothing in it.
@@ -181,9 +181,9 @@ pub fn harvest(log: &[LoggedQuery], settings: &HarvestSettings) -> Result<Harves
                 because,
                 stands_for: one.stands_for,
             }),
-            None => left_out.push(LeftOut {
+            None => left_out.push(SkippedQuery {
                 query_id,
-                because: LeftOutBecause::Enough {
+                because: SkipReason::Enough {
                     categories: one.fits.into_iter().map(|(name, _)| name.to_owned()).collect(),
                 },
             }),
@@ -253,9 +253,9 @@ fn strata(log: &[LoggedQuery], share: f64) -> Vec<Stratum> {
 fn distinct<'a>(
     log: &'a [LoggedQuery],
     settings: &HarvestSettings,
-) -> Result<(Vec<Distinct<'a>>, Vec<LeftOut>), ThresholdError> {
+) -> Result<(Vec<Distinct<'a>>, Vec<SkippedQuery>), ThresholdError> {
     let mut left_out = Vec::new();
-    let leave = |query: &LoggedQuery, because| LeftOut {
+    let leave = |query: &LoggedQuery, because| SkippedQuery {
         query_id: query.query_id.clone(),
         because,
     };
@@ -263,9 +263,9 @@ fn distinct<'a>(
     for query in log {
         let normal = normalize(&query.query);
         if query.in_corpus {
-            left_out.push(leave(query, LeftOutBecause::InCorpus));
+            left_out.push(leave(query, SkipReason::InCorpus));
         } else if normal.is_empty() {
-            left_out.push(leave(query, LeftOutBecause::Empty));
+            left_out.push(leave(query, SkipReason::Empty));
             continue;
         }
         groups.entry(normal).or_default().push(query);
@@ -284,7 +284,7 @@ fn distinct<'a>(
     let mut known: Vec<&str> = Vec::new();
     let mut kept = Vec::new();
     for (head, rest, lot) in heads {
-        let same = LeftOutBecause::SameWords {
+        let same = SkipReason::SameWords {
             of: head.query_id.clone(),
         };
         let others = rest.iter().filter(|query| !query.in_corpus);
@@ -303,7 +303,7 @@ fn distinct<'a>(
             )]
             let percent = (100.0 * like.similarity()).round() as u8;
             let of = (*of).to_owned();
-            left_out.push(leave(head, LeftOutBecause::NearDuplicate { of, percent }));
+            left_out.push(leave(head, SkipReason::NearDuplicate { of, percent }));
             continue;
         }
         index.insert(&head.query);
@@ -351,7 +351,7 @@ mod tests {
         found.taken.iter().map(|query| query.query_id.as_str()).collect()
     }
 
-    fn why<'a>(found: &'a Harvest, id: &str) -> Option<&'a LeftOutBecause> {
+    fn why<'a>(found: &'a Harvest, id: &str) -> Option<&'a SkipReason> {
         found
             .left_out
             .iter()
@@ -384,16 +384,13 @@ mod tests {
         )
         .unwrap();
         assert!(taken(&found).contains(&"b") && taken(&found).contains(&"f"));
-        assert_eq!(
-            why(&found, "a"),
-            Some(&LeftOutBecause::SameWords { of: "b".into() })
-        );
+        assert_eq!(why(&found, "a"), Some(&SkipReason::SameWords { of: "b".into() }));
         assert_eq!(found.taken[0].stands_for, ["a"]);
-        assert_eq!(why(&found, "e"), Some(&LeftOutBecause::Empty));
+        assert_eq!(why(&found, "e"), Some(&SkipReason::Empty));
         // One of the two stays, whichever the seed says, and the other tells which.
-        let left: Vec<&LeftOutBecause> = ["c", "d"].iter().filter_map(|id| why(&found, id)).collect();
+        let left: Vec<&SkipReason> = ["c", "d"].iter().filter_map(|id| why(&found, id)).collect();
         assert!(
-            matches!(left[..], [LeftOutBecause::NearDuplicate { percent: 77..=85, .. }]),
+            matches!(left[..], [SkipReason::NearDuplicate { percent: 77..=85, .. }]),
             "{left:?}"
         );
         assert_eq!(found.taken.len() + found.left_out.len(), log.len());
@@ -418,12 +415,12 @@ mod tests {
         };
         let found = harvest(&log, &settings).unwrap();
         assert_eq!(taken(&found), [] as [&str; 0]);
-        assert_eq!(why(&found, "old"), Some(&LeftOutBecause::InCorpus));
+        assert_eq!(why(&found, "old"), Some(&SkipReason::InCorpus));
         assert_eq!(
             why(&found, "new"),
-            Some(&LeftOutBecause::SameWords { of: "old".into() })
+            Some(&SkipReason::SameWords { of: "old".into() })
         );
-        assert!(matches!(why(&found, "x"), Some(LeftOutBecause::Enough { .. })));
+        assert!(matches!(why(&found, "x"), Some(SkipReason::Enough { .. })));
     }
 
     #[test]

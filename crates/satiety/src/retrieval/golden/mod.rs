@@ -18,5 +18,5 @@ pub use annotation::{
 };
 pub use answers::{AnswerPaths, AnswerPreset, Answered, FoundResult, KnownTexts, PRESETS, read_answer};
 pub use categories::{LoggedQuery, categories_of};
-pub use harvest::{Harvest, HarvestSettings, HarvestedQuery, LeftOut, LeftOutBecause, Stratum, harvest};
+pub use harvest::{Harvest, HarvestSettings, HarvestedQuery, SkipReason, SkippedQuery, Stratum, harvest};
 pub use signals::{FeedbackSignal, JudgedFromFeedback, SignalRules, judge_from_feedback, signal_rules};

@@ -9,10 +9,10 @@ mod trec;
 
 pub(super) use lines::Lines;
 
-use super::builder::{self, Arranged, Builder};
+use super::builder::{self, ArrangedRuns, Builder};
+use super::fast_parse::Ends;
 use super::lists::{OrderOptions, Qrels, Run, Scored, Ties};
 use super::tables::Columns;
-use super::words::Ends;
 use super::{RetrievalError, RetrievalResult};
 
 /// How a file is written.
@@ -59,7 +59,7 @@ pub struct QrelsReader {
 
 /// Judgments of a part of a file.
 #[derive(Debug)]
-pub struct QrelsPart(Arranged<i32>);
+pub struct QrelsPart(ArrangedRuns<i32>);
 
 impl QrelsReader {
     /// For files as `trec_eval` reads them.
@@ -142,7 +142,7 @@ pub struct RunReader {
 /// A part of a run.
 #[derive(Debug)]
 pub struct RunPart {
-    arranged: Arranged<Scored>,
+    arranged: ArrangedRuns<Scored>,
     unranked: Option<u64>,
 }
 

@@ -4,8 +4,8 @@
 
 use super::lines::Count;
 use crate::retrieval::builder::{Builder, Value};
+use crate::retrieval::fast_parse::{self, Ends};
 use crate::retrieval::lists::Scored;
-use crate::retrieval::words::{self, Ends};
 use crate::retrieval::{RetrievalError, RetrievalResult, score};
 
 /// The judgments of a block of lines.
@@ -51,7 +51,10 @@ pub(super) fn results(
     let mut cursor = Cursor::new(ends, block);
     while !cursor.is_done() {
         let plain = cursor.plain::<6>().and_then(|plain| {
-            let rank = words::digits(words::word(block, plain.start(3)), plain.ends[3] - plain.start(3))?;
+            let rank = fast_parse::digits(
+                fast_parse::word(block, plain.start(3)),
+                plain.ends[3] - plain.start(3),
+            )?;
             let score = score::parse_within(block, plain.start(4)..plain.ends[4])?;
             #[expect(
                 clippy::cast_possible_truncation,
@@ -176,7 +179,7 @@ impl Last {
         end: usize,
     ) -> RetrievalResult<()> {
         let length = end - start;
-        let head = words::first(words::word(block, start), length);
+        let head = fast_parse::first(fast_parse::word(block, start), length);
         if length <= 8 && length == self.length && head == self.head {
             return Ok(());
         }
@@ -189,7 +192,7 @@ impl Last {
 fn grade_within(block: &[u8], start: usize, end: usize) -> Option<i32> {
     let negative = block.get(start) == Some(&b'-');
     let start = start + usize::from(negative);
-    let value = words::digits(words::word(block, start), end - start)?;
+    let value = fast_parse::digits(fast_parse::word(block, start), end - start)?;
     let value = i32::try_from(value).ok()?;
     Some(if negative { -value } else { value })
 }

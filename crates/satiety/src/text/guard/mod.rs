@@ -9,9 +9,9 @@ mod lexicon;
 mod names;
 mod numbers;
 mod order;
+mod parsed;
 mod polarity;
 mod quantities;
-mod reading;
 mod strength;
 
 use std::fmt;
@@ -19,7 +19,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) use reading::Reading;
+pub(crate) use parsed::ParsedStatement;
 
 /// Something in which two alike statements contradict each other, with the words that show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -99,11 +99,11 @@ pub enum Difference {
 /// assert_eq!(found[0].to_string(), "number: \"3\" against \"5\"");
 /// ```
 pub fn differences(a: &str, b: &str) -> Vec<Difference> {
-    differences_between(&Reading::of(a), &Reading::of(b))
+    differences_between(&ParsedStatement::of(a), &ParsedStatement::of(b))
 }
 
 /// As [`differences`], of statements that were read before.
-pub(crate) fn differences_between(a: &Reading, b: &Reading) -> Vec<Difference> {
+pub(crate) fn differences_between(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Difference> {
     let swap = order::swap(a, b);
     let mut found = Vec::new();
     found.extend(quantities::differences(a, b));
@@ -119,7 +119,7 @@ pub fn agree(a: &str, b: &str) -> bool {
 }
 
 /// The share of the smaller statement's content words that the other one has too.
-fn coverage(a: &Reading, b: &Reading) -> f64 {
+fn coverage(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
     let (a, b) = (a.content(), b.content());
     let smaller = a.len().min(b.len());
     if smaller == 0 {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::Difference;
 use super::lexicon::LEXICON;
-use super::reading::{Kind, Reading, Term};
+use super::parsed::{Kind, ParsedStatement, Term};
 
 /// The first pair of names without counterpart. Like numbers, a name on one side only is a detail left out.
-pub(super) fn differences(a: &Reading, b: &Reading) -> Option<Difference> {
+pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Option<Difference> {
     let left: Vec<&Term> = unmatched(a, b);
     let right: Vec<&Term> = unmatched(b, a);
     let found = |x: &Term, y: &Term| Difference::Name {
@@ -27,7 +27,7 @@ pub(super) fn differences(a: &Reading, b: &Reading) -> Option<Difference> {
     (common_beside(a, b) >= 0.5).then(|| found(x, y))
 }
 
-fn unmatched<'a>(a: &'a Reading, b: &Reading) -> Vec<&'a Term> {
+fn unmatched<'a>(a: &'a ParsedStatement, b: &ParsedStatement) -> Vec<&'a Term> {
     a.terms
         .iter()
         .filter(|term| matches!(term.kind, Kind::Name | Kind::Identifier))
@@ -54,7 +54,7 @@ fn is_counterpart(x: &Term, y: &Term) -> bool {
 }
 
 /// Whether the acronym's letters begin neighbouring words of the other text.
-fn is_spelled_out(term: &Term, other: &Reading) -> bool {
+fn is_spelled_out(term: &Term, other: &ParsedStatement) -> bool {
     let letters: Vec<char> = term.stem.trim_end_matches('s').chars().collect();
     if letters.len() < 2 || letters.len() > 6 {
         return false;
@@ -68,8 +68,8 @@ fn is_spelled_out(term: &Term, other: &Reading) -> bool {
 }
 
 /// The share of common content words other than names.
-fn common_beside(a: &Reading, b: &Reading) -> f64 {
-    let words = |reading: &Reading| -> BTreeSet<String> {
+fn common_beside(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
+    let words = |reading: &ParsedStatement| -> BTreeSet<String> {
         let plain = reading
             .terms
             .iter()

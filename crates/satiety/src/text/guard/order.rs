@@ -2,7 +2,7 @@
 //! either order (joined by "and", a clause moved to the front, a passive) are no exchange.
 
 use super::lexicon::{Class, LEXICON};
-use super::reading::{Kind, Reading, Term};
+use super::parsed::{Kind, ParsedStatement, Term};
 
 /// Two parts that have exchanged places.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Swap {
 const LONGEST_PART: usize = 5;
 
 /// The exchange that makes `b` of `a`, if there is one.
-pub(super) fn swap(a: &Reading, b: &Reading) -> Option<Swap> {
+pub(super) fn swap(a: &ParsedStatement, b: &ParsedStatement) -> Option<Swap> {
     let (a, b) = (stream(a), stream(b));
     let prefix = a.iter().zip(&b).take_while(|(x, y)| same(x, y)).count();
     let (a, b) = (&a[prefix..], &b[prefix..]);
@@ -51,7 +51,7 @@ pub(super) fn swap(a: &Reading, b: &Reading) -> Option<Swap> {
 }
 
 /// The terms whose order matters: not articles, auxiliaries, modal verbs and fillers.
-fn stream(reading: &Reading) -> Vec<&Term> {
+fn stream(reading: &ParsedStatement) -> Vec<&Term> {
     let silent = [
         Class::Article,
         Class::Auxiliary,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Difference;
 use super::lexicon::{Class, LEXICON};
 use super::order::Swap;
-use super::reading::{Reading, Term};
+use super::parsed::{ParsedStatement, Term};
 
 /// Of the content words beside an opposite, this share must be common before it counts.
 const ENOUGH_IN_COMMON: f64 = 0.5;
@@ -16,7 +16,7 @@ const ENOUGH_IN_COMMON: f64 = 0.5;
 const SAME_WORDING: f64 = 0.8;
 
 /// The reasons for which the texts contradict each other, if the turns do not cancel.
-pub(super) fn differences(a: &Reading, b: &Reading, swap: Option<&Swap>) -> Vec<Difference> {
+pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement, swap: Option<&Swap>) -> Vec<Difference> {
     let (left, right) = (negations(a, b), negations(b, a));
     let opposites = opposites(a, b);
     let crossed = swap.is_none() && opposites.iter().any(|(x, y)| is_crossed(a, b, x, y));
@@ -66,7 +66,7 @@ struct Negation {
 }
 
 /// Negating words of `a`, and words of `a` that are words of `b` with a negating prefix.
-fn negations(a: &Reading, b: &Reading) -> Vec<Negation> {
+fn negations(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Negation> {
     let mut found: Vec<Negation> = Vec::new();
     let (mut content_before, mut parts_before) = (0, 0);
     for (at, term) in a.terms.iter().enumerate() {
@@ -124,7 +124,7 @@ fn negations(a: &Reading, b: &Reading) -> Vec<Negation> {
 }
 
 /// Pairs of opposites of which each text has one and lacks the other.
-fn opposites<'a>(a: &'a Reading, b: &'a Reading) -> Vec<(&'a Term, &'a Term)> {
+fn opposites<'a>(a: &'a ParsedStatement, b: &'a ParsedStatement) -> Vec<(&'a Term, &'a Term)> {
     let mut used = BTreeSet::new();
     let mut found = Vec::new();
     for x in &a.terms {
@@ -148,12 +148,12 @@ fn opposites<'a>(a: &'a Reading, b: &'a Reading) -> Vec<(&'a Term, &'a Term)> {
 
 /// Small words have many uses ("fires on every deployment", "goes off"), so they are opposites only beside the same
 /// word.
-fn is_same_place(a: &Reading, x: &Term, b: &Reading, y: &Term) -> bool {
+fn is_same_place(a: &ParsedStatement, x: &Term, b: &ParsedStatement, y: &Term) -> bool {
     let is_weighty = |term: &Term| term.is_content() || term.is(Class::Conjunction);
     if is_weighty(x) && is_weighty(y) {
         return true;
     }
-    let neighbours = |reading: &Reading, term: &Term| {
+    let neighbours = |reading: &ParsedStatement, term: &Term| {
         let at = reading
             .terms
             .iter()
@@ -168,7 +168,7 @@ fn is_same_place(a: &Reading, x: &Term, b: &Reading, y: &Term) -> bool {
 
 /// Whether what stood before the word in one text stands behind its opposite in the other: "A before B" and "B comes
 /// after A".
-fn is_crossed(a: &Reading, b: &Reading, x: &Term, y: &Term) -> bool {
+fn is_crossed(a: &ParsedStatement, b: &ParsedStatement, x: &Term, y: &Term) -> bool {
     let (left_a, right_a) = sides(a, x);
     let (left_b, right_b) = sides(b, y);
     let common = |x: &BTreeSet<&str>, y: &BTreeSet<&str>| x.intersection(y).count();
@@ -177,7 +177,7 @@ fn is_crossed(a: &Reading, b: &Reading, x: &Term, y: &Term) -> bool {
 }
 
 /// The content words before and after a term. A clause that it opens at the front counts as following the rest.
-fn sides<'a>(reading: &'a Reading, term: &Term) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+fn sides<'a>(reading: &'a ParsedStatement, term: &Term) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
     let terms = &reading.terms;
     let at = terms
         .iter()
@@ -207,7 +207,7 @@ fn sides<'a>(reading: &'a Reading, term: &Term) -> (BTreeSet<&'a str>, BTreeSet<
 }
 
 /// The share of the content words of `plain` that `other` has too, as they are or under a negating prefix.
-fn share_found(plain: &Reading, other: &Reading, negations: &[Negation]) -> f64 {
+fn share_found(plain: &ParsedStatement, other: &ParsedStatement, negations: &[Negation]) -> f64 {
     let words = plain.content();
     let is_found = |word: &str| {
         other.has_stem(word)
@@ -222,7 +222,7 @@ fn share_found(plain: &Reading, other: &Reading, negations: &[Negation]) -> f64 
 }
 
 /// The share of common content words when the opposites themselves are left out.
-fn common_beside(a: &Reading, b: &Reading, opposites: &[(&Term, &Term)]) -> f64 {
+fn common_beside(a: &ParsedStatement, b: &ParsedStatement, opposites: &[(&Term, &Term)]) -> f64 {
     let (mut left, mut right) = (a.content(), b.content());
     for (x, y) in opposites {
         left.remove(x.stem.as_str());
@@ -236,17 +236,22 @@ fn common_beside(a: &Reading, b: &Reading, opposites: &[(&Term, &Term)]) -> f64 
 }
 
 /// A word that may deny something, with no counterpart in the other text.
-fn has_unshared_soft_negator(a: &Reading, b: &Reading) -> bool {
+fn has_unshared_soft_negator(a: &ParsedStatement, b: &ParsedStatement) -> bool {
     a.terms
         .iter()
         .any(|term| term.is(Class::SoftNegator) && !b.has_stem(&term.stem))
 }
 
 /// One negation in each, the same words in the same order, but in different parts: "A is safe, B is not".
-fn moved_negation(a: &Reading, b: &Reading, left: &[Negation], right: &[Negation]) -> Option<Difference> {
+fn moved_negation(
+    a: &ParsedStatement,
+    b: &ParsedStatement,
+    left: &[Negation],
+    right: &[Negation],
+) -> Option<Difference> {
     let ([x], [y]) = (left, right) else { return None };
     let same_words = || {
-        let content = |reading: &Reading| -> Vec<String> {
+        let content = |reading: &ParsedStatement| -> Vec<String> {
             reading
                 .terms
                 .iter()

@@ -3,11 +3,11 @@
 use super::Difference;
 use super::lexicon::Class;
 use super::numbers::Quantity;
-use super::reading::{Kind, Reading, Term};
+use super::parsed::{Kind, ParsedStatement, Term};
 
 /// Numbers of each text that the other does not have, if there are such on both sides: a number on one side only is
 /// a detail that the other leaves out.
-pub(super) fn differences(a: &Reading, b: &Reading) -> Vec<Difference> {
+pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Difference> {
     let (left, right) = (quantities(a), quantities(b));
     let (mut left_open, mut right_open): (Vec<usize>, Vec<usize>) =
         ((0..left.len()).collect(), (0..right.len()).collect());
@@ -67,7 +67,7 @@ impl Bounded<'_> {
     }
 }
 
-fn quantities(reading: &Reading) -> Vec<Bounded<'_>> {
+fn quantities(reading: &ParsedStatement) -> Vec<Bounded<'_>> {
     let terms = &reading.terms;
     (0..terms.len())
         .filter_map(|at| {

@@ -2,13 +2,13 @@
 //! rewordings as well, so the statements must otherwise be nearly the same.
 
 use super::lexicon::Class;
-use super::reading::{Kind, Reading, Term};
+use super::parsed::{Kind, ParsedStatement, Term};
 use super::{Difference, coverage};
 
 /// The share of content words that must be common.
 const NEARLY_THE_SAME: f64 = 0.7;
 
-pub(super) fn differences(a: &Reading, b: &Reading) -> Vec<Difference> {
+pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Difference> {
     if coverage(a, b) < NEARLY_THE_SAME {
         return Vec::new();
     }
@@ -57,8 +57,8 @@ pub(super) fn differences(a: &Reading, b: &Reading) -> Vec<Difference> {
 }
 
 /// One text has a word of the one class and the other of the other, neither having both.
-fn opposed(a: &Reading, b: &Reading, strong: Class, weak: Class) -> Option<(String, String)> {
-    let one_way = |a: &Reading, b: &Reading| {
+fn opposed(a: &ParsedStatement, b: &ParsedStatement, strong: Class, weak: Class) -> Option<(String, String)> {
+    let one_way = |a: &ParsedStatement, b: &ParsedStatement| {
         let (x, y) = (a.has(strong)?, b.has(weak)?);
         (a.has(weak).is_none() && b.has(strong).is_none()).then(|| (x.surface.clone(), y.surface.clone()))
     };
@@ -66,7 +66,7 @@ fn opposed(a: &Reading, b: &Reading, strong: Class, weak: Class) -> Option<(Stri
 }
 
 /// An "only" of `a` that narrows who or when, and that `b` lacks. Before a verb or an amount it mostly is emphasis.
-fn exclusive(a: &Reading, b: &Reading) -> Option<String> {
+fn exclusive(a: &ParsedStatement, b: &ParsedStatement) -> Option<String> {
     if b.has(Class::Exclusive).is_some() || coverage(a, b) < 0.8 {
         return None;
     }
@@ -81,7 +81,7 @@ fn exclusive(a: &Reading, b: &Reading) -> Option<String> {
 }
 
 /// A verb that is ahead in `a` and past in `b`.
-fn planned_and_done(a: &Reading, b: &Reading) -> Option<(String, String)> {
+fn planned_and_done(a: &ParsedStatement, b: &ParsedStatement) -> Option<(String, String)> {
     if b.has(Class::Future).is_some() {
         return None;
     }
@@ -111,7 +111,7 @@ fn is_past(term: &Term) -> bool {
 }
 
 /// "is deployed", "are deployed": a state, not a past event.
-fn is_passive_present(reading: &Reading, position: usize) -> bool {
+fn is_passive_present(reading: &ParsedStatement, position: usize) -> bool {
     reading.terms[..position].iter().rev().take(3).any(|term| {
         matches!(
             term.surface.to_lowercase().as_str(),

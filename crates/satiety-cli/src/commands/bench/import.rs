@@ -1,0 +1,181 @@
+//! `satiety bench import`, `from-failure` and `scrub`: cases and runs from elsewhere.
+
+use std::fmt::Write;
+
+use owo_colors::OwoColorize;
+use satiety::bench::{InspectOptions, ScrubReport};
+use satiety_engine::Engine;
+use satiety_engine::bench::{
+    FailureCase, FromFailureRequest, ImportRequest, ImportResponse, ScrubFilesRequest, ScrubResponse,
+};
+use satiety_report::document::percent;
+
+use crate::args::{BenchFromFailureArgs, BenchImportArgs, BenchScrubArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::printer::{Printer, Render};
+use crate::table::table;
+
+/// How many skipped cases are shown to a person.
+const SKIPPED: usize = 10;
+
+pub(super) async fn import(
+    arguments: BenchImportArgs,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let imported = engine
+        .bench()
+        .import(ImportRequest {
+            file: arguments.file,
+            output: arguments.output,
+            suite_id: arguments.suite_id,
+            inspect: InspectOptions {
+                scorer: arguments.scorer,
+                threshold: arguments.threshold,
+            },
+        })
+        .await?;
+    printer.answer(&imported)?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn from_failure(
+    arguments: BenchFromFailureArgs,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let made = engine.bench().from_failure(&FromFailureRequest {
+        record: arguments.record,
+        suite: arguments.suite,
+    })?;
+    printer.answer(&made)?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn scrub(arguments: BenchScrubArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let scrubbed = engine.bench().scrub(&ScrubFilesRequest {
+        files: arguments.files,
+        output: arguments.output,
+        consent: arguments.i_have_consent,
+    })?;
+    printer.answer(&scrubbed)?;
+    Ok(Exit::Done)
+}
+
+impl Render for ImportResponse {
+    fn human(&self) -> String {
+        let suite = match self {
+            Self::Run(run) => {
+                let mut text = format!(
+                    "run {} of {} ({}): {} results, {} passed",
+                    run.run_id.bold(),
+                    run.suite_id,
+                    run.target,
+                    run.results,
+                    percent(run.pass_rate)
+                );
+                if run.skipped > 0 {
+                    let _ = write!(text, "; {} that nobody scored are skipped", run.skipped);
+                }
+                if !run.complete {
+                    let _ = write!(
+                        text,
+                        "\n{} the log was not written to its end; the run cannot become a baseline",
+                        "note:".yellow()
+                    );
+                }
+                let _ = write!(text, "\nlook at it: satiety bench report {}", run.run_id);
+                return text;
+            }
+            Self::Suite(suite) => suite,
+        };
+        let report = &suite.report;
+        let mut text = format!(
+            "{}: {} cases can be run, {} are skipped",
+            suite.suite_id.bold(),
+            report.imported,
+            report.skipped.len()
+        );
+        let rows: Vec<Vec<String>> = report
+            .assertions
+            .iter()
+            .map(|(kind, count)| {
+                let not = report.unsupported.get(kind).copied().unwrap_or(0);
+                vec![kind.clone(), count.to_string(), not.to_string()]
+            })
+            .collect();
+        if !rows.is_empty() {
+            let header = ["assertion", "in cases", "not supported"];
+            let _ = write!(text, "\n\n{}", table(&header, &[1, 2], rows));
+        }
+        if !report.skipped.is_empty() {
+            let rows = report.skipped.iter().take(SKIPPED);
+            let rows = rows.map(|(case, reason)| vec![case.clone(), reason.clone()]);
+            let _ = write!(text, "\n\n{}", table(&["skipped case", "why"], &[], rows));
+            if let Some(more) = report.skipped.len().checked_sub(SKIPPED).filter(|more| *more > 0) {
+                let _ = write!(text, "\n… and {more} more, with the reason in the cases");
+            }
+        }
+        for name in &report.needs {
+            let _ = write!(text, "\n{} {name} is referred to and not there", "note:".yellow());
+        }
+        for warning in &report.warnings {
+            let _ = write!(text, "\n{} {warning}", "note:".yellow());
+        }
+        let _ = write!(text, "\n\nwrote {}", suite.files.join(", "));
+        text
+    }
+}
+
+impl Render for FailureCase {
+    fn human(&self) -> String {
+        let mut text = format!("case {} is in {}", self.case_id.bold(), self.file);
+        let _ = write!(
+            text,
+            "\ntags: {}; {}",
+            self.tags.join(", "),
+            taken_out(&self.scrubbed)
+        );
+        if self.needs_expectation {
+            let _ = write!(
+                text,
+                "\n{} the record does not say what would have been right; a person decides until `expected` says it",
+                "note:".yellow()
+            );
+        }
+        text
+    }
+}
+
+impl Render for ScrubResponse {
+    fn human(&self) -> String {
+        format!(
+            "{} records are in {}; {} of them changed: {}\n{} rules find shapes, not names; let a person look before you share it",
+            self.records,
+            self.output,
+            self.changed,
+            taken_out(&self.report),
+            "note:".yellow()
+        )
+    }
+}
+
+fn taken_out(report: &ScrubReport) -> String {
+    if report.total() == 0 {
+        return "nothing was taken out".into();
+    }
+    let kinds: Vec<String> = report
+        .replaced
+        .iter()
+        .map(|(kind, count)| {
+            let kind = serde_json::to_value(kind).ok();
+            let kind = kind
+                .as_ref()
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default();
+            format!("{count} {}", kind.replace('_', " "))
+        })
+        .collect();
+    format!("taken out: {}", kinds.join(", "))
+}

@@ -1,0 +1,523 @@
+//! Runs whose cases go to workers: what a worker is told of a run, putting it into the store, waiting for its end.
+//!
+//! The plan in the store is read by machines that trust their own checkout and nothing else, so it names places below a root
+//! and no command, no address and no secret. What it names must hash here to what it did there.
+
+use crate::handles::BenchOperations;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use satiety::bench::contract::TargetSpec;
+use satiety::bench::{BenchmarkRun, GatePolicy, PowerStatement, SandboxRequirement, Status};
+use satiety_store::StoreError;
+use satiety_store::bench::{ResultKey, WorkDepth};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::baseline::{MACHINE, Override};
+use super::executor::{Progress, Stop};
+use super::finalize::{GateContext, new_gate_id};
+use super::history::{Detail, load as load_run};
+use super::limits::Limits;
+use super::outage::Outage;
+use super::outline::{Outline, key_of, outline, run_row, snapshot};
+use super::plan::jobs;
+use super::run::{BenchPlan, RunBenchRequest, RunBenchResponse, Tally};
+use super::suites::LoadedSuite;
+use crate::EngineError;
+use crate::root_path::{OutsideRoot, below, name_below};
+
+/// What tells in a run's configuration that workers ran it.
+pub(super) const DISTRIBUTED: &str = "distributed";
+/// How long nobody may take a case before whoever waits is told.
+const LONELY: Duration = Duration::from_secs(10);
+/// Pauses between two looks at a run.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What a worker must know of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DistributedPlan {
+    /// The suite, relative to the root.
+    pub(super) suite: String,
+    /// The target: a file relative to the root, `echo`, or nothing where the suite's folder describes it.
+    pub(super) target: Option<String>,
+    pub(super) suite_hash: String,
+    pub(super) target_hash: String,
+    pub(super) cases: Vec<String>,
+    pub(super) tags: Vec<String>,
+    pub(super) judges: Vec<String>,
+    pub(super) limits: Limits,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) seed: u64,
+    pub(super) sandbox: SandboxRequirement,
+    pub(super) cache: bool,
+    pub(super) without_skill: bool,
+    pub(super) gate: Option<GatePolicy>,
+    pub(super) accept_regression: Option<Override>,
+    /// The run it is judged by.
+    pub(super) baseline: Option<String>,
+}
+
+/// A run that is with the workers.
+#[derive(Debug)]
+pub struct DistributedRun {
+    run_id: String,
+    suite_id: String,
+    planned: usize,
+    resumed: usize,
+    request: RunBenchRequest,
+    plan: DistributedPlan,
+    root: PathBuf,
+    baseline: Option<BenchmarkRun>,
+    power: PowerStatement,
+    warnings: Vec<String>,
+}
+
+/// A run that is with the workers, to be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DistributedRunSummary {
+    /// Its id.
+    pub run_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// Results that there will be.
+    pub planned: usize,
+    /// Results that are there.
+    pub done: usize,
+}
+
+/// A run that was taken back from the workers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Cancelled {
+    /// Its id.
+    pub run_id: String,
+    /// Cases that will not be run.
+    pub dropped: u64,
+}
+
+impl DistributedRun {
+    /// What can be told of it.
+    pub fn told(&self) -> DistributedRunSummary {
+        DistributedRunSummary {
+            run_id: self.run_id.clone(),
+            suite_id: self.suite_id.clone(),
+            planned: self.planned,
+            done: self.resumed,
+        }
+    }
+}
+
+impl BenchOperations<'_> {
+    /// Puts what was planned into the store, for workers that have the same files below their roots. A run that is there
+    /// already is taken up.
+    pub async fn spread(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
+        refuse_local(&plan.request)?;
+        plan.has_what_it_needs()?;
+        let BenchPlan {
+            request,
+            mut loaded,
+            baseline,
+            power,
+        } = plan;
+        let outline = outline(&request, &loaded)?;
+        let spread = portable(&request, &loaded, &outline, baseline.as_ref(), root)?;
+        let mut snapshot = snapshot(&request, &loaded, &outline);
+        // Times of several machines are those of none.
+        snapshot.insert(MACHINE.into(), Value::Null);
+        snapshot.insert(DISTRIBUTED.into(), true.into());
+        let store = self.engine.store().await?;
+        let row = run_row(store, &request, &loaded.suite, &outline, &snapshot).await?;
+        let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
+        let jobs = jobs(&loaded.suite, request.repeats, names.len());
+        let done = store.bench().result_keys(&row.run_id).await?;
+        let resumed = done.len();
+        let done: HashSet<ResultKey> = done.into_iter().collect();
+        let todo: Vec<ResultKey> = jobs
+            .iter()
+            .map(|job| key_of(&loaded.suite, &names, *job))
+            .filter(|key| !done.contains(key))
+            .collect();
+        if row.completed_at.is_none() {
+            let value = serde_json::to_value(&spread)?;
+            store.bench().enqueue_run(&row, &value, &todo).await?;
+        }
+        // Where it was there before, its own plan counts.
+        let spread = match store.bench().plan(&row.run_id).await? {
+            Some(kept) => understood(&row.run_id, kept.plan)?,
+            None => spread,
+        };
+        Ok(DistributedRun {
+            run_id: row.run_id,
+            suite_id: row.suite_id,
+            planned: jobs.len(),
+            resumed,
+            request,
+            plan: spread,
+            root: root.to_owned(),
+            baseline,
+            power,
+            warnings: std::mem::take(&mut loaded.warnings),
+        })
+    }
+
+    /// Waits until workers have run everything, and ends the run if nobody has. `stop` ends the waiting and not the run.
+    pub async fn wait(
+        self,
+        spread: DistributedRun,
+        stop: &Stop,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<RunBenchResponse, EngineError> {
+        let store = self.engine.store().await?.clone();
+        let (began, mut pause, mut setback) = (Instant::now(), SHORTEST, Outage::default());
+        let (mut lonely, mut seen) = (false, None);
+        let complete = loop {
+            let looked = async {
+                // What is left first: where nothing is, every result is there to be counted.
+                let left = store.bench().work_left(&spread.run_id).await?;
+                Ok::<_, StoreError>((store.bench().result_counts(&spread.run_id).await?, left))
+            };
+            let (counts, left) = match looked.await {
+                Ok(looked) => {
+                    setback = Outage::default();
+                    looked
+                }
+                Err(error) => {
+                    setback.outlast(error, stop).await?;
+                    continue;
+                }
+            };
+            let mut tally = Tally::new(spread.planned);
+            for (status, results) in counts {
+                let status: Status = serde_json::from_value(Value::String(status))?;
+                tally.count(status, usize::try_from(results).unwrap_or(0));
+            }
+            let now = tally.progress();
+            if seen.replace(now) != Some(now) {
+                pause = SHORTEST;
+                progress(now);
+            }
+            if left == WorkDepth::default() {
+                break true;
+            }
+            if stop.is_asked() {
+                break false;
+            }
+            if !lonely && left.taken == 0 && now.done == spread.resumed && began.elapsed() > LONELY {
+                lonely = true;
+                tracing::warn!(
+                    "nobody takes the cases of {}: is a `satiety worker` running on this store, below a root with the \
+                     same suite?",
+                    spread.run_id
+                );
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 3 / 2).min(LONGEST),
+                () = stop.asked() => {}
+            }
+        };
+        self.waited(spread, complete).await
+    }
+
+    async fn waited(self, spread: DistributedRun, complete: bool) -> Result<RunBenchResponse, EngineError> {
+        let store = self.engine.store().await?;
+        let row = store.bench().run(&spread.run_id).await?;
+        let row = row.ok_or_else(|| gone(&spread.run_id))?;
+        let closed = store
+            .bench()
+            .plan(&spread.run_id)
+            .await?
+            .is_some_and(|plan| plan.closed_at.is_some());
+        if complete && closed && row.completed_at.is_none() {
+            return Err(EngineError::Invalid {
+                message: format!("run {} was cancelled", spread.run_id),
+                hint: "what was run is kept; --distributed --resume gives the rest to the workers again"
+                    .into(),
+            });
+        }
+        let (power, resumed, warnings) = (spread.power, spread.resumed, spread.warnings);
+        if !complete {
+            let run = load_run(store, row, Detail::Figures).await?;
+            return Ok(RunBenchResponse::new(
+                run,
+                power,
+                resumed,
+                false,
+                warnings,
+                spread.baseline,
+            ));
+        }
+        let ending = self.end_spread(&spread.run_id, &spread.plan, &spread.root);
+        let ended = Box::pin(ending).await?;
+        let mut ran = RunBenchResponse::new(ended.run, power, resumed, true, warnings, spread.baseline);
+        let mut gated = ended.gated;
+        let asked = (&spread.request.gate, &spread.request.accept_regression);
+        match asked.0 {
+            Some(policy) if asked != (&spread.plan.gate, &spread.plan.accept_regression) => {
+                // Who asks another question than the run was started with gets an answer of its own.
+                let gating = GateContext {
+                    gate_id: new_gate_id(),
+                    policy,
+                    accept: asked.1.clone(),
+                    records_cycle: false,
+                    shared: false,
+                };
+                let failed: Vec<String> = gated.post.failures().collect();
+                gated = Box::pin(self.gate_run(&ran.run, ran.baseline.as_ref(), gating)).await?;
+                gated.post.warnings.extend(failed);
+            }
+            _ => ran.baseline = ended.baseline.or(ran.baseline),
+        }
+        ran.conclude(gated);
+        Ok(ran)
+    }
+
+    /// Takes a run back from the workers: what is stored stays, and what is left is not run.
+    pub async fn cancel(self, run_id: &str) -> Result<Cancelled, EngineError> {
+        match self.engine.store().await?.bench().close_plan(run_id).await? {
+            Some(dropped) => Ok(Cancelled {
+                run_id: run_id.into(),
+                dropped,
+            }),
+            None => Err(EngineError::NotThere {
+                what: format!("run `{run_id}` with the workers"),
+                hint: "`satiety bench list --runs` shows the runs".into(),
+            }),
+        }
+    }
+
+    /// How many cases wait for workers, and how many are taken.
+    pub async fn queue(self) -> Result<WorkDepth, EngineError> {
+        Ok(self.engine.store().await?.bench().work_depth().await?)
+    }
+}
+
+/// Options that are about one process.
+fn refuse_local(request: &RunBenchRequest) -> Result<(), EngineError> {
+    let (option, why) = if request.sequential {
+        ("--sequential", "looks at every result as it comes")
+    } else if request.keep_workdirs {
+        ("--keep-workdirs", "is about folders of this machine")
+    } else {
+        return Ok(());
+    };
+    Err(EngineError::Invalid {
+        message: format!("{option} {why}, which cannot be done with --distributed"),
+        hint: format!("leave out {option} or --distributed"),
+    })
+}
+
+/// The plan that other machines can follow, or why there is none.
+fn portable(
+    request: &RunBenchRequest,
+    loaded: &LoadedSuite,
+    outline: &Outline,
+    baseline: Option<&BenchmarkRun>,
+    root: &Path,
+) -> Result<DistributedPlan, EngineError> {
+    let target = match request.target.as_deref() {
+        None | Some("echo") => request.target.clone(),
+        Some(file) if Path::new(file).is_file() => {
+            Some(name_below(root, Path::new(file)).map_err(|problem| not_below(&problem))?)
+        }
+        Some(other) => {
+            return Err(EngineError::Invalid {
+                message: format!("workers take no command and no address from a store: `{other}`"),
+                hint: "describe the target in a file below the root and name that with --target".into(),
+            });
+        }
+    };
+    stays_inside(root, loaded, outline).map_err(|problem| not_below(&problem))?;
+    for judge in request.judges.iter().filter(|judge| judge.contains('@')) {
+        tracing::warn!("only workers that were started with `--judge {judge}` will take this run");
+    }
+    Ok(DistributedPlan {
+        suite: name_below(root, &loaded.file).map_err(|problem| not_below(&problem))?,
+        target,
+        suite_hash: outline.suite_hash.clone(),
+        target_hash: outline.target_hash.clone(),
+        cases: request.cases.clone(),
+        tags: request.tags.clone(),
+        judges: request.judges.clone(),
+        limits: request.limits.clone(),
+        timeout_ms: request.timeout_ms,
+        seed: request.seed,
+        sandbox: outline.policy.requirement,
+        cache: request.cache,
+        without_skill: request.without_skill,
+        gate: request.gate.clone(),
+        accept_regression: request.accept_regression.clone(),
+        baseline: baseline.map(|run| run.run_id.clone()),
+    })
+}
+
+/// What a suite leads to by itself (its target's description, its skill) must be below the root, too.
+pub(super) fn stays_inside(root: &Path, loaded: &LoadedSuite, outline: &Outline) -> Result<(), OutsideRoot> {
+    // One that gives the question back needs no description.
+    if !matches!(outline.described.spec, TargetSpec::Echo(_)) {
+        name_below(root, &outline.described.base)?;
+    }
+    if let Some(skill) = &loaded.skill {
+        name_below(root, skill)?;
+    }
+    Ok(())
+}
+
+impl DistributedPlan {
+    /// The request that this plan is below a root. Nothing in it is believed: places must be below the root, and judges with
+    /// an address, which would be sent a key, must be known here.
+    pub(super) fn request(&self, root: &Path, judges: &[String]) -> Result<RunBenchRequest, String> {
+        let place = |named: &str| below(root, named).map_err(|problem| problem.to_string());
+        let target = match self.target.as_deref() {
+            None => None,
+            Some("echo") => Some("echo".to_owned()),
+            Some(file) => {
+                let file = place(file)?;
+                let file = file.to_str().filter(|_| file.is_file());
+                Some(file.ok_or("its target is not a file")?.to_owned())
+            }
+        };
+        if let Some(judge) = self
+            .judges
+            .iter()
+            .find(|judge| judge.contains('@') && !judges.contains(judge))
+        {
+            return Err(format!(
+                "it wants the judge {judge}, whose address this worker was not told (--judge {judge})"
+            ));
+        }
+        Ok(RunBenchRequest {
+            suite: place(&self.suite)?,
+            target,
+            cases: self.cases.clone(),
+            tags: self.tags.clone(),
+            judges: self.judges.clone(),
+            limits: self.limits.clone(),
+            timeout_ms: self.timeout_ms,
+            seed: self.seed,
+            sandbox: Some(self.sandbox),
+            cache: self.cache,
+            without_skill: self.without_skill,
+            ..RunBenchRequest::default()
+        })
+    }
+}
+
+/// Reads a plan of the store.
+pub(super) fn understood(run_id: &str, plan: Value) -> Result<DistributedPlan, EngineError> {
+    serde_json::from_value(plan).map_err(|error| EngineError::Invalid {
+        message: format!("the plan of run {run_id} cannot be understood: {error}"),
+        hint: "it was made by another version of satiety: use the same one everywhere".into(),
+    })
+}
+
+fn not_below(problem: &OutsideRoot) -> EngineError {
+    EngineError::Invalid {
+        message: problem.to_string(),
+        hint: "workers look below their own root: name suites and targets below --root (the current folder, \
+               where it is not given)"
+            .into(),
+    }
+}
+
+fn gone(run_id: &str) -> EngineError {
+    EngineError::NotThere {
+        what: format!("run `{run_id}` in the store"),
+        hint: "`satiety bench list --runs` shows the runs".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> DistributedPlan {
+        DistributedPlan {
+            suite: "suites/a".into(),
+            target: None,
+            suite_hash: "s".into(),
+            target_hash: "t".into(),
+            cases: Vec::new(),
+            tags: Vec::new(),
+            judges: Vec::new(),
+            limits: Limits::default(),
+            timeout_ms: None,
+            seed: 1,
+            sandbox: SandboxRequirement::Require,
+            cache: false,
+            without_skill: false,
+            gate: None,
+            accept_regression: None,
+            baseline: None,
+        }
+    }
+
+    #[test]
+    fn a_plan_names_nothing_outside_of_the_root_and_no_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs_err::create_dir_all(root.join("suites/a")).unwrap();
+        fs_err::write(root.join("target.toml"), "type = 'echo'").unwrap();
+        fs_err::write(folder.path().join("target.toml"), "type = 'echo'").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("target.toml"), root.join("link.toml")).unwrap();
+        assert!(plan().request(&root, &[]).is_ok());
+        for target in ["echo", "target.toml"] {
+            let plan = DistributedPlan {
+                target: Some(target.into()),
+                ..plan()
+            };
+            assert!(plan.request(&root, &[]).is_ok(), "{target}");
+        }
+        for target in [
+            "../target.toml",
+            "link.toml",
+            "exec:touch /tmp/x",
+            "worker:sh",
+            "http://127.0.0.1/",
+            "chat:openai:x@http://127.0.0.1/",
+            "/etc/passwd",
+            "suites",
+        ] {
+            let plan = DistributedPlan {
+                target: Some(target.into()),
+                ..plan()
+            };
+            assert!(plan.request(&root, &[]).is_err(), "{target}");
+        }
+        for suite in ["../root", "/", "suites/../../root", "none"] {
+            let plan = DistributedPlan {
+                suite: suite.into(),
+                ..plan()
+            };
+            assert!(plan.request(&root, &[]).is_err(), "{suite}");
+        }
+    }
+
+    #[test]
+    fn a_judge_with_an_address_must_be_known_here() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::create_dir_all(folder.path().join("suites/a")).unwrap();
+        let judge = "openai:x@http://127.0.0.1/".to_owned();
+        let plan = DistributedPlan {
+            judges: vec!["ollama:llama3.2".into(), judge.clone()],
+            ..plan()
+        };
+        assert!(
+            plan.request(folder.path(), &[])
+                .unwrap_err()
+                .contains("--judge openai")
+        );
+        assert!(plan.request(folder.path(), &[judge]).is_ok());
+    }
+
+    #[test]
+    fn a_plan_of_another_version_is_not_followed() {
+        let mut value = serde_json::to_value(plan()).unwrap();
+        assert_eq!(understood("r", value.clone()).unwrap(), plan());
+        value["new"] = true.into();
+        assert!(understood("r", value).is_err());
+    }
+}

@@ -1,0 +1,615 @@
+//! Runs jobs: asks targets, holds answers against expectations, and writes each result before it counts.
+//!
+//! Several at a time take the next job, from a list of this process or from the store that others take from, too
+//! ([`Work`]), and hand results to one writer, which stores what has gathered in one transaction. So a run that is killed
+//! has lost at most what was under way, and repeats nothing that was stored.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use satiety::bench::contract::{ErrorKind, Input, Message, Owner, Request, Response, TargetError, VERSION};
+use satiety::bench::{
+    Answers, Attempt, BenchmarkCase, BenchmarkInput, BenchmarkResult, BenchmarkSuite, ErrorOwner, Observed,
+    Status, assess, case_hash,
+};
+use satiety::harness::sources::is_regression;
+use satiety_store::Store;
+use satiety_store::bench::{BenchResultRow, ResultKey};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::attempts::{Cached, TargetReply, ask};
+use super::cache::{ResponseCache, cache_key};
+use super::history::trim;
+use super::limits::{Limits, RateLimiter};
+use super::llm_judge::Judges;
+use super::suites::LoadedSuite;
+use super::target::Target;
+use crate::EngineError;
+
+/// Results that wait to be written at most.
+const QUEUE: usize = 4000;
+/// Results that are written in one transaction at most: while one is under way the next gathers, so that fast targets
+/// do not wait for the disk and slow ones lose nothing.
+const BATCH: usize = 2000;
+/// How long an answer may take where nobody says.
+const DEADLINE_MS: u64 = 120_000;
+
+/// Names that have one meaning, whatever a target reports under them.
+const MEASURED: [&str; 10] = [
+    "latency_ms",
+    "cost_usd",
+    "cost",
+    "token_cost",
+    "tokens",
+    "tokens_in",
+    "tokens_out",
+    "score",
+    "pass",
+    "llm_judge_score",
+];
+
+/// One thing to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job {
+    pub(super) case: usize,
+    pub(super) variant: usize,
+    pub(super) repeat: u32,
+}
+
+/// A system that is asked.
+#[derive(Debug)]
+pub(super) struct Variant {
+    /// Its name; empty where there is one only.
+    pub(super) name: String,
+    pub(super) target: Target,
+    pub(super) target_hash: String,
+    pub(super) skill_dir: Option<String>,
+}
+
+/// Everything that jobs share.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) run_id: String,
+    pub(super) suite: BenchmarkSuite,
+    pub(super) folder: PathBuf,
+    pub(super) hashes: Vec<String>,
+    /// By id, where a case stands.
+    pub(super) places: HashMap<String, usize>,
+    pub(super) variants: Vec<Variant>,
+    pub(super) limits: Limits,
+    pub(super) gate: RateLimiter,
+    pub(super) judges: Judges,
+    pub(super) cache: Option<Box<dyn ResponseCache>>,
+    pub(super) seed: u64,
+    pub(super) timeout_ms: Option<u64>,
+}
+
+/// What a run tells while it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Results that are stored, also those of earlier sittings.
+    pub done: usize,
+    /// All that there will be.
+    pub planned: usize,
+    /// How many passed.
+    pub passed: usize,
+    /// How many failed or ran out of time.
+    pub failed: usize,
+    /// How many could not be decided.
+    pub undecided: usize,
+}
+
+/// A way to end a run early: what is stored stays.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<StopInner>);
+
+#[derive(Debug, Default)]
+struct StopInner {
+    asked: AtomicBool,
+    wake: tokio::sync::Notify,
+}
+
+impl Stop {
+    /// Asks the run to end.
+    pub fn stop(&self) {
+        self.0.asked.store(true, Ordering::SeqCst);
+        self.0.wake.notify_waiters();
+    }
+
+    /// Whether somebody did.
+    pub fn is_asked(&self) -> bool {
+        self.0.asked.load(Ordering::SeqCst)
+    }
+
+    /// Ready once somebody does.
+    pub(super) async fn asked(&self) {
+        let waiting = self.0.wake.notified();
+        tokio::pin!(waiting);
+        // First in line, then a look: a call in between is not missed.
+        waiting.as_mut().enable();
+        if !self.is_asked() {
+            waiting.await;
+        }
+    }
+}
+
+/// Where jobs come from, and where their results go.
+pub(super) trait Work: Send + Sync + 'static {
+    /// What tells an attempt at a job from other attempts at it.
+    type Ticket: Send + Sync;
+
+    /// The next job; none when there will be no more.
+    fn next(&self) -> impl Future<Output = Option<Task<Self::Ticket>>> + Send;
+
+    /// Stores results, all or none, and gives back those that count.
+    fn keep(
+        &self,
+        done: Vec<Done<Self::Ticket>>,
+    ) -> impl Future<Output = Result<Vec<BenchmarkResult>, EngineError>> + Send;
+}
+
+/// A job with everything that it needs.
+#[derive(Debug)]
+pub(super) struct Task<T> {
+    pub(super) runner: Arc<Runner>,
+    pub(super) job: Job,
+    pub(super) ticket: T,
+    /// Why it is not tried any more.
+    pub(super) given_up: Option<String>,
+}
+
+/// How far the calls may run ahead of the results that `each` has seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// As far as memory allows: the database never slows the calls down.
+    Wide,
+    /// About as many as are made at a time: `each` may end the run, and a call made after that is wasted.
+    Narrow,
+}
+
+/// Runs jobs, `at_a_time` of them at once, until none is left or until `stop`; `each` gets every result once it is stored,
+/// trimmed, and returns whether to continue.
+pub(super) async fn run<W: Work>(
+    work: Arc<W>,
+    at_a_time: usize,
+    lead: Lead,
+    stop: &Stop,
+    mut each: impl FnMut(BenchmarkResult) -> bool,
+) -> Result<(), EngineError> {
+    let enough = Arc::new(AtomicBool::new(false));
+    let (sender, mut results) = mpsc::channel::<Done<W::Ticket>>(match lead {
+        Lead::Wide => QUEUE,
+        Lead::Narrow => 1,
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..at_a_time.max(1) {
+        let (work, enough, sender, stop) = (work.clone(), enough.clone(), sender.clone(), stop.clone());
+        tasks.spawn(async move {
+            while !enough.load(Ordering::SeqCst) && !stop.is_asked() {
+                let next = tokio::select! {
+                    biased;
+                    next = work.next() => next,
+                    () = stop.asked() => None,
+                };
+                let Some(task) = next else { break };
+                let result = tokio::select! {
+                    biased;
+                    result = task.perform() => result,
+                    // Dropping the question ends the processes that were started for it.
+                    () = stop.asked() => break,
+                };
+                if sender.send(Done::new(result, task.ticket)).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    drop(sender);
+    let mut batch = Vec::new();
+    while results.recv_many(&mut batch, BATCH).await > 0 {
+        for result in work.keep(std::mem::take(&mut batch)).await? {
+            if !each(result) {
+                enough.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+    Ok(())
+}
+
+/// Jobs of one run that this process alone works on: a list and a counter.
+pub(super) struct LocalJobs {
+    runner: Arc<Runner>,
+    jobs: Vec<Job>,
+    next: AtomicUsize,
+    store: Store,
+}
+
+impl LocalJobs {
+    pub(super) fn new(runner: Arc<Runner>, jobs: Vec<Job>, store: Store) -> Arc<Self> {
+        Arc::new(Self {
+            runner,
+            jobs,
+            next: AtomicUsize::new(0),
+            store,
+        })
+    }
+
+    /// As many at a time as its limits say, and not more than there are jobs.
+    pub(super) fn at_a_time(&self) -> usize {
+        (self.runner.limits.concurrency.max(1) as usize).min(self.jobs.len().max(1))
+    }
+}
+
+impl Work for LocalJobs {
+    type Ticket = ();
+
+    async fn next(&self) -> Option<Task<()>> {
+        let job = self.jobs.get(self.next.fetch_add(1, Ordering::SeqCst))?;
+        Some(Task {
+            runner: self.runner.clone(),
+            job: *job,
+            ticket: (),
+            given_up: None,
+        })
+    }
+
+    async fn keep(&self, done: Vec<Done<()>>) -> Result<Vec<BenchmarkResult>, EngineError> {
+        let (mut rows, mut seen) = (Vec::with_capacity(done.len()), Vec::with_capacity(done.len()));
+        for done in done {
+            rows.push(done.row?);
+            seen.push(done.result);
+        }
+        self.store.bench().put_results(&self.runner.run_id, &rows).await?;
+        Ok(seen)
+    }
+}
+
+/// A result on its way to the store: as it is stored, and without what only the store keeps.
+pub(super) struct Done<T> {
+    pub(super) row: Result<BenchResultRow, EngineError>,
+    pub(super) result: BenchmarkResult,
+    pub(super) ticket: T,
+}
+
+impl<T> Done<T> {
+    /// Written out by whoever asked, while others ask: the one who stores has the most to do.
+    fn new(mut result: BenchmarkResult, ticket: T) -> Self {
+        let row = row(&result);
+        trim(&mut result);
+        Self { row, result, ticket }
+    }
+}
+
+impl<T> Task<T> {
+    async fn perform(&self) -> BenchmarkResult {
+        match &self.given_up {
+            None => self.runner.perform(self.job).await,
+            Some(reason) => self.runner.given_up(self.job, reason),
+        }
+    }
+}
+
+impl Runner {
+    /// The job of a result, if it is one of this run.
+    pub(super) fn job_of(&self, key: &ResultKey) -> Option<Job> {
+        Some(Job {
+            case: *self.places.get(&key.case_id)?,
+            variant: self
+                .variants
+                .iter()
+                .position(|variant| variant.name == key.variant)?,
+            repeat: u32::try_from(key.repeat).ok()?,
+        })
+    }
+
+    /// A result that says nothing yet.
+    fn blank(&self, case: &BenchmarkCase, variant: &Variant, job: Job) -> BenchmarkResult {
+        let mut result = BenchmarkResult::new(case.case_id.as_str(), job.repeat, Status::Skipped);
+        result.case_hash = self.hashes.get(job.case).cloned();
+        result.variant = Some(variant.name.clone()).filter(|name| !name.is_empty());
+        result.deterministic = self.suite.is_deterministic(case);
+        result.regression = is_regression(&self.suite, case);
+        result
+    }
+
+    /// The result of a job that nobody could finish. Whose fault that was is not known, so it is not held against the target.
+    fn given_up(&self, job: Job, reason: &str) -> BenchmarkResult {
+        let Some((case, variant)) = self.suite.cases.get(job.case).zip(self.variants.get(job.variant)) else {
+            // Jobs are made from the same lists.
+            return BenchmarkResult::new("", job.repeat, Status::Skipped);
+        };
+        let mut result = self.blank(case, variant, job);
+        result.status = Status::Error;
+        result.error = Some(reason.to_owned());
+        result.error_kind = Some("abandoned".into());
+        result.error_owner = Some(ErrorOwner::Infra);
+        result
+    }
+
+    async fn perform(&self, job: Job) -> BenchmarkResult {
+        let Some((case, variant)) = self.suite.cases.get(job.case).zip(self.variants.get(job.variant)) else {
+            // Jobs are made from the same lists.
+            return BenchmarkResult::new("", job.repeat, Status::Skipped);
+        };
+        let mut result = self.blank(case, variant, job);
+        let cannot = case.skip.clone().or_else(|| case.expected.unsupported_because());
+        if let Some(reason) = cannot {
+            result.reasons.push(reason);
+            return result;
+        }
+        let mut request = self.request(case, variant, job.repeat);
+        let key = self
+            .cache
+            .as_ref()
+            .map(|_| cache_key(&variant.target_hash, &request, &self.folder));
+        let cached = self
+            .cache
+            .as_deref()
+            .zip(key.as_deref())
+            .map(|(cache, key)| Cached { cache, key });
+        let asked = ask(&variant.target, &mut request, &self.gate, &self.limits, cached).await;
+        self.decide(case, &asked, &mut result).await;
+        result.cached = asked.cached;
+        let unanswered = matches!(result.status, Status::Error | Status::Timeout);
+        result.deadline_ms = (unanswered || result.cached).then_some(request.deadline_ms);
+        // An answer that never reaches the judge must not lift the mean of those that do.
+        if !self.judges.is_empty()
+            && case.expected.needs_judge()
+            && result.llm_judge_score.is_none()
+            && result.passed() == Some(false)
+        {
+            result.llm_judge_score = Some(0.0);
+        }
+        result
+    }
+
+    fn request(&self, case: &BenchmarkCase, variant: &Variant, repeat: u32) -> Request {
+        Request {
+            v: VERSION,
+            run_id: self.run_id.clone(),
+            suite_id: self.suite.suite_id.clone(),
+            case_id: case.case_id.clone(),
+            variant: variant.name.clone(),
+            repeat,
+            attempt: 0,
+            seed: seed_of(self.seed, &case.case_id, repeat),
+            input: input(&case.input),
+            skill_dir: variant.skill_dir.clone(),
+            workdir: None,
+            deadline_ms: case
+                .timeout_ms
+                .or(self.timeout_ms)
+                .or(self.suite.timeout_ms)
+                .unwrap_or(DEADLINE_MS),
+        }
+    }
+
+    async fn decide(&self, case: &BenchmarkCase, asked: &TargetReply, result: &mut BenchmarkResult) {
+        result.latency_ms = asked
+            .latency
+            .map_or(0.0, |latency| latency.as_secs_f64() * 1000.0);
+        result.retries = u32::try_from(asked.retries()).unwrap_or(u32::MAX);
+        result.attempts = asked
+            .attempts
+            .iter()
+            .map(|attempt| Attempt {
+                latency_ms: attempt.latency_ms,
+                error: attempt
+                    .error
+                    .as_ref()
+                    .map(|error| with_stderr(error, &attempt.stderr)),
+                error_kind: attempt.error.as_ref().map(|error| word(&error.kind)),
+                waited_ms: Some(attempt.waited_ms).filter(|waited| *waited > 0.0),
+            })
+            .collect();
+        match &asked.outcome {
+            Err(error) => {
+                result.status = if error.kind == ErrorKind::Timeout {
+                    Status::Timeout
+                } else {
+                    Status::Error
+                };
+                let stderr = asked
+                    .attempts
+                    .last()
+                    .map_or("", |attempt| attempt.stderr.as_str());
+                result.error = Some(with_stderr(error, stderr));
+                result.error_kind = Some(word(&error.kind));
+                result.error_owner = Some(owner_after_retries(error.kind));
+            }
+            Ok(response) => self.assess(case, response, result).await,
+        }
+    }
+
+    async fn assess(&self, case: &BenchmarkCase, response: &Response, result: &mut BenchmarkResult) {
+        let output = text(&response.output);
+        let usage = response.usage.unwrap_or_default();
+        result.tokens_in = usage.input_tokens;
+        result.tokens_out = usage.output_tokens;
+        result.token_cost = usage.total_tokens().unwrap_or(0);
+        result.cost_usd = response.cost_usd;
+        result.metrics = response.metrics.clone();
+        let observed = Observed {
+            output: response.output.clone(),
+            metrics: figures(result),
+        };
+        let mut answers = Answers::default();
+        let mut found = assess(&case.expected, &observed, &answers);
+        if !found.pending.is_empty() && !self.judges.is_empty() {
+            let mut scores = Vec::new();
+            for pending in &found.pending {
+                let Some(rubric) = &pending.rubric else { continue };
+                let secret = format!(
+                    "{}/{}/{}/{}",
+                    self.run_id, case.case_id, result.repeat, pending.place
+                );
+                match self.judges.ask(&case.input.goal, &output, rubric, &secret).await {
+                    Ok((score, opinions)) => {
+                        answers.judged.insert(pending.place.clone(), score);
+                        scores.push(score);
+                        result.judges.extend(opinions);
+                    }
+                    Err(problem) => {
+                        result.status = Status::Error;
+                        result.error = Some(format!("the judge could not be asked: {problem}"));
+                        result.error_kind = Some("judge".into());
+                        result.error_owner = Some(ErrorOwner::Judge);
+                        result.actual_output = Some(output);
+                        return;
+                    }
+                }
+            }
+            result.llm_judge_score = satiety::stats::mean(&scores).ok();
+            found = assess(&case.expected, &observed, &answers);
+        }
+        result.status = found.status;
+        result.score = found.score;
+        result.reasons = found.reasons;
+        if found.status == Status::Pending {
+            let judged = found.pending.iter().any(|pending| pending.rubric.is_some());
+            let waits = if judged {
+                "waits for a judge: name one with --judge"
+            } else {
+                "waits for a label: satiety bench label"
+            };
+            result.reasons.push(waits.into());
+        }
+        result.actual_output = Some(output);
+    }
+}
+
+/// What thresholds can be about.
+pub(super) fn figures(result: &BenchmarkResult) -> BTreeMap<String, f64> {
+    let mut figures = result.metrics.clone();
+    // A metric of the target's own must not stand in for one of these.
+    figures.retain(|name, _| !MEASURED.contains(&name.as_str()));
+    figures.insert("latency_ms".into(), result.latency_ms);
+    if let Some(cost) = result.cost_usd {
+        figures.insert("cost_usd".into(), cost);
+    }
+    if result.tokens_in.is_some() || result.tokens_out.is_some() {
+        figures.insert("token_cost".into(), result.token_cost as f64);
+        figures.insert("tokens".into(), result.token_cost as f64);
+    }
+    figures.extend(
+        result
+            .tokens_in
+            .map(|tokens| ("tokens_in".to_owned(), tokens as f64)),
+    );
+    figures.extend(
+        result
+            .tokens_out
+            .map(|tokens| ("tokens_out".to_owned(), tokens as f64)),
+    );
+    figures
+}
+
+fn input(input: &BenchmarkInput) -> Input {
+    let message = |value: &Value| {
+        let part = |key: &str| value.get(key).map(text).unwrap_or_default();
+        Message {
+            role: part("role"),
+            content: part("content"),
+        }
+    };
+    Input {
+        goal: input.goal.clone(),
+        messages: input.messages.iter().flatten().map(message).collect(),
+        context: input
+            .context
+            .iter()
+            .flatten()
+            .cloned()
+            .map(Value::Object)
+            .collect(),
+        config_overrides: input.config_overrides.clone().unwrap_or_default(),
+        skill_args: input.skill_args.clone().unwrap_or_default(),
+        files: input.files.clone(),
+    }
+}
+
+/// The same for the same case and repeat of a run's seed, whatever the variant.
+fn seed_of(seed: u64, case: &str, repeat: u32) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    hasher.update(case.as_bytes());
+    hasher.update(&repeat.to_le_bytes());
+    let mut bytes = [0; 8];
+    hasher.finalize_xof().fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// Every case's hash, so that a change of a case is told from a change of the system.
+pub(super) fn hashes(loaded: &LoadedSuite) -> Vec<String> {
+    let cases = loaded.suite.cases.iter();
+    cases.map(|case| case_hash(case, &loaded.files)).collect()
+}
+
+/// By id, where a case stands.
+pub(super) fn places(suite: &BenchmarkSuite) -> HashMap<String, usize> {
+    let cases = suite.cases.iter().enumerate();
+    cases.map(|(place, case)| (case.case_id.clone(), place)).collect()
+}
+
+/// A result as the store keeps it.
+pub(super) fn row(result: &BenchmarkResult) -> Result<BenchResultRow, EngineError> {
+    Ok(BenchResultRow {
+        key: ResultKey {
+            case_id: result.case_id.clone(),
+            variant: result.variant.clone().unwrap_or_default(),
+            repeat: i64::from(result.repeat),
+        },
+        status: word(&result.status),
+        score: result.score,
+        latency_ms: result.latency_ms,
+        token_cost: i64::try_from(result.token_cost).unwrap_or(i64::MAX),
+        human_label: result.human_label.clone(),
+        body: serde_json::to_string(result)?,
+    })
+}
+
+/// The name of a value of an enum, as it is written.
+pub(super) fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(Into::into))
+        .unwrap_or_default()
+}
+
+/// Who answers for a failure once no attempt is left. A rate limit, an outage or a dropped connection reaches us through the
+/// target, which could claim any of them for the cases it would fail: they count against it. What is ours is ours.
+fn owner_after_retries(kind: ErrorKind) -> ErrorOwner {
+    match kind.owner() {
+        Owner::Target | Owner::Infra => ErrorOwner::Target,
+        Owner::Judge => ErrorOwner::Judge,
+        Owner::Harness => ErrorOwner::Harness,
+    }
+}
+
+fn with_stderr(error: &TargetError, stderr: &str) -> String {
+    let last: Vec<&str> = stderr.lines().rev().take(5).collect();
+    if last.is_empty() {
+        return error.message.clone();
+    }
+    let last: Vec<&str> = last.into_iter().rev().collect();
+    format!("{}\n{}", error.message, last.join("\n"))
+}
+
+/// An answer as text: itself, or its JSON.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,204 @@
+//! Runs in the store and in files.
+
+use crate::handles::BenchOperations;
+use std::path::Path;
+
+use satiety::bench::{BenchmarkResult, BenchmarkRun, leading, summarize};
+use satiety_store::Store;
+use satiety_store::bench::{BenchRunRow, ResultKey};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::distributed::DISTRIBUTED;
+use crate::EngineError;
+
+/// Results that are read at a time.
+const PAGE: u32 = 1000;
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunSummary {
+    /// Its id.
+    pub run_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// What was run.
+    pub target: String,
+    /// When it began.
+    pub started_at: jiff::Timestamp,
+    /// When it was complete; absent while it is not.
+    pub completed_at: Option<jiff::Timestamp>,
+    /// The share of passes.
+    pub pass_rate: Option<f64>,
+    /// Whether its cases went to workers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub distributed: bool,
+}
+
+/// A run that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BaselineSummary {
+    /// Its id.
+    pub baseline_id: String,
+    /// The suite.
+    pub suite_id: String,
+    /// The run.
+    pub run_id: String,
+    /// Who accepted it.
+    pub accepted_by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub accepted_at: jiff::Timestamp,
+}
+
+/// How much of each result is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Everything.
+    Full,
+    /// Without outputs and attempts, which are most of the bytes and which no comparison looks at.
+    Figures,
+}
+
+impl BenchOperations<'_> {
+    /// Runs of a suite, or of all, newest first.
+    pub async fn runs(self, suite: Option<&str>, limit: u32) -> Result<Vec<RunSummary>, EngineError> {
+        let rows = self.engine.store().await?.bench().runs(suite, limit).await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| RunSummary {
+                distributed: row.config_snapshot[DISTRIBUTED] == true,
+                run_id: row.run_id,
+                suite_id: row.suite_id,
+                target: row.target,
+                started_at: time(row.started_at),
+                completed_at: row.completed_at.map(time),
+                pass_rate: row.pass_rate,
+            })
+            .collect())
+    }
+
+    /// A run with everything: by its id, by `latest` or `latest:SUITE`, or from a file.
+    pub async fn run(self, named: &str) -> Result<BenchmarkRun, EngineError> {
+        self.find_run(named, Detail::Full).await
+    }
+
+    /// Whether there is a run of this id in the store.
+    pub async fn is_stored(self, run_id: &str) -> Result<bool, EngineError> {
+        Ok(self.engine.store().await?.bench().run(run_id).await?.is_some())
+    }
+
+    /// What was accepted as the baseline of a suite, the newest first.
+    pub async fn baselines(self, suite_id: &str, limit: u32) -> Result<Vec<BaselineSummary>, EngineError> {
+        let rows = self
+            .engine
+            .store()
+            .await?
+            .bench()
+            .baselines(suite_id, limit)
+            .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| BaselineSummary {
+                baseline_id: row.baseline_id,
+                suite_id: row.suite_id,
+                run_id: row.run_id,
+                accepted_by: row.accepted_by,
+                reason: row.reason,
+                accepted_at: time(row.accepted_at),
+            })
+            .collect())
+    }
+
+    pub(super) async fn find_run(self, named: &str, detail: Detail) -> Result<BenchmarkRun, EngineError> {
+        let path = Path::new(named);
+        if path.is_file() {
+            return from_file(path);
+        }
+        let store = self.engine.store().await?;
+        let latest = match named.split_once(':') {
+            None if named == "latest" => Some(None),
+            Some(("latest", suite)) => Some(Some(suite)),
+            _ => None,
+        };
+        let row = match latest {
+            Some(suite) => store.bench().runs(suite, 1).await?.into_iter().next(),
+            None => store.bench().run(named).await?,
+        };
+        let row = row.ok_or_else(|| EngineError::NotThere {
+            what: format!("run `{named}` in the store, and no file of that name"),
+            hint: "`satiety bench list --runs` shows the runs".into(),
+        })?;
+        load(store, row, detail).await
+    }
+}
+
+/// A run of the store with its results.
+pub(crate) async fn load(
+    store: &Store,
+    row: BenchRunRow,
+    detail: Detail,
+) -> Result<BenchmarkRun, EngineError> {
+    let mut results = Vec::new();
+    each_result(store, &row.run_id, |mut result| {
+        if detail == Detail::Figures {
+            trim(&mut result);
+        }
+        results.push(result);
+    })
+    .await?;
+    let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
+    Ok(BenchmarkRun {
+        run_id: row.run_id,
+        suite_id: row.suite_id,
+        suite_hash: Some(row.suite_hash),
+        target: row.target,
+        started_at: time(row.started_at),
+        completed_at: row.completed_at.map(time),
+        config_snapshot: snapshot.into_iter().collect(),
+        summary: Some(summarize(leading(&results))),
+        results,
+    })
+}
+
+/// Gives out the results of a run one by one, in the order of cases, variants and repeats.
+pub(super) async fn each_result(
+    store: &Store,
+    run_id: &str,
+    mut each: impl FnMut(BenchmarkResult),
+) -> Result<(), EngineError> {
+    let mut after: Option<ResultKey> = None;
+    loop {
+        let page = store.bench().result_bodies(run_id, after.as_ref(), PAGE).await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(());
+        };
+        after = Some(last.clone());
+        for (_, body) in page {
+            each(serde_json::from_str(&body)?);
+        }
+    }
+}
+
+/// Leaves only what comparisons look at.
+pub(super) fn trim(result: &mut BenchmarkResult) {
+    result.actual_output = None;
+    result.attempts = Vec::new();
+    for opinion in &mut result.judges {
+        opinion.reason.clear();
+    }
+}
+
+pub(super) fn from_file(path: &Path) -> Result<BenchmarkRun, EngineError> {
+    let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
+    let mut deserializer = serde_json::Deserializer::from_str(&text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Invalid {
+        message: format!("{}: {}: {}", path.display(), error.path(), error.inner()),
+        hint: "a run is what `satiety bench report RUN --format json` prints".into(),
+    })
+}
+
+pub(super) fn time(micros: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_microsecond(micros).unwrap_or_default()
+}

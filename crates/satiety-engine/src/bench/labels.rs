@@ -1,0 +1,538 @@
+//! What people say about answers. A label settles what waited for a person, stands in for a judge that was not asked,
+//! and is kept beside what a judge said, so that judges can be held against people.
+//!
+//! A label never overrules a check or a judge: a person who finds the verdict wrong changes the case.
+
+use crate::handles::BenchOperations;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use satiety::bench::judge::{Calibration, calibrate};
+use satiety::bench::{
+    Answers, BenchmarkCase, BenchmarkResult, BenchmarkRun, ErrorOwner, Mode, Observed, Status, assess,
+    case_hash, leading, summarize,
+};
+use satiety_store::Store;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::executor::{figures, row};
+use super::history::Detail;
+use super::suites::load;
+use crate::EngineError;
+
+/// What a label is written as.
+const PASS: &str = "pass";
+const FAIL: &str = "fail";
+
+/// What a person says about one result.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    /// The case.
+    pub case_id: String,
+    /// The repeat, from 0.
+    #[serde(default)]
+    pub repeat: u32,
+    /// The variant, where there are several.
+    #[serde(default)]
+    pub variant: Option<String>,
+    /// Whether the answer is right.
+    pub pass: bool,
+}
+
+/// A result as it is shown to a person.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct UnlabelledCase {
+    /// The case.
+    pub case_id: String,
+    /// The repeat.
+    pub repeat: u32,
+    /// The variant, where there are several.
+    pub variant: Option<String>,
+    /// What was asked, where the suite is at hand.
+    pub goal: Option<String>,
+    /// A note for whoever judges.
+    pub note: Option<String>,
+    /// What was answered.
+    pub output: String,
+    /// How it came out so far.
+    pub status: Status,
+    /// What was said about it before.
+    pub human_label: Option<String>,
+}
+
+/// What labels came to.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LabelResponse {
+    /// The run.
+    pub run_id: String,
+    /// Labels that were given now.
+    pub labelled: usize,
+    /// Results with a label.
+    pub labels: usize,
+    /// Results that still wait for a person or a judge.
+    pub pending: u64,
+    /// The share of passes.
+    pub pass_rate: Option<f64>,
+    /// The judge beside people, where both said something about the same answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+    /// What could not be done as usual.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A run whose results are being labelled.
+#[derive(Debug)]
+pub struct LabelSession {
+    store: Store,
+    run: BenchmarkRun,
+    /// Cases as they were when the run was made.
+    cases: BTreeMap<String, BenchmarkCase>,
+    places: HashMap<(String, String, u32), usize>,
+    given: usize,
+    warnings: Vec<String>,
+}
+
+impl BenchOperations<'_> {
+    /// Takes up a run of the store for labelling. The suite, as named or as the run knows it, says what was asked and
+    /// what counts; where it is not at hand, or a case has changed since, a label decides alone.
+    pub async fn labelling(self, named: &str, suite: Option<&Path>) -> Result<LabelSession, EngineError> {
+        if Path::new(named).is_file() {
+            return Err(EngineError::Invalid {
+                message: format!("{named} is a file; labels are kept with runs of the store"),
+                hint: "name the run by its id, or `latest`; `satiety bench list --runs` shows the runs"
+                    .into(),
+            });
+        }
+        let run = self.find_run(named, Detail::Full).await?;
+        let mut warnings = Vec::new();
+        let cases = cases_of(&run, suite, &mut warnings)?;
+        let places = run.results.iter().enumerate();
+        Ok(LabelSession {
+            store: self.engine.store().await?.clone(),
+            places: places.map(|(index, result)| (key(result), index)).collect(),
+            run,
+            cases,
+            given: 0,
+            warnings,
+        })
+    }
+}
+
+impl LabelSession {
+    /// The results that wait for a person, or every one with an answer.
+    pub fn results(&self, all: bool) -> Vec<usize> {
+        let wanted = |result: &BenchmarkResult| {
+            result.actual_output.is_some() && (result.status == Status::Pending || all && can_label(result))
+        };
+        let results = self.run.results.iter().enumerate();
+        results
+            .filter(|(_, result)| wanted(result))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// A result as it is shown.
+    pub fn show(&self, index: usize) -> Option<UnlabelledCase> {
+        let result = self.run.results.get(index)?;
+        let case = self.cases.get(&result.case_id);
+        let note = case.and_then(|case| {
+            let mut note = None;
+            case.expected.walk(&mut |part| {
+                if part.mode == Mode::Human {
+                    note = note
+                        .or(part.reason.as_deref())
+                        .or(part.value.as_ref().and_then(Value::as_str));
+                }
+            });
+            note.map(str::to_owned)
+        });
+        Some(UnlabelledCase {
+            case_id: result.case_id.clone(),
+            repeat: result.repeat,
+            variant: result.variant.clone(),
+            goal: case.map(|case| case.input.goal.clone()),
+            note,
+            output: result.actual_output.clone().unwrap_or_default(),
+            status: result.status,
+            human_label: result.human_label.clone(),
+        })
+    }
+
+    /// Where a label belongs.
+    pub fn place(&self, label: &Label) -> Option<usize> {
+        let variant = label.variant.clone().unwrap_or_default();
+        let key = (label.case_id.clone(), variant, label.repeat);
+        self.places.get(&key).copied()
+    }
+
+    /// Keeps labels: all of them, or none where one has no place or nothing to label.
+    pub async fn label_all(&mut self, labels: &[Label]) -> Result<(), EngineError> {
+        let mut places = Vec::with_capacity(labels.len());
+        for label in labels {
+            let missing = |what: &str| EngineError::Invalid {
+                message: format!(
+                    "run {} has no {what} of case `{}`, repeat {}{}",
+                    self.run.run_id,
+                    label.case_id,
+                    label.repeat,
+                    label
+                        .variant
+                        .as_ref()
+                        .map_or_else(String::new, |variant| format!(", variant {variant}"))
+                ),
+                hint: "a label is {\"case_id\": \"…\", \"repeat\": 0, \"pass\": true}; nothing was written"
+                    .into(),
+            };
+            let place = self.place(label).ok_or_else(|| missing("result"))?;
+            if !self.run.results.get(place).is_some_and(can_label) {
+                return Err(missing("answer"));
+            }
+            places.push((place, label.pass));
+        }
+        for (place, pass) in places {
+            self.write(place, pass).await?;
+        }
+        self.refresh().await
+    }
+
+    /// Keeps a label of one result, and the run's figures with it.
+    pub async fn label(&mut self, index: usize, pass: bool) -> Result<(), EngineError> {
+        self.write(index, pass).await?;
+        self.refresh().await
+    }
+
+    async fn write(&mut self, index: usize, pass: bool) -> Result<(), EngineError> {
+        let Some(result) = self.run.results.get_mut(index) else {
+            return Ok(());
+        };
+        settle(result, self.cases.get(&result.case_id), pass);
+        self.store
+            .bench()
+            .replace_result(&self.run.run_id, &row(result)?)
+            .await?;
+        self.given += 1;
+        Ok(())
+    }
+
+    /// The figures in the store are those of the results, also after a label.
+    async fn refresh(&mut self) -> Result<(), EngineError> {
+        let summary = summarize(leading(&self.run.results));
+        // The results of an ablation are several systems'; one rate of all of them would say nothing.
+        let of_one_system = !self.run.config_snapshot.contains_key("ablation");
+        if let Some(ended) = self.run.completed_at.filter(|_| of_one_system) {
+            let value = serde_json::to_value(&summary)?;
+            self.store
+                .bench()
+                .complete_run(
+                    &self.run.run_id,
+                    ended.as_microsecond(),
+                    &value,
+                    summary.pass_rate,
+                )
+                .await?;
+        }
+        self.run.summary = Some(summary);
+        Ok(())
+    }
+
+    /// What the labels came to so far.
+    pub fn outcome(&self) -> LabelResponse {
+        let summary = self
+            .run
+            .summary
+            .clone()
+            .unwrap_or_else(|| summarize(leading(&self.run.results)));
+        let results = self.run.results.iter();
+        let pairs: Vec<(bool, bool)> = results
+            .clone()
+            .filter_map(|result| Some((self.judge_passes(result)?, label_of(result)?)))
+            .collect();
+        LabelResponse {
+            run_id: self.run.run_id.clone(),
+            labelled: self.given,
+            labels: results.filter(|result| result.human_label.is_some()).count(),
+            pending: summary.counts.pending,
+            pass_rate: summary.pass_rate,
+            calibration: calibrate(&pairs),
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    /// What the judge said by itself. Where a case asks a person too, its outcome is not the judge's.
+    fn judge_passes(&self, result: &BenchmarkResult) -> Option<bool> {
+        let score = result.llm_judge_score?;
+        let Some(case) = self.cases.get(&result.case_id) else {
+            return result.decided();
+        };
+        let (mut rubrics, mut people) = (0, false);
+        case.expected.walk(&mut |part| {
+            rubrics += usize::from(part.mode == Mode::LlmJudge);
+            people |= part.mode == Mode::Human;
+        });
+        let pending = assess(&case.expected, &observed(result), &Answers::default()).pending;
+        let asked = pending.iter().find(|pending| pending.rubric.is_some());
+        match (rubrics, asked) {
+            (1, Some(asked)) => Some(score >= asked.threshold - 1e-9),
+            _ if people => None,
+            _ => result.decided(),
+        }
+    }
+}
+
+/// Reads labels, one JSON object a line.
+pub fn read_labels(path: &Path) -> Result<Vec<Label>, EngineError> {
+    let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
+    let mut labels = Vec::new();
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let mut deserializer = serde_json::Deserializer::from_str(line);
+        let label =
+            serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Invalid {
+                message: format!(
+                    "{}:{}: {}: {}",
+                    path.display(),
+                    index + 1,
+                    error.path(),
+                    error.inner()
+                ),
+                hint: "a line is {\"case_id\": \"…\", \"repeat\": 0, \"pass\": true}; nothing was written"
+                    .into(),
+            })?;
+        labels.push(label);
+    }
+    Ok(labels)
+}
+
+/// The cases of the suite that are still what they were.
+fn cases_of(
+    run: &BenchmarkRun,
+    suite: Option<&Path>,
+    warnings: &mut Vec<String>,
+) -> Result<BTreeMap<String, BenchmarkCase>, EngineError> {
+    let known = run.config_snapshot.get("suite_file").and_then(Value::as_str);
+    let path: Option<PathBuf> = suite
+        .map(Into::into)
+        .or_else(|| known.map(PathBuf::from).filter(|path| path.is_file()));
+    let Some(path) = path else {
+        warnings.push("the suite is not at hand, so labels decide alone; name it with --suite".into());
+        return Ok(BTreeMap::new());
+    };
+    let loaded = load(&path)?;
+    if loaded.suite.suite_id != run.suite_id {
+        return Err(EngineError::Invalid {
+            message: format!(
+                "run {} is of {}, not of {}",
+                run.run_id, run.suite_id, loaded.suite.suite_id
+            ),
+            hint: "name the suite that was run with --suite".into(),
+        });
+    }
+    let before: BTreeMap<&str, Option<&str>> = run
+        .results
+        .iter()
+        .map(|result| (result.case_id.as_str(), result.case_hash.as_deref()))
+        .collect();
+    let mut cases = BTreeMap::new();
+    let mut changed = 0;
+    for case in loaded.suite.cases {
+        let Some(hash) = before.get(case.case_id.as_str()) else {
+            continue;
+        };
+        if *hash == Some(case_hash(&case, &loaded.files).as_str()) {
+            cases.insert(case.case_id.clone(), case);
+        } else {
+            changed += 1;
+        }
+    }
+    if changed > 0 {
+        warnings.push(format!(
+            "{changed} cases have changed since the run; labels of their results decide alone"
+        ));
+    }
+    Ok(cases)
+}
+
+fn key(result: &BenchmarkResult) -> (String, String, u32) {
+    let variant = result.variant.clone().unwrap_or_default();
+    (result.case_id.clone(), variant, result.repeat)
+}
+
+/// Whether there is an answer that a person can look at. A judge that broke leaves one.
+fn can_label(result: &BenchmarkResult) -> bool {
+    let judge_broke = result.status == Status::Error && result.error_owner == Some(ErrorOwner::Judge);
+    result.actual_output.is_some()
+        && (matches!(result.status, Status::Pass | Status::Fail | Status::Pending) || judge_broke)
+}
+
+fn label_of(result: &BenchmarkResult) -> Option<bool> {
+    match result.human_label.as_deref()? {
+        PASS => Some(true),
+        FAIL => Some(false),
+        _ => None,
+    }
+}
+
+fn observed(result: &BenchmarkResult) -> Observed {
+    Observed {
+        output: Value::String(result.actual_output.clone().unwrap_or_default()),
+        metrics: figures(result),
+    }
+}
+
+/// Puts a label on a result and decides it anew.
+fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool) {
+    result.human_label = Some(if pass { PASS } else { FAIL }.into());
+    let said = f64::from(u8::from(pass));
+    let Some(case) = case else {
+        let open = matches!(result.status, Status::Pending | Status::Error);
+        // A label before this one was a person's, too, and may be taken back.
+        let by_label = result
+            .reasons
+            .iter()
+            .any(|reason| [FOUND_RIGHT, FOUND_WRONG].contains(&reason.as_str()));
+        if open || by_label {
+            decide(result, pass);
+        }
+        return;
+    };
+    let observed = observed(result);
+    let open = assess(&case.expected, &observed, &Answers::default());
+    let places: Vec<&str> = open
+        .pending
+        .iter()
+        .filter(|pending| pending.rubric.is_some())
+        .map(|pending| pending.place.as_str())
+        .collect();
+    let mut answers = Answers::default();
+    answers.labelled.insert(String::new(), pass);
+    let each = judges_by_place(result, places.len());
+    for (index, place) in places.iter().enumerate() {
+        let score = each.get(index).copied().unwrap_or(said);
+        answers.judged.insert((*place).to_owned(), score);
+    }
+    let found = assess(&case.expected, &observed, &answers);
+    result.status = found.status;
+    result.score = found.score;
+    result.reasons = found.reasons;
+    (result.error, result.error_kind, result.error_owner) = (None, None, None);
+}
+
+/// What is told of a result that a label decided alone; by it such a result is known.
+const FOUND_RIGHT: &str = "a person found it right";
+const FOUND_WRONG: &str = "a person found it wrong";
+
+fn decide(result: &mut BenchmarkResult, pass: bool) {
+    result.status = if pass { Status::Pass } else { Status::Fail };
+    result.score = Some(f64::from(u8::from(pass)));
+    result.reasons = vec![if pass { FOUND_RIGHT } else { FOUND_WRONG }.into()];
+    (result.error, result.error_kind, result.error_owner) = (None, None, None);
+}
+
+/// The mean of the judges for each rubric: they answered rubric by rubric, all judges each time. Nothing where they did
+/// not come to an end.
+fn judges_by_place(result: &BenchmarkResult, places: usize) -> Vec<f64> {
+    let Some(size) = result.judges.len().checked_div(places).filter(|size| *size > 0) else {
+        return result.llm_judge_score.into_iter().collect();
+    };
+    if result.llm_judge_score.is_none() || !result.judges.len().is_multiple_of(places) {
+        return Vec::new();
+    }
+    let scores: Vec<f64> = result.judges.iter().map(|opinion| opinion.score).collect();
+    scores
+        .chunks(size)
+        .map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use satiety::bench::{BenchmarkExpected, JudgeOpinion};
+    use serde_json::json;
+
+    fn case(expected: Value) -> BenchmarkCase {
+        let expected: BenchmarkExpected = serde_json::from_value(expected).unwrap();
+        BenchmarkCase::new("c", "greet", expected)
+    }
+
+    fn answered(output: &str, status: Status) -> BenchmarkResult {
+        let mut result = BenchmarkResult::new("c", 0, status);
+        result.actual_output = Some(output.into());
+        result
+    }
+
+    #[test]
+    fn a_label_settles_what_waits_and_overrules_nothing() {
+        let human = json!({"mode": "human"});
+        let both = json!([{"mode": "human"}, {"mode": "contains", "value": "hello"}]);
+        let judge = json!({"mode": "llm_judge", "value": "is polite"});
+        for (expected, output, pass, status) in [
+            (&human, "x", true, Status::Pass),
+            (&human, "x", false, Status::Fail),
+            (&both, "hello", true, Status::Pass),
+            (&both, "bye", true, Status::Fail),
+            (&judge, "x", true, Status::Pass),
+            (&judge, "x", false, Status::Fail),
+        ] {
+            let mut result = answered(output, Status::Pending);
+            settle(&mut result, Some(&case(expected.clone())), pass);
+            assert_eq!(result.status, status, "{expected} {output} {pass}");
+            // Taken back, it comes out as if the other had been said first.
+            let mut other = answered(output, Status::Pending);
+            settle(&mut other, Some(&case(expected.clone())), !pass);
+            settle(&mut result, Some(&case(expected.clone())), !pass);
+            assert_eq!(result, other);
+        }
+    }
+
+    #[test]
+    fn what_a_judge_said_stays_its_word() {
+        let case = case(json!([
+            {"mode": "llm_judge", "value": "is polite", "threshold": 0.5},
+            {"mode": "llm_judge", "value": "is short", "threshold": 0.5},
+        ]));
+        let opinion = |judge: &str, score| JudgeOpinion {
+            judge: judge.into(),
+            score,
+            reason: String::new(),
+        };
+        let mut result = answered("x", Status::Fail);
+        // The first rubric holds, the second does not; their mean would pass both.
+        result.judges = vec![
+            opinion("a", 1.0),
+            opinion("b", 1.0),
+            opinion("a", 0.2),
+            opinion("b", 0.2),
+        ];
+        result.llm_judge_score = Some(0.6);
+        settle(&mut result, Some(&case), true);
+        assert_eq!(
+            (result.status, result.human_label.as_deref()),
+            (Status::Fail, Some(PASS))
+        );
+    }
+
+    #[test]
+    fn without_the_suite_a_label_decides_what_is_open_alone() {
+        let mut open = answered("x", Status::Pending);
+        settle(&mut open, None, false);
+        assert_eq!(open.status, Status::Fail);
+        settle(&mut open, None, true);
+        assert_eq!((open.status, open.score), (Status::Pass, Some(1.0)));
+        let mut failed = answered("x", Status::Fail);
+        failed.reasons = vec!["is not `y`".into()];
+        settle(&mut failed, None, true);
+        settle(&mut failed, None, true);
+        assert_eq!(
+            (failed.status, failed.human_label.as_deref()),
+            (Status::Fail, Some(PASS))
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! What could go, and what the agent says to it.
+
+use crate::handles::EvictionOperations;
+use std::collections::BTreeMap;
+
+use satiety::eviction::{
+    EvictionError, EvictionFeedback, EvictionProposal, Exclude, Need, ProposeRequest, QUOTA, Resolution,
+    ResolvedBy, propose, resolve,
+};
+use satiety::ids;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::scopes::{deadline, no_scope, now};
+use crate::EngineError;
+
+/// How long an agent may take to answer, unless said otherwise.
+const TIMEOUT_MS: u64 = 2000;
+/// How many items are proposed only to learn about them, as a share of those that must go, unless said otherwise.
+const EXPLORATION: f64 = 0.05;
+
+/// Asks what could go.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposeScopeRequest {
+    /// The scope.
+    #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
+    pub scope_id: String,
+    /// The tokens that the context may have afterwards.
+    #[serde(default)]
+    pub budget_tokens: Option<u64>,
+    /// Or the tokens that must come free.
+    #[serde(default)]
+    pub free_tokens: Option<u64>,
+    /// The present turn, where it has passed on.
+    #[serde(default)]
+    pub turn: Option<u64>,
+    /// How long the agent may take to answer; 2000 where absent.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// How many items are proposed only to learn about them, as a share of those that must go; 0.05 where absent.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 0.5))]
+    pub exploration: Option<f64>,
+    /// The seed of that chance; any where absent.
+    #[serde(default)]
+    pub seed: Option<u64>,
+}
+
+/// What could go.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ProposeResponse {
+    /// The proposal.
+    #[serde(flatten)]
+    pub proposal: EvictionProposal,
+    /// What to show to the agent.
+    pub view: Vec<CandidateView>,
+    /// Earlier proposals whose time was up, and which were carried out therefore.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timed_out: Vec<String>,
+}
+
+/// A candidate as the agent sees it: few words.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CandidateView {
+    /// The item.
+    pub ctx_id: String,
+    /// The probability that it will be needed again.
+    pub relevance_score: f64,
+    /// One line that shows what it is.
+    pub snippet: String,
+}
+
+/// An answer to a proposal.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveRequest {
+    /// The proposal.
+    pub proposal_id: String,
+    /// Who answers; `llm` where absent, `auto_accepted` where nothing is excluded.
+    #[serde(default)]
+    pub resolved_by: Option<ResolvedBy>,
+    /// What is to be kept back, the most important first.
+    #[serde(default)]
+    pub exclude_ctx_ids: Vec<String>,
+    /// Why, by id.
+    #[serde(default)]
+    pub exclude_reasons: BTreeMap<String, String>,
+    /// The share of the proposal's tokens that may be kept back; 0.3 where absent.
+    #[serde(default)]
+    pub quota: Option<f64>,
+}
+
+impl EvictionOperations<'_> {
+    /// Proposes what to drop, and holds it until the proposal is answered or its time is up.
+    #[tracing::instrument(name = "propose eviction", skip_all)]
+    pub async fn propose(self, request: ProposeScopeRequest) -> Result<ProposeResponse, EngineError> {
+        let need = match (request.budget_tokens, request.free_tokens) {
+            (Some(budget), None) => Need::Budget(budget),
+            (None, Some(free)) => Need::Free(free),
+            _ => {
+                return Err(EngineError::Invalid {
+                    message: "say how much must come free".into(),
+                    hint: "give either a budget (budget_tokens, --budget) or what is missing (free_tokens, --free)".into(),
+                });
+            }
+        };
+        if self
+            .engine
+            .store()
+            .await?
+            .eviction()
+            .revision(&request.scope_id)
+            .await?
+            == 0
+        {
+            return Err(no_scope(&request.scope_id));
+        }
+        let id = Uuid::now_v7();
+        // The lower half of a UUID is chance.
+        let (_, chance) = id.as_u64_pair();
+        let asked = ProposeRequest {
+            proposal_id: ids::prefixed("prop", id),
+            scope_id: request.scope_id.clone(),
+            need,
+            proposed_at: now()?,
+            timeout_ms: request.timeout_ms.unwrap_or(TIMEOUT_MS),
+            exploration: request.exploration.unwrap_or(EXPLORATION),
+            // JSON readers in other languages lose digits beyond 2^53.
+            seed: request.seed.unwrap_or(chance & ((1 << 53) - 1)),
+        };
+        self.change(&request.scope_id, |loaded, draft| {
+            if let Some(turn) = request.turn {
+                loaded.scope.advance(turn);
+            }
+            let proposal = propose(
+                &loaded.scope,
+                &ProposeRequest {
+                    proposed_at: now()?,
+                    ..asked.clone()
+                },
+            )?;
+            if !proposal.candidates.is_empty() {
+                loaded.open(&proposal, draft)?;
+            }
+            let view = proposal
+                .candidates
+                .iter()
+                .map(|candidate| CandidateView {
+                    ctx_id: candidate.ctx_id.clone(),
+                    relevance_score: candidate.relevance_score,
+                    snippet: candidate.snippet.clone(),
+                })
+                .collect();
+            Ok(ProposeResponse {
+                proposal,
+                view,
+                timed_out: draft.timed_out.clone(),
+            })
+        })
+        .await
+    }
+
+    /// Answers a proposal: evicts, keeps back, and keeps what is to be learned from it.
+    pub async fn resolve(self, request: ResolveRequest) -> Result<EvictionFeedback, EngineError> {
+        let unknown = |ids: Vec<String>| EvictionError::UnknownIds {
+            proposal_id: request.proposal_id.clone(),
+            ids,
+        };
+        let strangers: Vec<String> = request
+            .exclude_reasons
+            .keys()
+            .filter(|id| !request.exclude_ctx_ids.contains(id))
+            .cloned()
+            .collect();
+        if !strangers.is_empty() {
+            return Err(unknown(strangers).into());
+        }
+        let row = self
+            .engine
+            .store()
+            .await?
+            .eviction()
+            .proposal(&request.proposal_id)
+            .await?;
+        let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::NotThere {
+            what: format!("proposal `{}`; nothing was changed", request.proposal_id),
+            hint: "`satiety evict timeline SCOPE` shows the proposals of a scope".into(),
+        })?;
+        let default = if request.exclude_ctx_ids.is_empty() {
+            ResolvedBy::AutoAccepted
+        } else {
+            ResolvedBy::Llm
+        };
+        let outcome = self
+            .change(&scope_id, |loaded, draft| {
+                let Some(proposal) = loaded.open.get(&request.proposal_id).cloned() else {
+                    // Timing out is a change of its own and stays, whatever becomes of this answer.
+                    return Ok(None);
+                };
+                let reason = |id: &String| request.exclude_reasons.get(id).cloned();
+                let exclude = request.exclude_ctx_ids.iter();
+                let resolution = Resolution {
+                    resolved_by: request.resolved_by.unwrap_or(default),
+                    exclude: exclude
+                        .map(|id| Exclude {
+                            ctx_id: id.clone(),
+                            exclude_reason: reason(id),
+                        })
+                        .collect(),
+                    resolved_at: now()?,
+                    quota: request.quota.unwrap_or(QUOTA),
+                };
+                let feedback = resolve(&loaded.scope, &proposal, &resolution)?;
+                loaded.close(&proposal, &feedback, draft)?;
+                Ok(Some(feedback))
+            })
+            .await?;
+        match outcome {
+            Some(feedback) => Ok(feedback),
+            None => Err(self.why_closed(&request.proposal_id).await?),
+        }
+    }
+
+    /// Why a proposal cannot be answered any more.
+    async fn why_closed(self, proposal_id: &str) -> Result<EngineError, EngineError> {
+        let row = self
+            .engine
+            .store()
+            .await?
+            .eviction()
+            .proposal(proposal_id)
+            .await?;
+        let resolved_by = row
+            .as_ref()
+            .and_then(|row| row.resolved_by.clone())
+            .unwrap_or_default();
+        if resolved_by != ResolvedBy::Timeout.name() {
+            return Ok(EvictionError::AlreadyResolved {
+                proposal_id: proposal_id.to_owned(),
+                resolved_by,
+            }
+            .into());
+        }
+        let proposal: Option<EvictionProposal> = row.and_then(|row| serde_json::from_str(&row.body).ok());
+        let late = proposal.map_or(0, |proposal| satiety_store::now_micros() - deadline(&proposal));
+        Ok(EvictionError::Late {
+            proposal_id: proposal_id.to_owned(),
+            late_ms: u64::try_from(late / 1000).unwrap_or(0),
+        }
+        .into())
+    }
+}

@@ -1,0 +1,236 @@
+//! Features and their tests as documents.
+
+use satiety::experiment::{Check, Checklist, Decision, GraduationVerdict, Standing};
+use satiety_report::charts::Ranged;
+use satiety_report::document::{badge, dim, link, or_dash, percent, strong};
+use satiety_report::series::{Lines, Series, Threshold};
+use satiety_report::{Block, Chart, Document, Table, Text, Tone, row};
+
+use super::{ExperimentList, ExperimentStatus, ShadowSummary};
+
+impl ExperimentList {
+    /// The features, one a row; `address` gives the page of each where there are pages.
+    pub fn document(&self, address: Option<fn(&str) -> String>) -> Document {
+        if self.features.is_empty() {
+            let hint = "no features; `satiety ab start NAME --pipeline JSON` begins with one";
+            return Block::text(hint).into();
+        }
+        let rows = self.features.iter().map(|one| {
+            let name = match address {
+                Some(address) => link(address(&one.feature_id), &one.feature_id),
+                None => Text::from(&one.feature_id),
+            };
+            row![
+                name,
+                status(&one.status),
+                format!("{} %", one.rollout_percent),
+                one.samples,
+                or_dash(one.mrr_delta, |delta| format!("{delta:+.3}")),
+                decision(one.decision),
+                &one.description,
+            ]
+        });
+        let header = [
+            "feature",
+            "status",
+            "rollout",
+            "compared",
+            "mrr",
+            "test",
+            "what it is",
+        ];
+        let mut blocks = vec![Block::Table(Table::new(&header, &[2, 3, 4], rows))];
+        for (feature, problem) in &self.unfit {
+            let told = format!("{feature} graduated and no longer fits: {problem}");
+            blocks.push(Block::Note(Tone::Bad, "error".into(), told.into()));
+        }
+        Document::new("", blocks)
+    }
+}
+
+fn status(word: &str) -> Text {
+    let tone = match word {
+        "graduated" => Tone::Good,
+        "rejected" => Tone::Bad,
+        "paused" => Tone::Unsure,
+        _ => Tone::Plain,
+    };
+    badge(tone, word)
+}
+
+fn decision(decision: Decision) -> Text {
+    match decision {
+        Decision::Continue => badge(Tone::Plain, "undecided"),
+        Decision::AcceptTreatment => badge(Tone::Good, "better"),
+        Decision::AcceptControl => badge(Tone::Bad, "not better"),
+    }
+}
+
+impl ExperimentStatus {
+    /// The feature with its test, its shadow runs and what it takes to graduate.
+    pub fn document(&self) -> Document {
+        let feature = &self.feature;
+        let mut title = strong(&*feature.feature_id).then("  ").then(status(&self.status));
+        if let Some(reason) = &self.reason {
+            title = title.then(format!(" ({reason})"));
+        }
+        let mut parts = Vec::new();
+        if !feature.description.is_empty() {
+            parts.push(Block::text(&feature.description));
+        }
+        let change = serde_json::to_string(&feature.pipeline).unwrap_or_default();
+        parts.push(Block::Text(dim(change)));
+        parts.push(graduation(self.checklist.verdict));
+        parts.push(Block::section(
+            "The sequential test",
+            test(&feature.feature_id, &self.test),
+        ));
+        parts.push(Block::section("Shadow runs", vec![shadow(&self.shadow)]));
+        parts.push(Block::section(
+            "What it takes to graduate",
+            vec![checklist(&self.checklist)],
+        ));
+        Document::new("", vec![Block::Section(title, parts)])
+    }
+}
+
+fn graduation(verdict: GraduationVerdict) -> Block {
+    let (tone, word) = match verdict {
+        GraduationVerdict::Graduate => (Tone::Good, "may graduate"),
+        GraduationVerdict::Refuse => (Tone::Bad, "may not graduate"),
+        GraduationVerdict::Undecided => (Tone::Unsure, "cannot be told yet"),
+    };
+    Block::Text(Text::from("checklist  ").then(badge(tone, word)))
+}
+
+fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
+    let number = |value: Option<f64>| or_dash(value, |value| format!("{value:.3}"));
+    let told = strong(test.decision.name()).then(format!(
+        " ({}), {} of at least {} queries compared",
+        test.method.name(),
+        test.samples,
+        test.min_samples
+    ));
+    let evidence = test
+        .log_likelihood_ratio
+        .map_or_else(|| "burn-in".into(), |value| format!("{value:+.2}"));
+    let mut fields = vec![
+        ("test", Some(told)),
+        (
+            "evidence",
+            Some(
+                format!(
+                    "{evidence}  in {:.2} … {:+.2}",
+                    test.lower_bound, test.upper_bound
+                )
+                .into(),
+            ),
+        ),
+        ("e-value", test.e_value.map(|value| format!("{value:.3}").into())),
+        ("p", test.p_value.map(|value| format!("{value:.4}").into())),
+    ];
+    let mut parts = Vec::new();
+    if let (Some(delta), Some(interval)) = (test.mrr_delta, test.interval) {
+        let range = format!("{delta:+.3} ({:+.3} to {:+.3})", interval.low, interval.high);
+        fields.push((
+            "mrr@5",
+            Some(
+                format!(
+                    "{} → {}  {range} at all times at once",
+                    number(test.control_mrr),
+                    number(test.treatment_mrr)
+                )
+                .into(),
+            ),
+        ));
+        parts.push(Block::Chart(Chart::Intervals(
+            "Change of the reciprocal rank, with an interval that holds at all times".into(),
+            vec![Ranged {
+                label: feature_id.to_owned(),
+                value: delta,
+                interval: Some((interval.low, interval.high)),
+                hint: range,
+            }],
+        )));
+    }
+    let last = test.history.len().max(1) as u64;
+    let places = (1..=test.history.len() as u64).map(|point| (test.samples * point / last).to_string());
+    let threshold = |name: &str, value: f64| Threshold {
+        name: name.into(),
+        value,
+    };
+    let lines = Lines {
+        title: "Evidence for the feature, and where it decides".into(),
+        axis: "queries compared",
+        places: places.collect(),
+        series: vec![Series::new(
+            "log-evidence",
+            test.history.iter().map(|value| Some(*value)).collect(),
+        )],
+        thresholds: vec![
+            threshold("better above", test.upper_bound),
+            threshold("not better below", test.lower_bound),
+        ],
+        range: None,
+    };
+    parts.insert(0, Block::Chart(Chart::Lines(lines)));
+    parts.insert(0, Block::fields(fields));
+    parts
+}
+
+fn shadow(summary: &ShadowSummary) -> Block {
+    let number = |value: Option<f64>| value.map(|value| Text::from(format!("{value:.3}")));
+    let counts = summary.counts;
+    let [identical, minor, major, incompatible] = summary.classes;
+    let times = summary.control_latency_ms.zip(summary.treatment_latency_ms);
+    let fields = [
+        (
+            "runs",
+            Some(
+                format!(
+                    "{}: {} counted, {} open, {} failed",
+                    counts.runs, summary.counted, counts.open, counts.failed
+                )
+                .into(),
+            ),
+        ),
+        (
+            "lists",
+            summary.mean_set_overlap.map(|_| {
+                format!("{identical} identical, {minor} minor, {major} major, {incompatible} incompatible")
+                    .into()
+            }),
+        ),
+        (
+            "same first result",
+            summary
+                .top_result_agreement
+                .map(|share| percent(Some(share)).into()),
+        ),
+        ("overlap of the lists (Jaccard)", number(summary.mean_set_overlap)),
+        (
+            "agreement of their order (Kendall's tau)",
+            number(summary.mean_rank_correlation),
+        ),
+        (
+            "time",
+            times.map(|([p50, p95], [new50, new95])| {
+                format!("p50 {p50:.2} → {new50:.2} ms, p95 {p95:.2} → {new95:.2} ms").into()
+            }),
+        ),
+        ("last failure", summary.last_failure.as_ref().map(Text::from)),
+    ];
+    Block::fields(fields)
+}
+
+fn checklist(list: &Checklist) -> Block {
+    let rows = list.checks.iter().map(|one| {
+        let mark = match one.check {
+            Check::Pass => badge(Tone::Good, "yes"),
+            Check::Fail => badge(Tone::Bad, "NO"),
+            Check::Undecided => badge(Tone::Unsure, "?"),
+        };
+        row![mark, &one.name, &one.reason]
+    });
+    Block::Table(Table::new(&["", "condition", "why"], &[], rows))
+}

@@ -1,0 +1,171 @@
+//! The runs themselves: both pipelines on one question, one after the other, behind the asker's back. Nothing is logged,
+//! nothing is learnt, and whatever goes wrong is written down instead of raised.
+//!
+//! Both are run here, although one list was shown already: by now the session knows that answer, so only two runs at the
+//! same moment differ in the pipeline alone, in what they find as in how long they take.
+
+use crate::handles::ExperimentOperations;
+use std::time::Duration;
+
+use satiety::experiment::{Arm, Listed, bucket, compare_lists};
+use satiety::text::normalize;
+use satiety_store::experiment::ShadowRunRow;
+use satiety_store::now_micros;
+use serde_json::json;
+
+use super::queue::{Job, ShadowTally};
+use crate::EngineError;
+use crate::memory::MemorySearch;
+
+/// Every so many runs, what askers did is looked at.
+const LOOK_AROUND: u64 = 32;
+
+impl ExperimentOperations<'_> {
+    /// Runs what waits in the shadow, one question after the other, for as long as it is polled: a server spawns it once
+    /// beside its work.
+    pub async fn serve_shadows(self) {
+        loop {
+            let job = self.engine.ab.queue.next().await;
+            Box::pin(self.run_shadow(job)).await;
+        }
+    }
+
+    /// Runs everything that waits in the shadow by now, for at most `limit`; what is left then is dropped. A command does
+    /// this after it has printed its answer.
+    pub async fn finish_shadows(self, limit: Duration) -> ShadowTally {
+        let all = async {
+            while let Some(job) = self.engine.ab.queue.pop() {
+                Box::pin(self.run_shadow(job)).await;
+            }
+        };
+        if tokio::time::timeout(limit, all).await.is_err() {
+            while self.engine.ab.queue.pop().is_some() {}
+        }
+        self.shadow_tally()
+    }
+
+    /// How shadow runs of this process went.
+    pub fn shadow_tally(self) -> ShadowTally {
+        self.engine.ab.queue.tally()
+    }
+
+    /// One run, recorded whatever comes of it; then what can be counted is counted.
+    async fn run_shadow(self, job: Job) {
+        let row = match tokio::time::timeout(
+            self.engine.ab.settings.time_limit,
+            Box::pin(self.both_lists(&job)),
+        )
+        .await
+        {
+            Ok(Ok((control, treatment))) => compared(&job, &control, &treatment),
+            Ok(Err(error)) => failed(&job, error.to_string()),
+            Err(_) => failed(
+                &job,
+                format!("no answer within {:?}", self.engine.ab.settings.time_limit),
+            ),
+        };
+        let outcome = async {
+            self.engine
+                .store()
+                .await?
+                .experiments()
+                .put_shadow_run(&row)
+                .await?;
+            // What is judged counts at once; to look for what askers did meanwhile, now and then is enough.
+            let judged = self
+                .corpus_grades()
+                .await?
+                .contains_key(&normalize(&job.request.query));
+            if judged || self.shadow_tally().recorded.is_multiple_of(LOOK_AROUND) {
+                self.count_observations(&job.feature_id).await?;
+            }
+            Ok::<(), EngineError>(())
+        };
+        match outcome.await {
+            Ok(()) => self.engine.ab.queue.recorded(),
+            Err(error) => {
+                tracing::warn!(feature = job.feature_id, %error, "a shadow run could not be recorded");
+                self.engine.ab.queue.lost();
+            }
+        }
+    }
+
+    /// Both lists. Which comes first is drawn by the query, so that what the first one warms up favours neither.
+    async fn both_lists(self, job: &Job) -> Result<(MemorySearch, MemorySearch), EngineError> {
+        let control = self.engine.memory().search_with(&job.control, &job.request);
+        let treatment = self.engine.memory().search_with(&job.treatment, &job.request);
+        if bucket("order", &job.feature_id, &job.query_id) < 50.0 {
+            let control = control.await?;
+            Ok((control, treatment.await?))
+        } else {
+            let treatment = treatment.await?;
+            Ok((control.await?, treatment))
+        }
+    }
+}
+
+pub(super) fn listed(answer: &MemorySearch) -> Vec<Listed> {
+    let results = answer.results.iter();
+    results
+        .map(|result| Listed {
+            id: result.id.clone(),
+            score: result.score,
+        })
+        .collect()
+}
+
+fn row(job: &Job) -> ShadowRunRow {
+    ShadowRunRow {
+        run_id: satiety::ids::prefixed("shadow", uuid::Uuid::now_v7()),
+        query_id: job.query_id.clone(),
+        feature_id: job.feature_id.clone(),
+        shown: job.shown.name().into(),
+        control_result_ids: Vec::new(),
+        treatment_result_ids: Vec::new(),
+        rank_correlation: None,
+        set_overlap: None,
+        top_result_changed: None,
+        order_differences: None,
+        mrr_delta: None,
+        ndcg_delta: None,
+        control_latency_ms: None,
+        treatment_latency_ms: None,
+        outcome: "open".into(),
+        graded_by: None,
+        failure: None,
+        difference: json!({"query": job.request.query}),
+        created_at: now_micros(),
+    }
+}
+
+fn failed(job: &Job, reason: String) -> ShadowRunRow {
+    ShadowRunRow {
+        outcome: "failed".into(),
+        failure: Some(reason),
+        ..row(job)
+    }
+}
+
+fn compared(job: &Job, control: &MemorySearch, treatment: &MemorySearch) -> ShadowRunRow {
+    let (old, new) = (listed(control), listed(treatment));
+    let found = compare_lists(&old, &new, None);
+    let ids = |list: &[Listed]| list.iter().map(|one| one.id.clone()).collect();
+    ShadowRunRow {
+        control_result_ids: ids(&old),
+        treatment_result_ids: ids(&new),
+        rank_correlation: found.rank_correlation,
+        set_overlap: Some(found.set_overlap),
+        top_result_changed: Some(found.top_result_changed),
+        order_differences: i64::try_from(found.order_differences).ok(),
+        control_latency_ms: Some(control.telemetry.total_latency_ms),
+        treatment_latency_ms: Some(treatment.telemetry.total_latency_ms),
+        difference: json!({
+            "query": job.request.query,
+            "intent": control.intent.intent,
+            "session_id": job.request.session,
+            "shown": job.shown == Arm::Treatment,
+            "difference": found,
+        }),
+        ..row(job)
+    }
+}

@@ -1,0 +1,438 @@
+//! What the store's runs say about a harness: figures of each suite, of all together, and the five signals.
+
+use std::collections::BTreeMap;
+
+use satiety::bench::contract::TargetSpec;
+use satiety::bench::{
+    BenchmarkRun, BenchmarkSuite, Direction, GateVerdict, SandboxIsolation, SandboxRequirement, leading,
+    summarize,
+};
+use satiety::harness::measurement::{
+    CaseHistory, Matrix, MeasureSettings, Measured, SaturationEvidence, measure, saturation_evidence,
+};
+use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_cases};
+use satiety::harness::thresholds::{Figure, REPORTED_BY_TARGET, figure, is_met};
+use satiety::harness::{MeasureError, SignalMetrics};
+use satiety_store::Store;
+use satiety_store::bench::{BaselineRow, BenchRunRow};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::HarnessError;
+use super::directory::Folder;
+use super::state::State;
+use crate::EngineError;
+use crate::bench::described_target;
+use crate::bench::history::{Detail, load};
+use crate::bench::suites::LoadedSuite;
+
+/// Versions that are looked at for each suite.
+const VERSIONS: u32 = 8;
+/// What gates and auditors said lately; as many cycles as the window holds.
+const RECENT: u32 = 20;
+
+/// Everything that the runs say.
+#[derive(Debug)]
+pub(super) struct Measurement {
+    /// Each suite with a run.
+    pub(super) suites: Vec<SuiteState>,
+    /// The newest run of each, by suite.
+    pub(super) newest: BTreeMap<String, BenchmarkRun>,
+    /// All suites together; absent with the reason.
+    pub(super) whole: Result<Measured, String>,
+    /// The evidence over all versions that so few cases fail that no improvement could be shown.
+    pub(super) evidence: Option<SaturationEvidence>,
+    /// The five signals.
+    pub(super) metrics: SignalMetrics,
+    /// Thresholds and whether they hold.
+    pub(super) thresholds: Vec<ThresholdState>,
+    /// Recent values of each threshold's figure, oldest first.
+    pub(super) figures: BTreeMap<String, Vec<f64>>,
+}
+
+impl Measurement {
+    /// Whether any suite was run after this time, in microseconds.
+    pub(super) fn newer_than(&self, since: i64) -> bool {
+        let ended = |run: &BenchmarkRun| run.completed_at.is_some_and(|at| at.as_microsecond() > since);
+        self.newest.values().any(ended)
+    }
+}
+
+/// A suite and what its runs say.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SuiteState {
+    /// Which.
+    pub suite_id: String,
+    /// Its cases.
+    pub cases: usize,
+    /// Those that are regression tests, which are meant to pass and tell versions apart no more.
+    pub regression_cases: usize,
+    /// Runs that were looked at.
+    pub versions: usize,
+    /// The share of passes of the newest.
+    pub pass_rate: Option<f64>,
+    /// What was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// Why nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+}
+
+/// A threshold and where results stand.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ThresholdState {
+    /// `suite/figure`.
+    pub name: String,
+    /// The bound.
+    pub value: f64,
+    /// Which side is good.
+    pub direction: Direction,
+    /// The newest result.
+    pub found: Option<f64>,
+    /// Whether it holds; absent without a result, and where results that are undecided would decide.
+    pub met: Option<bool>,
+    /// Whether the target states the figure itself, so that it is no better than the target's word.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reported_by_target: bool,
+    /// What is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl ThresholdState {
+    pub(super) fn of(name: &str, threshold: satiety::harness::manifest::Threshold, figure: &Figure) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: threshold.value,
+            direction: threshold.direction,
+            found: figure.found,
+            met: is_met(figure, threshold),
+            reported_by_target: name
+                .rsplit_once('/')
+                .is_some_and(|(_, metric)| REPORTED_BY_TARGET.contains(&metric)),
+            note: figure.note.clone(),
+        }
+    }
+}
+
+/// Takes everything from the store. Baselines count as improvements only when they were accepted after `since`.
+pub(super) async fn take(
+    state: &State,
+    folder: &Folder,
+    since: Option<i64>,
+) -> Result<Measurement, EngineError> {
+    let store = state.store();
+    let mut suites = Vec::new();
+    let mut newest = BTreeMap::new();
+    let mut pooled: Vec<(usize, CaseHistory)> = Vec::new();
+    let mut all_runs: BTreeMap<String, Vec<BenchmarkRun>> = BTreeMap::new();
+    let mut most = 0;
+    for loaded in &folder.suites {
+        let suite = &loaded.suite;
+        let mut runs = complete_runs(store, folder, loaded, VERSIONS).await?;
+        let regression = regression_cases(suite);
+        let mut state = SuiteState {
+            suite_id: suite.suite_id.clone(),
+            cases: suite.cases.len(),
+            regression_cases: regression.len(),
+            versions: runs.len(),
+            // By today's rules, whatever was summed up when it was run.
+            pass_rate: runs.last().and_then(|run| summarize(&run.results).pass_rate),
+            measured: None,
+            not_measured: None,
+        };
+        match matrix(&runs, |id| !regression.contains(id)) {
+            Ok(matrix) => {
+                most = most.max(matrix.versions);
+                let of_suite = |mut case: CaseHistory| {
+                    case.cluster = case
+                        .cluster
+                        .map(|cluster| format!("{}/{cluster}", suite.suite_id));
+                    case.case_id = format!("{}/{}", suite.suite_id, case.case_id);
+                    (matrix.versions, case)
+                };
+                pooled.extend(matrix.cases.iter().cloned().map(of_suite));
+                match measure(&matrix, &settings(folder)) {
+                    Ok(measured) => state.measured = Some(measured),
+                    Err(why) => state.not_measured = Some(why.to_string()),
+                }
+            }
+            Err(why) => state.not_measured = Some(why.to_string()),
+        }
+        suites.push(state);
+        all_runs.insert(suite.suite_id.clone(), runs.clone());
+        if let Some(last) = runs.pop() {
+            newest.insert(suite.suite_id.clone(), last);
+        }
+    }
+    // Why the suites cannot be measured says more than that nothing can.
+    let first = suites
+        .iter()
+        .find_map(|state: &SuiteState| state.not_measured.clone());
+    let pooled = pool(pooled, most);
+    let evidence = pooled
+        .as_ref()
+        .ok()
+        .and_then(|matrix| saturation_evidence(matrix, &settings(folder)).ok()?);
+    let whole = pooled
+        .and_then(|matrix| measure(&matrix, &settings(folder)))
+        .map_err(|why| first.unwrap_or_else(|| why.to_string()));
+    let metrics = signals(state, folder, &newest, since).await?;
+    let (thresholds, figures) = thresholds(folder, &all_runs);
+    Ok(Measurement {
+        suites,
+        newest,
+        whole,
+        evidence,
+        metrics,
+        thresholds,
+        figures,
+    })
+}
+
+/// Measured at the level that the harness demands.
+pub(super) fn settings(folder: &Folder) -> MeasureSettings {
+    MeasureSettings {
+        alpha: folder.rules.alpha,
+        ..MeasureSettings::default()
+    }
+}
+
+/// The newest complete runs of a whole suite, oldest first: `most` of them at most. Runs of chosen cases, of fewer repeats
+/// or with more time than the suite says, runs of another target than the one that is described beside the suite, runs with
+/// less of a sandbox than the harness requires, runs that stopped early and runs that were imported are no evidence.
+pub(super) async fn complete_runs(
+    store: &Store,
+    folder: &Folder,
+    loaded: &LoadedSuite,
+    most: u32,
+) -> Result<Vec<BenchmarkRun>, EngineError> {
+    let (suite, hash) = (&loaded.suite, &loaded.hash());
+    let described = described_target(loaded, None)?;
+    let rows = store.bench().runs(Some(&suite.suite_id), 4 * most).await?;
+    let mut runs = Vec::new();
+    let counts = |row: &BenchRunRow| {
+        is_whole(row, suite)
+            && is_of_target(row, described.as_ref())
+            && is_confined(row, folder.rules.sandbox)
+    };
+    for row in rows.into_iter().filter(counts) {
+        let same_suite = row.suite_hash == *hash;
+        let mut run = load(store, row, Detail::Figures).await?;
+        // A skill run with and without itself is measured with it.
+        run.results = leading(&run.results).into_iter().cloned().collect();
+        if same_suite && !has_every_result(&run, suite) {
+            continue;
+        }
+        runs.push(run);
+        if runs.len() == most as usize {
+            break;
+        }
+    }
+    runs.reverse();
+    Ok(runs)
+}
+
+/// Whether a run asked for all of its suite, and no less than the suite asks for.
+fn is_whole(row: &BenchRunRow, suite: &BenchmarkSuite) -> bool {
+    let option = |name: &str| row.config_snapshot.get(name);
+    let all = |name: &str| {
+        option(name)
+            .and_then(|value| value.as_array())
+            .is_none_or(Vec::is_empty)
+    };
+    let number = |name: &str| option(name).and_then(serde_json::Value::as_u64);
+    let enough_repeats = number("repeats").is_none_or(|repeats| {
+        let of = |case| u64::from(suite.repeats_of(case));
+        suite.cases.iter().all(|case| repeats >= of(case))
+    });
+    let enough_haste = match (number("timeout_ms"), suite.timeout_ms) {
+        (Some(given), Some(declared)) => given <= declared,
+        _ => true,
+    };
+    row.completed_at.is_some()
+        && all("cases")
+        && all("tags")
+        && enough_repeats
+        && enough_haste
+        && option("imported_from").is_none()
+}
+
+/// Whether a run asked the target that the suite's directory describes; what confines it is judged apart.
+fn is_of_target(row: &BenchRunRow, described: Option<&TargetSpec>) -> bool {
+    let Some(described) = described else {
+        return true;
+    };
+    let unconfined = |mut spec: TargetSpec| {
+        if let Some(sandbox) = spec.sandbox_mut() {
+            *sandbox = None;
+        }
+        spec
+    };
+    // Runs of the first version did not keep their target.
+    row.config_snapshot.get("target").is_none_or(|target| {
+        serde_json::from_value(target.clone())
+            .is_ok_and(|spec| unconfined(spec) == unconfined(described.clone()))
+    })
+}
+
+/// Whether a run had the sandbox that the harness requires. Runs of the first version say nothing about it.
+fn is_confined(row: &BenchRunRow, required: SandboxRequirement) -> bool {
+    let isolation = row
+        .config_snapshot
+        .get("sandbox")
+        .and_then(|sandbox| sandbox.get("isolation"))
+        .and_then(|isolation| serde_json::from_value::<SandboxIsolation>(isolation.clone()).ok());
+    required != SandboxRequirement::Require || isolation.is_none_or(SandboxIsolation::is_full)
+}
+
+/// Whether every enabled case has all of its repeats.
+fn has_every_result(run: &BenchmarkRun, suite: &BenchmarkSuite) -> bool {
+    let grouped = satiety::bench::by_case(&run.results);
+    suite.cases.iter().filter(|case| case.skip.is_none()).all(|case| {
+        grouped
+            .get(case.case_id.as_str())
+            .is_some_and(|results| results.len() >= suite.repeats_of(case) as usize)
+    })
+}
+
+fn matrix(runs: &[BenchmarkRun], counts: impl Fn(&str) -> bool) -> Result<Matrix, MeasureError> {
+    let mut matrix = Matrix::from_runs(&runs.iter().collect::<Vec<_>>(), &BTreeMap::new())?;
+    let all = matrix.cases.len();
+    matrix.cases.retain(|case| counts(&case.case_id));
+    if matrix.cases.is_empty() && all > 0 {
+        return Err(MeasureError::OnlyRegressions);
+    }
+    Ok(matrix)
+}
+
+/// All suites as one: the newest runs stand beside each other, and a suite with a shorter history begins later.
+fn pool(cases: Vec<(usize, CaseHistory)>, versions: usize) -> Result<Matrix, MeasureError> {
+    if cases.is_empty() {
+        return Err(MeasureError::NoRuns);
+    }
+    let cases = cases
+        .into_iter()
+        .map(|(known, mut case)| {
+            let missing = versions.saturating_sub(known);
+            case.tallies.splice(0..0, std::iter::repeat_n(None, missing));
+            case
+        })
+        .collect();
+    Ok(Matrix { versions, cases })
+}
+
+async fn signals(
+    state: &State,
+    folder: &Folder,
+    newest: &BTreeMap<String, BenchmarkRun>,
+    since: Option<i64>,
+) -> Result<SignalMetrics, EngineError> {
+    let store = state.store();
+    let runs: Vec<_> = folder
+        .suites
+        .iter()
+        .filter_map(|loaded| Some((&loaded.suite, newest.get(&loaded.suite.suite_id)?)))
+        .collect();
+    let baselines = newest_improvement(store, folder, since).await?;
+    let mut gates = Vec::new();
+    for row in store.bench().gates(None, RECENT).await? {
+        if folder.suite(&row.suite_id).is_some() {
+            gates.push(match row.verdict.as_str() {
+                "pass" => GateVerdict::Pass,
+                "regression" => GateVerdict::Regression,
+                _ => GateVerdict::Inconclusive,
+            });
+        }
+    }
+    let mut audits: Vec<AuditVerdict> = store
+        .harness()
+        .audits(&state.harness_id, 10 * RECENT)
+        .await?
+        .into_iter()
+        .map(|row| AuditVerdict {
+            cycle_id: row.cycle_id,
+            auditor: row.auditor,
+            accepts: row.accepts,
+            note: row.note,
+        })
+        .collect();
+    // Of several verdicts by one auditor the last counts.
+    audits.reverse();
+    Ok(collect(&Evidence {
+        runs: &runs,
+        baselines: &baselines.iter().collect::<Vec<_>>(),
+        gates: &gates,
+        audits: &audits,
+    }))
+}
+
+/// The newest accepted baseline with the one before it, if it was accepted after `since`.
+async fn newest_improvement(
+    store: &Store,
+    folder: &Folder,
+    since: Option<i64>,
+) -> Result<Vec<BenchmarkRun>, EngineError> {
+    let mut newest: Option<Vec<BaselineRow>> = None;
+    for loaded in &folder.suites {
+        let rows = store.bench().baselines(&loaded.suite.suite_id, 2).await?;
+        let at = |rows: &Vec<BaselineRow>| rows.first().map(|row| row.accepted_at);
+        if at(&rows) > newest.as_ref().and_then(at) {
+            newest = Some(rows);
+        }
+    }
+    let Some(rows) = newest.filter(|rows| rows.first().map(|row| row.accepted_at) > since) else {
+        return Ok(Vec::new());
+    };
+    let mut runs = Vec::new();
+    for row in rows.into_iter().rev() {
+        if let Some(run) = store.bench().run(&row.run_id).await? {
+            runs.push(load(store, run, Detail::Figures).await?);
+        }
+    }
+    Ok(runs)
+}
+
+fn thresholds(
+    folder: &Folder,
+    runs: &BTreeMap<String, Vec<BenchmarkRun>>,
+) -> (Vec<ThresholdState>, BTreeMap<String, Vec<f64>>) {
+    let mut states = Vec::new();
+    let mut figures = BTreeMap::new();
+    for (name, threshold) in &folder.rules.thresholds {
+        // Names of suites may hold slashes; the figure's cannot.
+        let values: Vec<Figure> = name
+            .rsplit_once('/')
+            .and_then(|(suite, metric)| Some((runs.get(suite)?, metric)))
+            .map(|(runs, metric)| {
+                let of = |run: &BenchmarkRun| figure(&run.results.iter().collect::<Vec<_>>(), metric);
+                runs.iter().map(of).collect()
+            })
+            .unwrap_or_default();
+        let newest = values.last().cloned().unwrap_or_default();
+        states.push(ThresholdState::of(name, *threshold, &newest));
+        let found = values.iter().filter_map(|figure| figure.found);
+        figures.insert(name.clone(), found.collect());
+    }
+    (states, figures)
+}
+
+/// Thresholds that nothing could ever be held against.
+pub(super) fn unknown_figures(folder: &Folder) -> Result<(), HarnessError> {
+    for name in folder.rules.thresholds.keys() {
+        let known = name.rsplit_once('/').is_some_and(|(suite, metric)| {
+            folder.suite(suite).is_some() && satiety::harness::rules::FIGURES.contains(&metric)
+        });
+        if !known {
+            return Err(HarnessError::BadFile {
+                file: super::directory::shown(&folder.root.join(super::directory::RULES_FILE)),
+                reason: format!(
+                    "thresholds.\"{name}\" names no suite and figure; write SUITE/FIGURE with one of {}",
+                    satiety::harness::rules::FIGURES.join(", ")
+                ),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! What a session did before, and the log of what it asks now.
+
+use crate::handles::MemoryOperations;
+use std::collections::BTreeMap;
+
+use satiety::memory::{MemorySearch, Scope, SessionHistory, SessionSettings, excerpt_of_query};
+use satiety_store::LoggedQuery;
+use satiety_store::evaluation::EvalQueryRow;
+use satiety_store::memory::FeedbackRow;
+use satiety_store::now_micros;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::search::SearchRequest;
+use crate::EngineError;
+
+impl MemoryOperations<'_> {
+    /// What the session of a request did before.
+    pub(super) async fn session_history(
+        self,
+        request: &SearchRequest,
+        settings: SessionSettings,
+    ) -> Result<SessionHistory, EngineError> {
+        let Some(name) = &request.session else {
+            return Ok(SessionHistory::default());
+        };
+        let store = self.engine.store().await?;
+        let (queries, events) = tokio::try_join!(
+            store.query_log().queries_of_session(name, settings.look_back),
+            store.memories().feedback_of_session(name, settings.look_back)
+        )?;
+        let used = events.iter().filter(|event| {
+            matches!(
+                event.event_type.as_str(),
+                "read_after_search" | "reference" | "validate_useful"
+            )
+        });
+        let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, event.query_id.as_deref())));
+        Ok(SessionHistory::new(&request.query, &queries, used, settings))
+    }
+
+    /// Hands a search over to the log, which writes it soon.
+    pub(super) async fn log_search(
+        self,
+        request: &SearchRequest,
+        answer: &MemorySearch,
+    ) -> Result<(), EngineError> {
+        let mut contributions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for result in &answer.results {
+            for channel in result.channels.keys() {
+                contributions.entry(channel.name()).or_default().push(&result.id);
+            }
+        }
+        let logged = excerpt_of_query(&request.query).into_owned();
+        let project = match self.scope(request.scope.as_ref()) {
+            Scope::Project(project) => Some(project.id),
+            Scope::Global => Some("global".to_owned()),
+            Scope::All => None,
+        };
+        let mut detail = json!({"degraded": answer.degraded, "folder": request.folder, "project": project});
+        if logged != request.query {
+            detail["query_bytes"] = request.query.len().into();
+            detail["query_blake3"] = blake3::hash(request.query.as_bytes()).to_hex()[..32].into();
+        }
+        let row = EvalQueryRow {
+            query_id: answer.query_id.clone(),
+            query: logged,
+            intent: answer.intent.intent.map(|intent| intent.name().to_owned()),
+            mode: Some(answer.mode.selected_mode.name().into()),
+            session_id: request.session.clone(),
+            tool_name: request.tool.into(),
+            result_ids: answer.results.iter().map(|result| result.id.clone()).collect(),
+            channel_contributions: json!(contributions),
+            total_latency_ms: Some(answer.telemetry.total_latency_ms),
+            fusion_weights: Some(json!(answer.telemetry.weights)),
+            quality_proxy_score: Some(answer.telemetry.quality_proxy_score),
+            trace_id: Some(answer.telemetry.trace_id.clone()),
+            is_eval_corpus: false,
+            eval_category: None,
+            detail,
+        };
+        let at = now_micros();
+        let mut events = Vec::new();
+        if let (Some(session), Some(earlier)) = (&request.session, &answer.telemetry.re_search_of) {
+            events.push(FeedbackRow {
+                feedback_id: satiety::ids::prefixed("fb", Uuid::now_v7()),
+                event_type: "re_search".into(),
+                session_id: session.clone(),
+                query_id: Some(earlier.clone()),
+                memory_id: None,
+                rank_in_results: None,
+                metadata: json!({"asked_again_as": answer.query_id}),
+                created_at: at,
+            });
+        }
+        self.engine
+            .store()
+            .await?
+            .query_log()
+            .append(LoggedQuery { row, at, events })
+            .await;
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! The chat model's part in a research: planning a query, scoring novelty, writing the summary. Each has a rule that does
+//! the same without a model, so a call that fails costs quality and never the run.
+
+use satiety::research::assess::{ModelScore, model_score};
+use satiety::research::prompts::{self, Prompt};
+use satiety::research::{Hit, ModelCalls, Spent};
+use satiety_models::chat::{Chat, ChatMessage, ChatRequest, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Characters of a token, where a server does not count.
+const CHARS_PER_TOKEN: u64 = 4;
+
+/// What a model's tokens cost, a million each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prices {
+    /// Read.
+    pub input: f64,
+    /// Written.
+    pub output: f64,
+}
+
+/// A chat model with a bill.
+pub(super) struct ResearchModel<'a> {
+    pub(super) chat: Option<&'a dyn Chat>,
+    pub(super) prices: Prices,
+    /// What this round's calls were, for its record.
+    pub(super) calls: ModelCalls,
+    pub(super) spent: Spent,
+    /// Why the last call that failed did.
+    pub(super) failure: Option<String>,
+}
+
+impl<'a> ResearchModel<'a> {
+    pub(super) fn new(chat: Option<&'a dyn Chat>, prices: Prices) -> Self {
+        Self {
+            chat,
+            prices,
+            calls: ModelCalls::default(),
+            spent: Spent::default(),
+            failure: None,
+        }
+    }
+
+    /// Begins a round's bill.
+    pub(super) fn begin(&mut self) {
+        self.calls = ModelCalls::default();
+        self.spent = Spent::default();
+    }
+
+    /// A query for the largest gap.
+    pub(super) async fn plan(&mut self, task: &str, summary: &str, asked: &[String]) -> Option<String> {
+        self.chat?;
+        self.calls.plan += 1;
+        let answer = self.ask(prompts::plan(task, summary, asked), 0.3).await?;
+        prompts::query_in(&answer)
+    }
+
+    /// How new results are.
+    pub(super) async fn novelty(&mut self, summary: &str, results: &[Hit]) -> Option<ModelScore> {
+        self.chat?;
+        self.calls.novelty += 1;
+        let answer = self.ask(prompts::novelty(summary, results), 0.0).await?;
+        Some(model_score(&answer))
+    }
+
+    /// The next summary.
+    pub(super) async fn compress(
+        &mut self,
+        summary: &str,
+        results: &[Hit],
+        max_chars: usize,
+    ) -> Option<String> {
+        self.chat?;
+        self.calls.compress += 1;
+        let answer = self
+            .ask(prompts::compress(summary, results, max_chars), 0.1)
+            .await?;
+        prompts::summary_in(&answer, max_chars)
+    }
+
+    async fn ask(&mut self, prompt: Prompt, temperature: f64) -> Option<String> {
+        let chat = self.chat?;
+        let sent = prompt.system.chars().count() + prompt.user.chars().count();
+        let request = ChatRequest {
+            messages: vec![ChatMessage::system(prompt.system), ChatMessage::user(prompt.user)],
+            temperature: Some(temperature),
+            max_tokens: prompt.max_tokens,
+            schema: None,
+        };
+        match chat.complete(request).await {
+            Ok(answer) => {
+                self.pay(answer.usage, sent, answer.text.chars().count());
+                Some(answer.text)
+            }
+            Err(error) => {
+                self.calls.failed += 1;
+                tracing::warn!(%error, "the chat model did not help; a rule does it instead");
+                self.failure = Some(error.to_string());
+                None
+            }
+        }
+    }
+
+    fn pay(&mut self, usage: Usage, sent_chars: usize, written_chars: usize) {
+        let estimate = |chars: usize| (chars as u64).div_ceil(CHARS_PER_TOKEN);
+        let input = usage.input_tokens.unwrap_or_else(|| estimate(sent_chars));
+        let output = usage.output_tokens.unwrap_or_else(|| estimate(written_chars));
+        self.spent += Spent {
+            seconds: 0.0,
+            tokens: input.saturating_add(output),
+            money: (input as f64 * self.prices.input + output as f64 * self.prices.output) / 1e6,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_paid_by_the_server_or_estimated() {
+        let mut asker = ResearchModel::new(
+            None,
+            Prices {
+                input: 1.0,
+                output: 10.0,
+            },
+        );
+        asker.pay(
+            Usage {
+                input_tokens: Some(1000),
+                output_tokens: Some(100),
+            },
+            9,
+            9,
+        );
+        assert_eq!(asker.spent.tokens, 1100);
+        assert!((asker.spent.money - 0.002).abs() < 1e-12);
+        asker.begin();
+        asker.pay(Usage::default(), 9, 4);
+        assert_eq!(asker.spent.tokens, 4);
+    }
+}

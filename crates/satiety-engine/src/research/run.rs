@@ -1,0 +1,557 @@
+//! A research from its task to its report: asks the library what to do, does it, stores the round before it counts.
+
+use crate::handles::ResearchOperations;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use satiety::research::report::{Page, Report, StopReason};
+use satiety::research::{
+    Gate, Hit, Novelty, Research, ResearchSettings, RoundOutcome, RoundRecord, Spent, Step,
+};
+use satiety::text::normalize;
+use satiety_store::research::{ResearchRoundRow, ResearchRunRow};
+use satiety_store::{Store, now_micros};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::chat_model::{Prices, ResearchModel};
+use super::fetch::{FetchSettings, Fetcher};
+use super::sources::{self, Recorder, Source, SourceSettings};
+use crate::bench::Stop;
+use crate::extraction::open_chat;
+use crate::{Engine, EngineError, ErrorCategory};
+
+/// How long a search is remembered, unless said otherwise.
+const REMEMBER: Duration = Duration::from_hours(24);
+
+/// What to find out, and how.
+#[derive(Debug, Clone)]
+pub struct ResearchRequest {
+    /// The task.
+    pub task: String,
+    /// Queries to begin with; made from the task where there are none.
+    pub planned: Vec<String>,
+    /// Where to search: a folder or an engine.
+    pub source: String,
+    /// The loop.
+    pub settings: ResearchSettings,
+    /// Whether the chat model of the settings helps.
+    pub use_model: bool,
+    /// What its tokens cost.
+    pub prices: Prices,
+    /// Write searches to this file.
+    pub record: Option<PathBuf>,
+    /// How long a search is remembered; none asks anew.
+    pub remember: Option<Duration>,
+    /// Take up a run again: its id, or `last`.
+    pub resume: Option<String>,
+    /// How sources are reached.
+    pub reach: SourceSettings,
+    /// How pages are read.
+    pub fetch: FetchSettings,
+}
+
+impl ResearchRequest {
+    /// A task to be researched there, with everything else as it usually is: chance comes from the task, searches are
+    /// remembered for a day, and the chat model helps where there is one.
+    pub fn new(task: impl Into<String>, source: impl Into<String>, reach: SourceSettings) -> Self {
+        let task = task.into();
+        let mut settings = ResearchSettings::default();
+        settings.gate.seed = super::seed_of(&task);
+        Self {
+            task,
+            planned: Vec::new(),
+            source: source.into(),
+            settings,
+            use_model: true,
+            prices: Prices::default(),
+            record: None,
+            remember: Some(REMEMBER),
+            resume: None,
+            reach,
+            fetch: FetchSettings::default(),
+        }
+    }
+}
+
+/// What is kept with a run so that it can be taken up again.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct ResumeState {
+    task: String,
+    planned: Vec<String>,
+    source: String,
+    settings: ResearchSettings,
+    use_model: bool,
+    prices: Prices,
+}
+
+/// What is going on.
+#[derive(Debug)]
+pub enum ResearchProgress<'a> {
+    /// The run is stored, or was taken up: from now on it can be looked at.
+    Begun {
+        /// Its id.
+        run_id: &'a str,
+    },
+    /// A search begins.
+    Searching {
+        /// The round.
+        round: u32,
+        /// The query.
+        query: &'a str,
+    },
+    /// A round was decided and stored.
+    Decided(&'a RoundRecord),
+    /// A page is read.
+    Reading {
+        /// Where it is.
+        url: &'a str,
+    },
+}
+
+/// A finished research.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ResearchResponse {
+    /// What was found.
+    #[serde(flatten)]
+    pub report: Report,
+    /// Ended from outside; `--resume` takes it up again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+}
+
+impl ResearchOperations<'_> {
+    /// Researches a task, and tells of its progress. A run that `stop` ends can be taken up again.
+    #[tracing::instrument(name = "research", skip_all)]
+    pub async fn run(
+        self,
+        request: ResearchRequest,
+        stop: &Stop,
+        mut tell: impl FnMut(&ResearchProgress<'_>),
+    ) -> Result<ResearchResponse, EngineError> {
+        let store = self.engine.store().await?;
+        let (old, request, rounds) = find(request, store).await?;
+        let research = Research::new(&request.task, request.planned.clone(), request.settings.clone())?;
+        let source = sources::open(&request.source, &request.reach)?;
+        let source: Box<dyn Source> = match &request.record {
+            Some(path) => Box::new(Recorder::new(source, path)),
+            None => source,
+        };
+        let chat = match (&self.engine.settings.chat, request.use_model) {
+            (Some(model), true) => Some(open_chat(model, &self.engine.settings)?),
+            _ => None,
+        };
+        if chat.is_none() && request.settings.gate.assessor == satiety::research::Assessor::Model {
+            return Err(EngineError::ResearchNeedsModel);
+        }
+        // Nothing is stored of a request that cannot begin.
+        let run_id = match old {
+            Some(id) => id,
+            None => begin(&request, store).await?,
+        };
+        tell(&ResearchProgress::Begun { run_id: &run_id });
+        let mut run = Run {
+            engine: self.engine,
+            store,
+            id: run_id,
+            research,
+            asker: ResearchModel::new(chat.as_deref(), request.prices),
+            source: source.as_ref(),
+            remember: request.remember,
+            spent: Spent::default(),
+            started: Instant::now(),
+            embedder: None,
+        };
+        for record in rounds {
+            run.take_up(record).await?;
+        }
+        let reason = run.rounds(stop, &mut tell).await;
+        let reason = match reason {
+            Ok(reason) => reason,
+            Err(error) => {
+                source.close().await;
+                return Err(error);
+            }
+        };
+        let interrupted = reason == StopReason::Interrupted;
+        let pages = if interrupted {
+            Vec::new()
+        } else {
+            run.pages(&request.fetch, stop, &mut tell).await?
+        };
+        let report = run.report(reason, pages).await?;
+        source.close().await;
+        Ok(ResearchResponse { report, interrupted })
+    }
+}
+
+/// The request, or that of an old run with its id and rounds.
+async fn find(
+    request: ResearchRequest,
+    store: &Store,
+) -> Result<(Option<String>, ResearchRequest, Vec<RoundRecord>), EngineError> {
+    let Some(wanted) = &request.resume else {
+        return Ok((None, request, Vec::new()));
+    };
+    let found = match wanted.as_str() {
+        "last" => store.research().unfinished().await?,
+        id => store.research().run(id).await?,
+    };
+    let run = found.ok_or_else(|| EngineError::NoResearch { run: wanted.clone() })?;
+    if run.completed_at.is_some() {
+        return Err(EngineError::ResearchEnded { run: run.run_id });
+    }
+    let kept: ResumeState = serde_json::from_value(run.settings)?;
+    let mut rounds = Vec::new();
+    for row in store.research().rounds(&run.run_id).await? {
+        rounds.push(serde_json::from_str(&row.body)?);
+    }
+    let request = ResearchRequest {
+        task: kept.task,
+        planned: kept.planned,
+        source: kept.source,
+        settings: kept.settings,
+        use_model: kept.use_model,
+        prices: kept.prices,
+        ..request
+    };
+    Ok((Some(run.run_id), request, rounds))
+}
+
+/// Stores a new run.
+async fn begin(request: &ResearchRequest, store: &Store) -> Result<String, EngineError> {
+    let id = satiety::ids::prefixed("research", uuid::Uuid::now_v7());
+    let kept = ResumeState {
+        task: request.task.clone(),
+        planned: request.planned.clone(),
+        source: request.source.clone(),
+        settings: request.settings.clone(),
+        use_model: request.use_model,
+        prices: request.prices,
+    };
+    let run = ResearchRunRow {
+        run_id: id.clone(),
+        task: request.task.clone(),
+        source: request.source.clone(),
+        started_at: now_micros(),
+        completed_at: None,
+        settings: serde_json::to_value(kept)?,
+        stop_reason: None,
+        report: None,
+    };
+    store.research().begin(&run).await?;
+    Ok(id)
+}
+
+/// A research under way.
+struct Run<'a> {
+    engine: &'a Engine,
+    store: &'a Store,
+    id: String,
+    research: Research,
+    asker: ResearchModel<'a>,
+    source: &'a dyn Source,
+    remember: Option<Duration>,
+    /// What was spent before and in this sitting; seconds are those of earlier sittings.
+    spent: Spent,
+    started: Instant,
+    embedder: Option<String>,
+}
+
+impl Run<'_> {
+    fn spent(&self) -> Spent {
+        Spent {
+            seconds: self.spent.seconds + self.started.elapsed().as_secs_f64(),
+            ..self.spent
+        }
+    }
+
+    /// Applies a stored round.
+    async fn take_up(&mut self, record: RoundRecord) -> Result<(), EngineError> {
+        self.spent += Spent {
+            seconds: record.seconds,
+            tokens: record.tokens,
+            money: record.money,
+        };
+        let vectors = if record.verdict.accepted {
+            self.vectors(&record.results).await?
+        } else {
+            None
+        };
+        self.research.apply(record, vectors.as_deref(), false);
+        Ok(())
+    }
+
+    /// Searches until something ends it.
+    async fn rounds(
+        &mut self,
+        stop: &Stop,
+        tell: &mut impl FnMut(&ResearchProgress<'_>),
+    ) -> Result<StopReason, EngineError> {
+        loop {
+            if stop.is_asked() {
+                return Ok(StopReason::Interrupted);
+            }
+            match self.research.next(&self.spent()) {
+                Step::Stop(reason) => return Ok(reason),
+                Step::Search {
+                    round,
+                    query,
+                    planned,
+                } => {
+                    let began = Instant::now();
+                    self.asker.begin();
+                    let query = self.better_query(query, planned).await;
+                    tell(&ResearchProgress::Searching { round, query: &query });
+                    let (outcome, results, from_cache) = self.search(&query).await?;
+                    let record = self.judge(query, planned, outcome, results).await?;
+                    let record = self.store_round(record, from_cache, began).await?;
+                    tell(&ResearchProgress::Decided(&record));
+                }
+            }
+        }
+    }
+
+    /// The model's query for a gap, unless it has none or one that was asked.
+    async fn better_query(&mut self, query: String, planned: bool) -> String {
+        if planned || self.research.summary().is_empty() {
+            return query;
+        }
+        let task = self.research.task().text.clone();
+        let asked = self.research.asked();
+        let summary = self.research.summary().to_owned();
+        match self.asker.plan(&task, &summary, &asked).await {
+            Some(better) if !self.research.was_asked(&better) => better,
+            _ => query,
+        }
+    }
+
+    /// Searches, or remembers. Only a request that cannot be right is an error here; what fails is a failed round.
+    async fn search(&self, query: &str) -> Result<(RoundOutcome, Vec<Hit>, bool), EngineError> {
+        let count = self.research.settings().results_per_search;
+        let remember = self.remember.filter(|_| self.source.is_worth_remembering());
+        let key = blake3::hash(format!("{}\n{count}\n{}", self.source.id(), normalize(query)).as_bytes())
+            .to_hex()
+            .to_string();
+        if let Some(time) = remember {
+            let not_before = now_micros() - i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+            // What cannot be remembered is searched for.
+            if let Ok(Some(body)) = self.store.research().cached_search(&key, not_before).await
+                && let Ok(results) = serde_json::from_str::<Vec<Hit>>(&body)
+            {
+                return Ok((RoundOutcome::Found, results, true));
+            }
+        }
+        match self.source.search(query, count).await {
+            Ok(results) if results.is_empty() => Ok((RoundOutcome::Empty, results, false)),
+            Ok(results) => {
+                if remember.is_some() {
+                    let body = serde_json::to_string(&results)?;
+                    if let Err(error) = self
+                        .store
+                        .research()
+                        .cache_search(&key, self.source.id(), query, &body)
+                        .await
+                    {
+                        tracing::warn!(%error, "a search could not be kept for next time");
+                    }
+                }
+                Ok((RoundOutcome::Found, results, false))
+            }
+            Err(error) if error.category() == ErrorCategory::Invalid => Err(error.into()),
+            Err(error) => {
+                let error = match error.hint() {
+                    Some(hint) => format!("{error} ({hint})"),
+                    None => error.to_string(),
+                };
+                Ok((RoundOutcome::Failed { error }, Vec::new(), false))
+            }
+        }
+    }
+
+    /// Decides about a round and makes its record.
+    async fn judge(
+        &mut self,
+        query: String,
+        planned: bool,
+        outcome: RoundOutcome,
+        results: Vec<Hit>,
+    ) -> Result<(RoundRecord, Option<Vec<Vec<f32>>>), EngineError> {
+        if outcome != RoundOutcome::Found {
+            let verdict = self.research.decide_without_results(&outcome);
+            let record = self.research.record(
+                query,
+                planned,
+                outcome,
+                results,
+                verdict,
+                Novelty::default(),
+                None,
+            );
+            return Ok((record, None));
+        }
+        let vectors = self.vectors(&results).await?;
+        let assessment = self.research.assess(&results, vectors.as_deref());
+        let score = if assessment.needs_model {
+            let summary = self.research.summary().to_owned();
+            self.asker.novelty(&summary, &results).await
+        } else {
+            None
+        };
+        let (verdict, novelty) = self.research.decide(assessment, score);
+        let summary = if verdict.accepted {
+            Some(self.summary(&results).await)
+        } else {
+            None
+        };
+        let record = self
+            .research
+            .record(query, planned, outcome, results, verdict, novelty, summary);
+        Ok((record, vectors))
+    }
+
+    /// The next summary: a model's from the second accepted round on, extracted sentences otherwise.
+    async fn summary(&mut self, results: &[Hit]) -> String {
+        let known = self.research.summary().to_owned();
+        let limit = self.research.settings().summary_chars;
+        let written = if known.is_empty() {
+            None
+        } else {
+            self.asker.compress(&known, results, limit).await
+        };
+        written.unwrap_or_else(|| self.research.extracted_summary(results))
+    }
+
+    /// Stores a round, and only then lets it count.
+    async fn store_round(
+        &mut self,
+        (mut record, vectors): (RoundRecord, Option<Vec<Vec<f32>>>),
+        from_cache: bool,
+        began: Instant,
+    ) -> Result<RoundRecord, EngineError> {
+        record.from_cache = from_cache;
+        record.model_calls = self.asker.calls;
+        record.tokens = self.asker.spent.tokens;
+        record.money = self.asker.spent.money;
+        record.seconds = began.elapsed().as_secs_f64();
+        self.spent.tokens = self.spent.tokens.saturating_add(record.tokens);
+        self.spent.money += record.money;
+        let row = ResearchRoundRow {
+            round: i64::from(record.round),
+            query: record.query.clone(),
+            reason: serde_json::to_value(record.verdict.reason)?
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            accepted: record.verdict.accepted,
+            novelty: record.verdict.novelty,
+            body: serde_json::to_string(&record)?,
+        };
+        self.store.research().put_round(&self.id, &row).await?;
+        Ok(self.research.apply(record, vectors.as_deref(), true).clone())
+    }
+
+    /// Vectors of the claims of results, where the assessor wants them.
+    async fn vectors(&mut self, results: &[Hit]) -> Result<Option<Vec<Vec<f32>>>, EngineError> {
+        if !self.research.settings().gate.assessor.wants_vectors() {
+            return Ok(None);
+        }
+        let Some(embedder) = self.engine.embedder().await? else {
+            return Err(EngineError::NeedsEmbedder {
+                what: "judging results by meaning",
+            });
+        };
+        self.embedder = Some(embedder.id().to_string());
+        let claims = Gate::claims(results);
+        let texts: Vec<&str> = claims.iter().map(|claim| claim.text.as_str()).collect();
+        Ok(Some(embedder.embed(&texts).await?))
+    }
+
+    /// Reads the pages that are worth it.
+    async fn pages(
+        &self,
+        settings: &FetchSettings,
+        stop: &Stop,
+        tell: &mut impl FnMut(&ResearchProgress<'_>),
+    ) -> Result<Vec<Page>, EngineError> {
+        let choices = self.research.pages_to_read();
+        if choices.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fetcher = Fetcher::new(settings.clone())?;
+        let mut pages = Vec::new();
+        for choice in choices {
+            let mut page = Page {
+                url: choice.url,
+                overlap: choice.overlap,
+                chars: None,
+                why_not: None,
+                text: String::new(),
+            };
+            if !choice.read {
+                page.why_not = Some(format!("{:.0} % of its snippet was known", 100.0 * page.overlap));
+            } else if stop.is_asked() || self.research.budget_end(&self.spent()).is_some() {
+                page.why_not = Some("there was no time left".into());
+            } else {
+                tell(&ResearchProgress::Reading { url: &page.url });
+                match fetcher.read(&page.url).await {
+                    Ok(text) => {
+                        page.chars = Some(text.markdown.chars().count());
+                        page.text = text.markdown;
+                    }
+                    Err(error) => page.why_not = Some(error.to_string()),
+                }
+            }
+            pages.push(page);
+        }
+        Ok(pages)
+    }
+
+    /// Writes the report and, unless the run was interrupted, ends the run with it.
+    async fn report(self, reason: StopReason, pages: Vec<Page>) -> Result<Report, EngineError> {
+        let mut report = Report::new(&self.research, reason, pages, self.spent());
+        report.run_id.clone_from(&self.id);
+        self.source.id().clone_into(&mut report.source);
+        let compressed = report.model_calls.compress > report.model_calls.failed;
+        report.summary_by = self
+            .asker
+            .chat
+            .filter(|_| compressed)
+            .map(|chat| chat.id().to_owned());
+        report.notes.push(match self.asker.chat {
+            Some(chat) => format!(
+                "Queries for gaps and the summary were written by {}; the findings are sentences of the sources.",
+                chat.id()
+            ),
+            None => "No chat model was used: queries were made from the task and the results, the summary was extracted.".into(),
+        });
+        if let Some(embedder) = &self.embedder {
+            report
+                .notes
+                .push(format!("Meaning was compared with {embedder}."));
+        }
+        if let Some(failure) = &self.asker.failure {
+            report.notes.push(format!(
+                "{} calls of the chat model failed, and rules did their work; the last one: {failure}",
+                report.model_calls.failed
+            ));
+        }
+        if report.stop == StopReason::Interrupted {
+            return Ok(report);
+        }
+        let value = serde_json::to_value(&report)?;
+        let stop = value["stop"]["kind"].as_str().unwrap_or_default().to_owned();
+        self.store
+            .research()
+            .complete(&self.id, now_micros(), &stop, &value)
+            .await?;
+        let event = satiety_store::journal::Event::now(
+            "research.completed",
+            self.id.clone(),
+            json!({"task": report.task, "stop": stop, "searches": report.searches, "accepted": report.rounds_accepted}),
+        );
+        self.store.journal().append(event).await?;
+        Ok(report)
+    }
+}

@@ -1,0 +1,120 @@
+//! Names of places below a folder: what somebody elsewhere, or a row of the store, may name on this machine, and nothing else.
+
+use std::path::{Component, Path, PathBuf};
+
+/// What [`below`] takes, as a pattern of JSON Schema: relative, without `..`.
+pub const BELOW_ROOT: &str = "^(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+)(?:/+(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+))*/*$";
+
+/// Why a name is no place below the folder.
+#[derive(Debug, thiserror::Error)]
+pub enum OutsideRoot {
+    /// It is absolute, has `..`, or leads out through a link.
+    #[error("`{}` is not a place below the root", .0.escape_debug())]
+    Outside(String),
+    /// Nothing is there.
+    #[error("there is nothing at `{}` below the root", .0.escape_debug())]
+    Missing(String),
+    /// The folder itself cannot be found.
+    #[error("the root: {0}")]
+    Root(std::io::Error),
+}
+
+/// Resolves a name below a folder; links that lead out of it are refused, too.
+pub fn below(root: &Path, named: &str) -> Result<PathBuf, OutsideRoot> {
+    let path = Path::new(named);
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if named.is_empty() || named.contains('\0') || !path.components().all(plain) {
+        return Err(OutsideRoot::Outside(named.into()));
+    }
+    let root = root.canonicalize().map_err(OutsideRoot::Root)?;
+    match root.join(path).canonicalize() {
+        Ok(found) if found.starts_with(&root) => Ok(found),
+        Ok(_) => Err(OutsideRoot::Outside(named.into())),
+        Err(_) => Err(OutsideRoot::Missing(named.into())),
+    }
+}
+
+/// The name of a place relative to a folder that it lies below, as [`below`] takes it.
+pub fn name_below(root: &Path, place: &Path) -> Result<String, OutsideRoot> {
+    let shown = place.display().to_string();
+    let root = root.canonicalize().map_err(OutsideRoot::Root)?;
+    let found = place
+        .canonicalize()
+        .map_err(|_| OutsideRoot::Missing(shown.clone()))?;
+    let inside = found
+        .strip_prefix(&root)
+        .ok()
+        .and_then(Path::to_str)
+        .ok_or(OutsideRoot::Outside(shown))?;
+    Ok(if inside.is_empty() { "." } else { inside }.to_owned())
+}
+
+/// A text without the place of a folder: who names what is below it need not know where it is.
+pub fn without_place(root: &Path, text: &str) -> String {
+    let mut text = text.to_owned();
+    for root in [root.to_path_buf(), root.canonicalize().unwrap_or_default()] {
+        let place = root.display().to_string();
+        if !place.is_empty() {
+            text = text.replace(&format!("{place}/"), "").replace(&place, ".");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outside_of_the_root_can_be_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs_err::create_dir_all(root.join("suites/a")).unwrap();
+        fs_err::write(folder.path().join("secret"), "x").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(folder.path().join("secret"), root.join("link")).unwrap();
+        assert!(below(&root, "suites/a").is_ok());
+        assert!(below(&root, "./suites/./a").is_ok());
+        for bad in [
+            "../secret",
+            "suites/../../secret",
+            "/etc/passwd",
+            "",
+            "link",
+            "a\0b",
+        ] {
+            assert!(
+                matches!(below(&root, bad), Err(OutsideRoot::Outside(_))),
+                "{bad:?}"
+            );
+        }
+        assert!(matches!(below(&root, "nowhere"), Err(OutsideRoot::Missing(_))));
+        assert!(matches!(
+            below(&root.join("none"), "a"),
+            Err(OutsideRoot::Root(_))
+        ));
+    }
+
+    #[test]
+    fn a_place_is_named_so_that_it_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs_err::create_dir_all(root.join("suites/a")).unwrap();
+        let name = name_below(&root, &root.join("suites/../suites/a")).unwrap();
+        assert_eq!(name, "suites/a");
+        assert_eq!(
+            below(&root, &name).unwrap(),
+            root.join("suites/a").canonicalize().unwrap()
+        );
+        let here = name_below(&root, &root).unwrap();
+        assert_eq!(below(&root, &here).unwrap(), root.canonicalize().unwrap());
+        assert!(matches!(
+            name_below(&root, folder.path()),
+            Err(OutsideRoot::Outside(_))
+        ));
+        assert!(matches!(
+            name_below(&root, &root.join("none")),
+            Err(OutsideRoot::Missing(_))
+        ));
+    }
+}

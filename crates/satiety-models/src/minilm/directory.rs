@@ -1,0 +1,124 @@
+//! Reads a model folder in Hugging Face's layout. All complaints name the file, and the field or tensor in it.
+use std::path::Path;
+
+use safetensors::{Dtype, SafeTensors};
+use serde::Deserialize;
+
+use super::Model;
+use super::config::{Config, Pooling};
+use super::weights::{Table, Tensors, Weights};
+use super::wordpiece::WordPiece;
+use crate::embedder::{EmbedError, EmbedderId};
+
+/// The token limit of sentence-transformers' MiniLM models, for folders that do not say.
+const DEFAULT_LIMIT: usize = 256;
+
+pub(crate) fn load(folder: &Path) -> Result<Model, EmbedError> {
+    let config_bytes = read(folder, "config.json")?;
+    let vocabulary = read(folder, "vocab.txt")?;
+    let tensors = read(folder, "model.safetensors")?;
+    let bad = |file: &str| {
+        let file = folder.join(file).display().to_string();
+        move |reason: String| EmbedError::BadFile { file, reason }
+    };
+
+    let config = Config::parse(&config_bytes).map_err(bad("config.json"))?;
+    let pooling = match optional(folder, "1_Pooling/config.json")? {
+        Some(json) => Pooling::parse(&json).map_err(bad("1_Pooling/config.json"))?,
+        None => Pooling::Mean,
+    };
+    let limit = match optional(folder, "sentence_bert_config.json")? {
+        Some(json) => limit(&json).map_err(bad("sentence_bert_config.json"))?,
+        None => DEFAULT_LIMIT,
+    };
+    let longest = limit.min(config.max_position_embeddings);
+
+    let text = std::str::from_utf8(&vocabulary).map_err(|error| bad("vocab.txt")(error.to_string()))?;
+    let lines = text.lines().count();
+    if lines != config.vocab_size {
+        return Err(bad("vocab.txt")(format!(
+            "has {lines} lines; config.json says vocab_size {}",
+            config.vocab_size
+        )));
+    }
+    let tokens = WordPiece::new(text).map_err(bad("vocab.txt"))?;
+
+    let parsed =
+        SafeTensors::deserialize(&tensors).map_err(|error| bad("model.safetensors")(error.to_string()))?;
+    let weights = Weights::load(config, &parsed).map_err(bad("model.safetensors"))?;
+    let hash = blake3::Hasher::new()
+        .update(&tensors)
+        .update(&vocabulary)
+        .finalize();
+    let name = folder
+        .file_name()
+        .map_or_else(|| "folder".into(), |name| name.to_string_lossy());
+    Ok(Model {
+        id: EmbedderId::new(&name, &hash, pooling.name()),
+        weights,
+        tokens,
+        pooling,
+        longest,
+        #[cfg(feature = "http")]
+        callers: super::async_encoder::Callers::default(),
+    })
+}
+
+fn limit(json: &[u8]) -> Result<usize, String> {
+    #[derive(Deserialize)]
+    struct Settings {
+        max_seq_length: Option<usize>,
+    }
+    let settings: Settings = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    match settings.max_seq_length {
+        Some(limit) if limit < 3 => Err(format!("max_seq_length is {limit}")),
+        Some(limit) => Ok(limit),
+        None => Ok(DEFAULT_LIMIT),
+    }
+}
+
+fn read(folder: &Path, file: &'static str) -> Result<Vec<u8>, EmbedError> {
+    optional(folder, file)?.ok_or_else(|| EmbedError::MissingFile {
+        folder: folder.to_owned(),
+        file,
+    })
+}
+
+fn optional(folder: &Path, file: &str) -> Result<Option<Vec<u8>>, EmbedError> {
+    match fs_err::read(folder.join(file)) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(EmbedError::Read(error)),
+    }
+}
+
+impl Tensors for SafeTensors<'_> {
+    fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
+        // Some exports keep the name of the model class in front.
+        let tensor = self
+            .tensor(name)
+            .or_else(|_| self.tensor(&format!("bert.{name}")))
+            .map_err(|_| format!("lacks tensor {name}"))?;
+        if tensor.dtype() != Dtype::F32 {
+            return Err(format!(
+                "tensor {name} is {:?}; only F32 is supported",
+                tensor.dtype()
+            ));
+        }
+        if tensor.shape() != shape {
+            return Err(format!(
+                "tensor {name} has shape {:?}, expected {shape:?}",
+                tensor.shape()
+            ));
+        }
+        let (values, _) = tensor.data().as_chunks::<4>();
+        Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
+    }
+
+    fn table(&self, name: &str, rows: usize, columns: usize) -> Result<Table, String> {
+        Ok(Table::Floats {
+            values: self.floats(name, &[rows, columns])?,
+            columns,
+        })
+    }
+}
