@@ -6,6 +6,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--skip STEP]...   run all checks and tests; `test --list` names the steps
+  docs                    build the documentation as a site in target/book
+  style                   find phrases that STYLE.md replaces
   quantize [--check]      make the weights of the built-in sentence model from the public ones (or compare)
   gen [--check]           write the generated reference pages and man pages (or say whether they are up to date)
 ";
@@ -15,6 +17,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.first().map(String::as_str) {
         Some("test") => xtask::test::run(&arguments[1..]),
         Some("quantize") => xtask::quantize::run(&arguments[1..]),
+        Some("docs") => xtask::book::build().map(|index| say(&format!("{}\n", index.display()))),
+        Some("style") => xtask::style::check(&xtask::test::root()),
         Some("gen") => xtask::generate::run(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             say(HELP);

@@ -12,6 +12,10 @@ use crate::postgres;
 /// The steps, in order. `postgres` is not one of its own: it is the server that the tests run against.
 const STEPS: &[(&str, &str)] = &[
     ("format", "rustfmt"),
+    (
+        "style",
+        "phrases that STYLE.md replaces, in comments, messages and docs",
+    ),
     ("lints", "clippy, warnings are errors"),
     (
         "dependencies",
@@ -107,6 +111,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
 fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests) -> State {
     match step {
         "format" => finish(cargo_command(&["fmt", "--all", "--check"])),
+        "style" => match crate::style::check(&root()) {
+            Ok(()) => State::Passed,
+            Err(error) => State::Failed(error.to_string()),
+        },
         "lints" => finish(cargo_command(&[
             "clippy",
             "--workspace",

@@ -1,0 +1,286 @@
+//! The `style` step: finds phrases that STYLE.md replaces, in comments, messages, help texts, docs and templates.
+//!
+//! Code is not searched, only its comments and string literals; tests may quote anything. A phrase that has to stay, a
+//! quotation for example, is listed in `xtask/style-allow.txt`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// What to look for, what to write instead, and the words behind a match that make it ordinary English.
+const PHRASES: &[(&str, &str, &[&str])] = &[
+    ("whoever", "the caller, client or user", &[]),
+    ("nobody", "name the subject: no caller, no client", &[]),
+    ("asker", "caller", &[]),
+    ("who asks", "caller", &[]),
+    ("is had", "name the action", &[]),
+    ("as ever", "as before", &[]),
+    ("in force", "active", &[]),
+    ("into force", "active", &[]),
+    ("to be told", "reported", &[]),
+    ("taken up", "resumed", &[]),
+    ("take up", "resume", &["to", "space", "the", "more", "less"]),
+    ("takes up", "resumes", &["space", "more", "less"]),
+    ("fenced in", "sandboxed", &[]),
+    ("foretell", "predict", &[]),
+    ("foretold", "predicted", &[]),
+    ("likeness", "similarity", &[]),
+    ("kept back", "excluded", &[]),
+    ("held back", "delayed or excluded", &[]),
+    ("held against", "compared with", &[]),
+    ("'s back", "asynchronously", &[]),
+    (
+        "is no",
+        "is not a",
+        &[
+            "longer",
+            "more",
+            "less",
+            "different",
+            "better",
+            "worse",
+            "higher",
+            "lower",
+            "larger",
+        ],
+    ),
+    (
+        "are no",
+        "are not",
+        &["longer", "more", "less", "different", "better", "worse"],
+    ),
+    ("there is no such", "not found", &[]),
+    ("where there is none", "say what happens when it is absent", &[]),
+    ("says no", "fails", &[]),
+    ("the usual one", "the default", &[]),
+    ("so many at a time", "name the limit", &[]),
+    ("those of none", "not comparable", &[]),
+    ("gone on with", "continued", &[]),
+    ("what is remembered", "the database", &[]),
+    ("setback", "transient outage", &[]),
+];
+
+/// Searches the repository and fails with a list of the places.
+pub fn check(root: &Path) -> Result<()> {
+    let allowed = Allowed::read(&root.join("xtask/style-allow.txt"))?;
+    let mut found = Vec::new();
+    for path in files(root)? {
+        let text = fs_err::read_to_string(&path)?;
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .to_string_lossy()
+            .replace('\\', "/");
+        let lines = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => rust_prose(&text),
+            _ => text.lines().map(str::to_owned).enumerate().collect(),
+        };
+        for (index, line) in lines {
+            for (phrase, instead) in telltales(&line) {
+                if !allowed.permits(&name, &line) {
+                    found.push(format!("{name}:{}: \"{phrase}\" (write: {instead})", index + 1));
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let count = found.len();
+    bail!(
+        "{}\n{count} phrases that STYLE.md replaces; reword them, or list a quotation in xtask/style-allow.txt",
+        found.join("\n")
+    )
+}
+
+/// The phrases in a line, each with its replacement.
+fn telltales(line: &str) -> Vec<(&'static str, &'static str)> {
+    let lower = line.to_lowercase();
+    let mut found = Vec::new();
+    for (phrase, instead, ordinary) in PHRASES {
+        let matches = lower.match_indices(phrase).any(|(at, _)| {
+            let before = lower[..at].chars().next_back();
+            let after = &lower[at + phrase.len()..];
+            let starts_word = phrase.starts_with('\'') || !before.is_some_and(char::is_alphanumeric);
+            let ends_word = !after
+                .chars()
+                .next()
+                .is_some_and(|next| next.is_alphanumeric() || next == '_');
+            let next = after
+                .split(|c: char| !c.is_alphanumeric())
+                .find(|word| !word.is_empty());
+            // "is no" needs a noun behind it: at the end of a clause it is an ordinary answer.
+            let continues = !phrase.ends_with(" no") || after.starts_with(' ');
+            starts_word && ends_word && continues && !next.is_some_and(|next| ordinary.contains(&next))
+        });
+        if matches {
+            found.push((*phrase, *instead));
+        }
+    }
+    found
+}
+
+/// Comments and string literals of a Rust file by line, without its test modules.
+fn rust_prose(text: &str) -> Vec<(usize, String)> {
+    let mut prose: Vec<(usize, String)> = Vec::new();
+    let (mut in_string, mut test_indent) = (false, None);
+    for (index, line) in text.lines().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        match test_indent {
+            Some(opened) if indent == opened && line.trim_end().ends_with('}') && line.trim().len() <= 2 => {
+                test_indent = None;
+                continue;
+            }
+            Some(_) => continue,
+            None if line.trim() == "#[cfg(test)]" => {
+                // A declaration ends with its line, a module with its closing brace.
+                let next = text
+                    .lines()
+                    .skip(index + 1)
+                    .find(|next| !next.trim_start().starts_with("#["));
+                if next.is_some_and(|next| next.trim_end().ends_with('{')) {
+                    test_indent = Some(indent);
+                }
+                continue;
+            }
+            None => {}
+        }
+        let mut kept = String::new();
+        let mut rest = line.char_indices().peekable();
+        while let Some((at, character)) = rest.next() {
+            match character {
+                '\\' if in_string => {
+                    rest.next();
+                }
+                // A quotation mark as a character literal opens nothing.
+                '\'' if !in_string && line[at..].starts_with("'\"'") => {
+                    rest.next();
+                    rest.next();
+                }
+                '"' => {
+                    in_string = !in_string;
+                    kept.push(' ');
+                }
+                '/' if !in_string && line[at..].starts_with("//") => {
+                    kept.push_str(&line[at..]);
+                    break;
+                }
+                _ if in_string => kept.push(character),
+                _ => {}
+            }
+        }
+        if !kept.trim().is_empty() {
+            prose.push((index, kept));
+        }
+    }
+    prose
+}
+
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    const EXTENSIONS: [&str; 5] = ["rs", "md", "html", "js", "toml"];
+    const SKIPPED: [&str; 9] = [
+        "target",
+        "node_modules",
+        "data",
+        "prompts",
+        "tests",
+        "reference",
+        "snapshots",
+        "examples",
+        "fuzz",
+    ];
+    let mut open = vec![
+        root.join("crates"),
+        root.join("docs"),
+        root.join("xtask/src"),
+        root.join("perf/src"),
+    ];
+    let mut files: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "RELEASING.md"]
+        .into_iter()
+        .map(|name| root.join(name))
+        .filter(|path| path.is_file())
+        .collect();
+    while let Some(directory) = open.pop() {
+        for entry in fs_err::read_dir(&directory)? {
+            let path = entry?.path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if path.is_dir() {
+                // `bench/target` is a module; the build directory is at the top and was not opened.
+                if !SKIPPED.contains(&name.as_str())
+                    || (name == "target" && path.starts_with(root.join("crates")))
+                {
+                    open.push(path);
+                }
+            } else if path
+                .extension()
+                .is_some_and(|e| EXTENSIONS.iter().any(|known| e == *known))
+                && !name.ends_with("tests.rs")
+                && !path.ends_with("xtask/src/style.rs")
+            {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Quotations that may stay: a path and a part of the line each, separated by a colon.
+struct Allowed(Vec<(String, String)>);
+
+impl Allowed {
+    fn read(path: &Path) -> Result<Self> {
+        let text = fs_err::read_to_string(path)?;
+        let entries = text
+            .lines()
+            .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+        let entries = entries.map(|line| {
+            let (path, part) = line.split_once(": ").with_context(|| {
+                format!("style-allow.txt: expected `path: part of the line`, found `{line}`")
+            })?;
+            Ok((path.to_owned(), part.to_owned()))
+        });
+        entries.collect::<Result<_>>().map(Self)
+    }
+
+    fn permits(&self, path: &str, line: &str) -> bool {
+        self.0
+            .iter()
+            .any(|(file, part)| file == path && line.contains(part.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_found_as_words_only() {
+        let phrases = |line: &str| {
+            telltales(line)
+                .into_iter()
+                .map(|(phrase, _)| phrase)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(phrases("Whoever asks"), ["whoever"]);
+        assert_eq!(phrases("`x` is no tier"), ["is no"]);
+        assert_eq!(
+            phrases("the tasker is no longer there; the answer is no."),
+            Vec::<&str>::new()
+        );
+    }
+
+    #[test]
+    fn code_and_tests_are_not_prose() {
+        let source = "let nobody = 1; // whoever\nlet text = \"in force\";\n#[cfg(test)]\nmod tests {\n    // nobody\n}\n// asker\n";
+        let lines: Vec<String> = rust_prose(source)
+            .into_iter()
+            .map(|(_, line)| line.trim().to_owned())
+            .collect();
+        assert_eq!(lines, ["// whoever", "in force", "// asker"]);
+    }
+}
