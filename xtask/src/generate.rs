@@ -1,4 +1,4 @@
-//! `cargo xtask gen`: reference pages and man pages, written by the binary itself from its own definitions.
+//! `cargo xtask gen`: reference pages, man pages and the README's picture, written by the binary itself.
 
 use std::path::Path;
 use std::process::Command;
@@ -46,12 +46,16 @@ fn write_to(folder: &Path) -> Result<()> {
     fs_err::create_dir_all(folder)?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), std::path::PathBuf::from);
-    let status = Command::new(target.join("debug/satiety"))
+    let program = target.join("debug/satiety");
+    let status = Command::new(&program)
         .arg("reference")
         .arg(folder)
         .current_dir(&root)
         .status()
         .context("cannot run the binary that the tests built")?;
     ensure!(status.success(), "`satiety reference` failed");
+    for (name, picture) in crate::picture::pictures(&program, &root)? {
+        fs_err::write(folder.join(name), picture)?;
+    }
     Ok(())
 }

@@ -4,6 +4,7 @@ pub mod book;
 pub mod browser;
 pub mod generate;
 pub mod node;
+pub mod picture;
 pub mod postgres;
 pub mod quantize;
 pub mod style;
