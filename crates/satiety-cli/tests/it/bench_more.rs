@@ -71,8 +71,8 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
     for part in [
         "javascript",
         "similar",
-        "runs code outside",
-        "needs a sentence model",
+        "requires running code",
+        "requires an embedding model",
         "desk/suite.json",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
@@ -129,10 +129,10 @@ fn what_is_no_configuration_is_told_with_file_and_field() {
         r#"{"eval": {"created": "2026-08-01T10:00:00Z"}, "samples": []}"#,
     );
     for (file, expected) in [
-        ("list.yaml", "list.yaml: the file: must be an object"),
+        ("list.yaml", "list.yaml: top level: must be an object"),
         ("broken.yaml", "broken.yaml: "),
         ("none.eval", "none.eval cannot be decompressed"),
-        ("log.json", "log.json: eval.created: is no time"),
+        ("log.json", "log.json: eval.created: is not a valid timestamp"),
         ("bare.json", "bare.json: eval.task: is missing"),
         ("absent.yaml", "cannot read absent.yaml"),
     ] {
@@ -535,7 +535,7 @@ fn a_failure_becomes_a_case_once() {
     for (record, expected) in [
         ("{", "record.json: EOF"),
         ("[]", "must be a JSON object"),
-        ("{}", "does not say what was asked"),
+        ("{}", "the record has no question"),
     ] {
         place.write("record.json", record);
         let shown = place.run(&make);

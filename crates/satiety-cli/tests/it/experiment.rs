@@ -197,11 +197,14 @@ fn wrong_requests_end_with_two_and_say_what_to_do() {
         (&["ab", "status", "none"][..], "there is no feature `none`"),
         (
             &["ab", "start", "x", "--pipeline", "{\"fussion\": 1}"],
-            "`fussion` is no knob of the pipeline",
+            "unknown pipeline key `fussion`",
         ),
         (&["ab", "start", "x", "--pipeline", "{"], "the pipeline: EOF"),
         (&["ab", "start", "x", "--pipeline", "absent.toml"], "absent.toml"),
-        (&["ab", "start", "a b", "--pipeline", "{}"], "`a b` is no name"),
+        (
+            &["ab", "start", "a b", "--pipeline", "{}"],
+            "invalid feature id `a b`",
+        ),
         (
             &["ab", "start", "x", "--pipeline", "{}", "--rollout", "101"],
             "must be from 0 to 100",

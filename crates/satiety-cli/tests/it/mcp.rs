@@ -204,7 +204,10 @@ fn a_task_is_begun_used_and_closed_from_the_command_line() {
             &["postflight", "success", "--session", "s1"][..],
             "no task is open in the session `s1`",
         ),
-        (&["postflight", "fine", "--session", "s1"], "`fine` is no outcome"),
+        (
+            &["postflight", "fine", "--session", "s1"],
+            "unknown outcome `fine`",
+        ),
         (
             &["postflight", "success", "--task-id", "t1"],
             "the task `t1` is closed",

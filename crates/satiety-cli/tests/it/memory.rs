@@ -163,8 +163,8 @@ fn what_is_wrong_is_told_and_nothing_changes() {
     place.write("notes/good.md", "# Good\ntext");
     place.write("notes/bad.md", "---\ntier: vital\n---\ntext");
     for (arguments, expected) in [
-        (&["save", "t", "c", "--tier", "vital"][..], "`vital` is no tier"),
-        (&["save", " ", "c"], "a memory needs a title"),
+        (&["save", "t", "c", "--tier", "vital"][..], "unknown tier `vital`"),
+        (&["save", " ", "c"], "title must not be empty"),
         (
             &["save", "t", "c", "--expires", "0"],
             "the number of days must be from 1",
@@ -176,7 +176,7 @@ fn what_is_wrong_is_told_and_nothing_changes() {
         (&["validate", "mem-0", "--useful"], "there is no memory `mem-0`"),
         (&["validate", "mem-0"], "--useful"),
         (&["link", "a", "caused", "a"], "cannot be linked to itself"),
-        (&["link", "a", "causes", "b"], "`causes` is no kind of link"),
+        (&["link", "a", "causes", "b"], "unknown link kind `causes`"),
         (&["link", "a", "caused", "b"], "there is no memory `a`"),
         (&["index", "nowhere"], "nowhere is not a folder"),
     ] {

@@ -114,7 +114,7 @@ fn only_a_person_makes_rules() {
     }
     let text = desk.run("a", &["save", "Wide", "For everybody.", "--global"]);
     assert!(
-        text.starts_with("exit 1") && text.contains("only a person may keep a memory for all projects"),
+        text.starts_with("exit 1") && text.contains("only a person may make a memory global"),
         "{text}"
     );
     assert!(
@@ -422,11 +422,11 @@ fn long_questions_are_refused_and_the_log_stays_short() {
             "the list of knowledge gaps",
         ),
         (&["match", "x", "--session", huge.as_str()], "the session's name"),
-        (&["save", "t", "c", "--folder", huge.as_str()], "the folder"),
-        (&["save", "t", "c", "--kind", huge.as_str()], "the kind"),
+        (&["save", "t", "c", "--folder", huge.as_str()], "folder"),
+        (&["save", "t", "c", "--kind", huge.as_str()], "kind is too long"),
         (
             &["save", "t", "c", "--project", huge.as_str()],
-            "the project's name",
+            "project name is too long",
         ),
     ] {
         let text = desk.run("a", arguments);

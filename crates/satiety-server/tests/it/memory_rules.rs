@@ -53,9 +53,7 @@ async fn only_an_administrators_token_makes_rules() {
     let wide = json!({"title": "Wide", "content": "For all.", "project": "global"});
     let refused = send(&server, Method::POST, "/v1/memories", write, wide.clone()).await;
     assert!(
-        refused
-            .text
-            .contains("only a person may keep a memory for all projects"),
+        refused.text.contains("only a person may make a memory global"),
         "{}",
         refused.text
     );

@@ -1,13 +1,14 @@
-//! Does a change ship? A control and one or more variants, run on the same cases with repeats. Everything is paired by
-//! case: a case's mean over its repeats in the variant minus that in the control is one observation, so repeats of a
-//! case are never mistaken for independent evidence.
+//! Ablation study: decides whether a change can ship, by comparing one or more variants with a control on the
+//! same cases with repeats. All comparisons are paired by case: the difference between the means of a case in
+//! variant and control is one observation, so repeats of a case never count as independent evidence.
 //!
-//! *Ships* needs every metric to be non-inferior: the lower bound of its interval is above a stated margin. (Asking all
-//! of them to hold needs no correction; each is one more way to fail.) *Harmful* needs a metric that is significantly
-//! worse, after Holm over all variants and metrics, and not non-inferior. Everything else is inconclusive, and the
-//! report says how many cases it would take. "Non-negative impact" would fail half of all neutral changes.
+//! *Ships* requires every metric to be non-inferior: the lower bound of its interval lies above a given
+//! margin. (Requiring all of them needs no multiplicity correction; each is one more way to fail.) *Harmful*
+//! requires a metric that is significantly worse, after Holm's correction over all variants and metrics, and
+//! not non-inferior. All else is inconclusive, and the report states the required number of cases. Requiring
+//! a "non-negative impact" instead would reject half of all neutral changes.
 //!
-//! Numbers in, verdicts out; reports are made elsewhere.
+//! This module computes verdicts only; other modules format reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,30 +25,32 @@ use super::matching::default_direction;
 use super::run::BenchmarkResult;
 use super::summary::by_case;
 
-/// Random sign patterns where there are too many to count, and their seed, so that a verdict can be repeated.
+/// Number of random sign patterns when there are too many to enumerate, and their seed, for reproducible
+/// verdicts.
 const PERMUTATIONS: u64 = 9_999;
 const SEED: u64 = 20;
 
-/// How much worse a metric may be.
+/// Largest acceptable degradation of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Margin {
-    /// By so much.
+    /// Degradation in the unit of the metric.
     Absolute(f64),
-    /// By this share of the control's mean.
+    /// Degradation as a fraction of the control's mean.
     Relative(f64),
 }
 
-/// What is measured and how sure it must be.
+/// Metrics, margins and error level of an ablation study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AblationSettings {
-    /// The error rate of the whole study.
+    /// Family-wise error rate of the study, between 0 and 0.5.
     pub alpha: f64,
-    /// How probable finding a difference of the margin should be, for the number of cases needed.
+    /// Probability of detecting a difference of the margin; used to compute the required number of cases.
     pub power: f64,
-    /// Metric → margin; `pass`, `score`, `llm_judge_score`, `latency_ms`, `token_cost`, `cost_usd`, or any reported one.
+    /// Margin per metric: `pass`, `score`, `llm_judge_score`, `latency_ms`, `token_cost`, `cost_usd`, or any
+    /// reported metric.
     pub metrics: BTreeMap<String, Margin>,
-    /// Which side is good, for metrics whose name does not tell.
+    /// Direction per metric; required only when the name does not imply it.
     pub directions: BTreeMap<String, Direction>,
 }
 
@@ -67,79 +70,81 @@ impl Default for AblationSettings {
     }
 }
 
-/// What follows for a variant.
+/// Verdict about one variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AblationVerdict {
-    /// Non-inferior in every metric.
+    /// Non-inferior to the control in every metric.
     Ships,
-    /// Worse in some.
+    /// Significantly worse than the control in some metric.
     Harmful,
-    /// It cannot be said.
+    /// The data do not allow a decision.
     Inconclusive,
 }
 
-/// A study.
+/// Result of an ablation study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AblationReport {
-    /// The control's name.
+    /// Name of the control variant.
     pub control: String,
-    /// Mean and spread of the control's metrics.
+    /// Mean and standard deviation of the control's metrics.
     pub control_metrics: BTreeMap<String, MetricSummary>,
-    /// Each variant, in the order given.
+    /// Report of each variant, in the order given.
     pub variants: Vec<VariantReport>,
-    /// The error rate.
+    /// Family-wise error rate of the study.
     pub alpha: f64,
 }
 
-/// A variant beside the control.
+/// Comparison of one variant with the control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantReport {
-    /// Its name.
+    /// Name of the variant.
     pub variant: String,
-    /// What follows.
+    /// Verdict about the variant.
     pub verdict: AblationVerdict,
-    /// Why.
+    /// Reasons for the verdict.
     pub reasons: Vec<String>,
-    /// Each metric.
+    /// Comparison of each metric with the control.
     pub metrics: Vec<MetricReport>,
 }
 
-/// Mean ± sd of a metric.
+/// Mean and standard deviation of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricSummary {
-    /// Mean over cases of the cases' means.
+    /// Mean over cases of the case means.
     pub mean: f64,
-    /// Standard deviation between repeats of the whole suite; absent below two repeats.
+    /// Standard deviation between repeats of the whole suite; absent with fewer than two repeats.
     pub standard_deviation: Option<f64>,
 }
 
-/// One metric of one variant.
+/// Comparison of one metric of one variant with the control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricReport {
-    /// The metric.
+    /// Name of the metric.
     pub metric: String,
-    /// Which side is good.
+    /// Whether lower or higher values are better.
     pub direction: Direction,
-    /// The variant's mean ± sd.
+    /// Mean and standard deviation of the variant.
     pub summary: MetricSummary,
-    /// Cases that both have.
+    /// Number of cases that have the metric in both variant and control.
     pub cases: usize,
-    /// Variant − control.
+    /// Variant mean minus control mean, paired by case.
     pub difference: f64,
-    /// Its interval, two-sided at 1 − 2 alpha, so that each bound holds at 1 − alpha; absent below two cases.
+    /// Two-sided confidence interval of the difference at 1 − 2 alpha, so that each bound holds at 1 − alpha;
+    /// absent with fewer than two cases.
     pub interval: Option<Interval>,
-    /// The sign-flip test over cases, two-sided.
+    /// P-value of the two-sided sign-flip test over cases.
     pub p_value: f64,
-    /// After Holm over all variants and metrics.
+    /// P-value after Holm's correction over all variants and metrics.
     pub p_holm: f64,
-    /// The smallest p-value that so many cases can reach.
+    /// Smallest p-value attainable with this number of cases.
     pub smallest_p: f64,
-    /// How much worse it may be, in the metric's unit.
+    /// Largest acceptable degradation, in the unit of the metric.
     pub margin: f64,
-    /// Whether being worse by the margin is excluded.
+    /// Whether a degradation by the margin is excluded.
     pub non_inferior: bool,
-    /// Cases needed to exclude it with the wanted power when there is no difference; absent when they do not vary.
+    /// Cases required to exclude the margin with the required power if there is no difference; absent when
+    /// the cases do not vary.
     pub cases_needed: Option<u64>,
 }
 
@@ -156,14 +161,14 @@ pub fn ablation(
             range: "(0, 0.5)",
         });
     }
-    let fewest =
+    let min_cases =
         usize::try_from(differences_needed(settings.alpha, Alternative::Greater)?).unwrap_or(usize::MAX);
     let mut found: Vec<(String, Vec<MetricReport>)> = Vec::new();
     for (name, results) in variants {
         let mut metrics = Vec::new();
         for (metric, margin) in &settings.metrics {
             metrics.extend(compare_metric(
-                control.1, results, metric, *margin, settings, fewest,
+                control.1, results, metric, *margin, settings, min_cases,
             )?);
         }
         found.push(((*name).to_owned(), metrics));
@@ -179,7 +184,7 @@ pub fn ablation(
             for metric in &mut metrics {
                 metric.p_holm = adjusted.next().unwrap_or(1.0);
             }
-            judge(variant, metrics, settings.alpha, fewest)
+            decide_verdict(variant, metrics, settings.alpha, min_cases)
         })
         .collect();
     let control_metrics = settings
@@ -195,14 +200,14 @@ pub fn ablation(
     })
 }
 
-/// Absent when the two have no case with this metric in common.
+/// Returns `None` when no case has this metric in both.
 fn compare_metric(
     control: &[BenchmarkResult],
     variant: &[BenchmarkResult],
     metric: &str,
     margin: Margin,
     settings: &AblationSettings,
-    fewest: usize,
+    min_cases: usize,
 ) -> Result<Option<MetricReport>, StatsError> {
     let (before, now) = (case_means(control, metric), case_means(variant, metric));
     let shared: Vec<(f64, f64)> = before
@@ -227,7 +232,7 @@ fn compare_metric(
     let interval = mean_interval(&differences, 1.0 - 2.0 * settings.alpha)
         .ok()
         .map(|estimate| estimate.interval);
-    let non_inferior = differences.len() >= fewest
+    let non_inferior = differences.len() >= min_cases
         && interval.is_some_and(|interval| match direction {
             Direction::Higher => interval.low > -margin,
             Direction::Lower => interval.high < margin,
@@ -256,11 +261,16 @@ fn compare_metric(
         smallest_p: smallest_p(differences.len() as u64, Alternative::TwoSided),
         margin,
         non_inferior,
-        cases_needed: cases_needed.map(|cases| cases.max(fewest as u64)),
+        cases_needed: cases_needed.map(|cases| cases.max(min_cases as u64)),
     }))
 }
 
-fn judge(variant: String, metrics: Vec<MetricReport>, alpha: f64, fewest: usize) -> VariantReport {
+fn decide_verdict(
+    variant: String,
+    metrics: Vec<MetricReport>,
+    alpha: f64,
+    min_cases: usize,
+) -> VariantReport {
     let worse = |metric: &&MetricReport| match metric.direction {
         Direction::Higher => metric.difference < 0.0,
         Direction::Lower => metric.difference > 0.0,
@@ -272,7 +282,7 @@ fn judge(variant: String, metrics: Vec<MetricReport>, alpha: f64, fewest: usize)
         .collect();
     reasons.extend(harmful.iter().map(|metric| {
         format!(
-            "{} is worse by {:.4} (p = {:.4} after Holm)",
+            "{} is worse by {:.4} (p = {:.4} after Holm's correction)",
             metric.metric,
             metric.difference.abs(),
             metric.p_holm
@@ -290,11 +300,11 @@ fn judge(variant: String, metrics: Vec<MetricReport>, alpha: f64, fewest: usize)
     } else {
         reasons.extend(open.iter().map(|metric| {
             let needed = metric.cases_needed.map_or_else(
-                || format!("at least {fewest} cases are needed"),
-                |cases| format!("{cases} cases would show it"),
+                || format!("at least {min_cases} cases are required"),
+                |cases| format!("about {cases} cases are required"),
             );
             format!(
-                "{}: being worse by {:.4} is not excluded with {} cases; {needed}",
+                "{}: a degradation by {:.4} cannot be excluded with {} cases; {needed}",
                 metric.metric, metric.margin, metric.cases
             )
         }));
@@ -308,7 +318,7 @@ fn judge(variant: String, metrics: Vec<MetricReport>, alpha: f64, fewest: usize)
     }
 }
 
-/// The mean of each case over its repeats.
+/// Mean of each case over its repeats.
 fn case_means<'a>(results: &'a [BenchmarkResult], metric: &str) -> BTreeMap<&'a str, f64> {
     by_case(results)
         .into_iter()
@@ -322,7 +332,7 @@ fn case_means<'a>(results: &'a [BenchmarkResult], metric: &str) -> BTreeMap<&'a 
         .collect()
 }
 
-/// Figures of results that were not answered say nothing about the target.
+/// Metrics of unanswered results say nothing about the target.
 fn value_of(result: &BenchmarkResult, metric: &str) -> Option<f64> {
     let value = result.metric(metric).filter(|value| value.is_finite())?;
     (metric == "pass" || super::summary::answered(result)).then_some(value)

@@ -6,7 +6,7 @@ use crate::bench::run::{BenchmarkResult, Status};
 use AblationVerdict::{Harmful, Inconclusive, Ships};
 use std::collections::BTreeMap;
 
-/// `passes` of each case among `repeats`, and a latency.
+/// `passes` of each case among `repeats`, with a latency.
 fn results(passes: &[u32], repeats: u32, latency: f64) -> Vec<BenchmarkResult> {
     passes
         .iter()
@@ -54,7 +54,7 @@ fn a_study_reaches_each_of_the_three_verdicts() {
     let verdicts: Vec<AblationVerdict> = report.variants.iter().map(|variant| variant.verdict).collect();
     assert_eq!(verdicts, [Ships, Harmful, Harmful, Inconclusive], "{report:#?}");
     assert!(
-        report.variants[3].reasons[0].contains("cases would show it"),
+        report.variants[3].reasons[0].contains("cases are required"),
         "{:?}",
         report.variants[3].reasons
     );
@@ -69,12 +69,12 @@ fn a_study_reaches_each_of_the_three_verdicts() {
 }
 
 #[test]
-fn few_cases_never_ship_and_say_so() {
+fn few_cases_are_inconclusive_with_a_reason() {
     let control = results(&[5; 3], 5, 400.0);
     let report = ablation(("control", &control), &[("same", &control)], &settings()).unwrap();
     assert_eq!(report.variants[0].verdict, AblationVerdict::Inconclusive);
     assert!(
-        report.variants[0].reasons[0].contains("at least 5 cases are needed"),
+        report.variants[0].reasons[0].contains("at least 5 cases are required"),
         "{report:?}"
     );
     let nothing = ablation(("control", &control), &[("none", &[])], &settings()).unwrap();

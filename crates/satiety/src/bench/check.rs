@@ -1,5 +1,5 @@
-//! What can be wrong with a suite that reads well: ids twice, patterns that are none, thresholds nobody can meet. All
-//! problems are found at once, each with its file, its field and what to do.
+//! Validates a parsed suite: duplicate ids, invalid patterns, unsatisfiable thresholds. All problems are
+//! reported at once, each with file, field and a suggested fix.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use serde_json::Value;
 use super::expected::{BenchmarkExpected, Mode};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 
-/// Something that must be put right.
+/// A problem in a suite or case file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// `cases[3].expected.value`.
+    /// Path of the field, such as `cases[3].expected.value`.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// Cause of the problem and how to fix it.
     pub reason: String,
 }
 
@@ -29,11 +29,11 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Every problem of a suite. `places` are file and field of each case, in order; a case without one is placed by its
-/// number.
+/// Returns all problems of a suite. `places` are the file and field of each case, in order; a case without
+/// one is located by its index.
 pub fn check_suite(suite: &BenchmarkSuite, file: &str, places: &[(&str, String)]) -> Vec<Problem> {
     let mut found = Vec::new();
-    let mut own = |field: &str, reason: String| {
+    let mut push_suite = |field: &str, reason: String| {
         found.push(Problem {
             file: file.to_owned(),
             field: field.to_owned(),
@@ -41,22 +41,19 @@ pub fn check_suite(suite: &BenchmarkSuite, file: &str, places: &[(&str, String)]
         });
     };
     if suite.suite_id.trim().is_empty() {
-        own(
-            "suite_id",
-            "is empty; runs and baselines are named after it".to_owned(),
-        );
+        push_suite("suite_id", "must not be empty".to_owned());
     }
     if let Err(error) = semver::Version::parse(&suite.version) {
-        own(
+        push_suite(
             "version",
             format!(
-                "`{}` is no semantic version such as 1.2.0: {error}",
+                "`{}` is not a valid semantic version (such as 1.2.0): {error}",
                 suite.version
             ),
         );
     }
     if suite.repeats == Some(0) {
-        own("repeats", "must be at least 1".to_owned());
+        push_suite("repeats", "must be at least 1".to_owned());
     }
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let place_of = |index: usize| match places.get(index) {
@@ -71,7 +68,7 @@ pub fn check_suite(suite: &BenchmarkSuite, file: &str, places: &[(&str, String)]
                 file: place.0.to_owned(),
                 field: join(&place.1, "case_id"),
                 reason: format!(
-                    "`{}` is taken by {}: {}; ids must be unique in a suite",
+                    "duplicate id `{}`, already used in {}: {}",
                     case.case_id,
                     earlier.0,
                     join(&earlier.1, "case_id")
@@ -82,7 +79,7 @@ pub fn check_suite(suite: &BenchmarkSuite, file: &str, places: &[(&str, String)]
     found
 }
 
-/// Every problem of one case; `place` is where it stands in the file, empty when the file is the case.
+/// Returns all problems of one case. `place` is its path in the file, empty when the file is a single case.
 pub fn check_case(case: &BenchmarkCase, file: &str, place: &str) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut push = |field: String, reason: String| {
@@ -93,9 +90,12 @@ pub fn check_case(case: &BenchmarkCase, file: &str, place: &str) -> Vec<Problem>
         });
     };
     if case.case_id.trim().is_empty() {
-        push(join(place, "case_id"), "is empty".to_owned());
+        push(join(place, "case_id"), "must not be empty".to_owned());
     } else if case.case_id.chars().any(char::is_control) {
-        push(join(place, "case_id"), "has a control character".to_owned());
+        push(
+            join(place, "case_id"),
+            "must not contain control characters".to_owned(),
+        );
     }
     if case.repeats == Some(0) {
         push(join(place, "repeats"), "must be at least 1".to_owned());
@@ -112,15 +112,15 @@ pub fn check_case(case: &BenchmarkCase, file: &str, place: &str) -> Vec<Problem>
     found
 }
 
-/// Why a name may lead out of the folder.
+/// Reason why a path may lie outside of the directory.
 fn escapes(name: &str) -> Option<&'static str> {
     let parts = || name.split(['/', '\\']);
     if name.is_empty() {
-        Some("is empty")
+        Some("must not be empty")
     } else if name.starts_with(['/', '\\']) || name.as_bytes().get(1) == Some(&b':') {
-        Some("is absolute; write it relative to the suite's folder")
+        Some("must be relative to the suite's directory")
     } else if parts().any(|part| part == "..") {
-        Some("leads out of the suite's folder")
+        Some("must not leave the suite's directory")
     } else {
         None
     }
@@ -131,22 +131,19 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
     let at = |field: &str| join(place, field);
     match expected.mode {
         Mode::Exact if value.is_none() => {
-            push(at("value"), "is missing; mode exact compares with it".to_owned());
+            push(at("value"), "is missing: mode `exact` requires it".to_owned());
         }
         Mode::Contains if !matches!(value, Some(value) if texts(value).is_some_and(|list| !list.is_empty())) =>
         {
-            push(
-                at("value"),
-                "must be a text, or a list of texts that must all be there".to_owned(),
-            );
+            push(at("value"), "must be a string or a list of strings".to_owned());
         }
         Mode::Regex => match value.and_then(Value::as_str).map(regex::Regex::new) {
             None => push(at("value"), "must be a regular expression".to_owned()),
-            Some(Err(error)) => push(at("value"), format!("is no regular expression: {error}")),
+            Some(Err(error)) => push(at("value"), format!("is not a valid regular expression: {error}")),
             Some(Ok(_)) => {}
         },
         Mode::JsonPath => match expected.path.as_deref().map(super::json_path::check) {
-            None => push(at("path"), "is missing; for example $.items[0].name".to_owned()),
+            None => push(at("path"), "is missing (example: $.items[0].name)".to_owned()),
             Some(Err(error)) => push(at("path"), error),
             Some(Ok(())) => {}
         },
@@ -170,20 +167,17 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
         },
         Mode::LlmJudge if super::rubric::rubric_of(expected).is_none() => push(
             at("value"),
-            "must be a rubric as a text, a list of criteria, or an object with `rubric` and `criteria`"
+            "must be a rubric string, a list of criteria, or an object with `rubric` and `criteria`"
                 .to_owned(),
         ),
         Mode::MetricThreshold if expected.metric_thresholds.as_ref().is_none_or(BTreeMap::is_empty) => {
             push(
                 at("metric_thresholds"),
-                "is missing; for example {\"latency_ms\": 5000}".to_owned(),
+                "is missing (example: {\"latency_ms\": 5000})".to_owned(),
             );
         }
         Mode::All | Mode::Any if expected.parts.is_empty() => {
-            push(
-                place.to_owned(),
-                "has no parts, so nothing is expected".to_owned(),
-            );
+            push(place.to_owned(), "must have at least one part".to_owned());
         }
         _ => {}
     }
@@ -191,7 +185,7 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
         if !bound.is_finite() {
             push(
                 at(&format!("metric_thresholds.{name}")),
-                "is not a finite number".to_owned(),
+                "must be a finite number".to_owned(),
             );
         }
     }
@@ -204,7 +198,7 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
     }) {
         push(
             at(&format!("directions.{name}")),
-            "has no threshold of the same name".to_owned(),
+            "must have a threshold of the same name".to_owned(),
         );
     }
     if expected
@@ -217,7 +211,10 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
         push(at("weight"), "must not be negative".to_owned());
     }
     if !expected.parts.is_empty() && expected.parts.iter().all(|part| part.weight == 0.0) {
-        push(place.to_owned(), "has only parts of weight 0".to_owned());
+        push(
+            place.to_owned(),
+            "must have a part with positive weight".to_owned(),
+        );
     }
     let key = if expected.mode == Mode::Any { "any" } else { "all" };
     for (index, part) in expected.parts.iter().enumerate() {
@@ -225,7 +222,7 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
     }
 }
 
-/// A text, or a list of texts.
+/// Returns the strings of a string or a list of strings.
 pub(super) fn texts(value: &Value) -> Option<Vec<&str>> {
     match value {
         Value::String(text) => Some(vec![text]),

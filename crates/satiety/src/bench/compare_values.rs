@@ -1,10 +1,11 @@
-//! Answers as text, as JSON and as numbers, the lenient way: models wrap JSON in fences and numbers in sentences.
+//! Lenient conversion of answers to text, JSON and numbers: models wrap JSON in code fences and numbers in
+//! sentences.
 
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// The answer as text: a text is itself, anything else its JSON.
+/// The answer as text: strings unchanged, all other values as JSON.
 pub(super) fn as_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
@@ -13,7 +14,7 @@ pub(super) fn as_text(output: &Value) -> String {
     }
 }
 
-/// The answer as JSON: a text is parsed, also when it is one fenced block.
+/// The answer as JSON: strings are parsed, with or without a code fence around them.
 pub(super) fn as_json(output: &Value) -> Option<Value> {
     let Value::String(text) = output else {
         return Some(output.clone());
@@ -27,7 +28,7 @@ pub(super) fn as_json(output: &Value) -> Option<Value> {
     })
 }
 
-/// Whether two JSON values are the same; 1 and 1.0 are.
+/// Compares two JSON values; 1 equals 1.0.
 pub(super) fn same_json(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
@@ -44,13 +45,14 @@ pub(super) fn same_json(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The pattern is part of the program, and tests use it.
+/// The pattern is constant, and tests compile it.
 static NUMBER: LazyLock<Option<regex::Regex>> = LazyLock::new(|| {
     regex::Regex::new(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?").ok()
 });
 
-/// The number of an answer: JSON numbers are themselves; in a text the last number counts, since answers come at the
-/// end ("3 apples and 4 pears make 7"). Commas between groups of three digits are read over.
+/// Extracts the number of an answer. JSON numbers are used directly; in a text the last number counts,
+/// because results come at the end ("3 apples and 4 pears make 7"). Commas between groups of three digits are
+/// ignored.
 pub(super) fn number_in(output: &Value) -> Option<f64> {
     if let Value::Number(number) = output {
         return number.as_f64();
@@ -63,7 +65,7 @@ pub(super) fn number_in(output: &Value) -> Option<f64> {
     regex
         .find_iter(&text)
         .filter_map(|found| {
-            // A hyphen after a letter or digit joins words ("GPT-4", "10-12") and is no sign.
+            // A hyphen after a letter or digit joins words ("GPT-4", "10-12") and is not a minus sign.
             let joined = text[..found.start()]
                 .chars()
                 .next_back()
@@ -80,14 +82,14 @@ pub(super) fn number_in(output: &Value) -> Option<f64> {
         .last()
 }
 
-/// A text for a message: quoted, on one line, and not too long.
+/// Quotes a text for a message, on one line and truncated to 80 characters.
 pub(super) fn shorten(text: &str) -> String {
-    const MOST: usize = 80;
+    const MAX_CHARS: usize = 80;
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= MOST {
+    if line.chars().count() <= MAX_CHARS {
         return format!("`{line}`");
     }
-    let cut: String = line.chars().take(MOST).collect();
+    let cut: String = line.chars().take(MAX_CHARS).collect();
     format!("`{cut}…`")
 }
 

@@ -1,8 +1,9 @@
-//! What a benchmark says to the system under test, and what it hears back: "satiety target v1".
+//! Protocol between the benchmark harness and the system under test: "satiety target v1".
 //!
-//! One JSON object goes in and one comes out, whatever carries them (a process, a worker, HTTP, MCP). The request has
-//! no place for the expected answer, tags or difficulty, so no transport can leak them to the system that is judged.
-//! Nothing here knows how a target is reached; reading answers is in [`parse`], describing targets in [`spec`].
+//! Each call exchanges one JSON request for one JSON response over any transport (process, worker, HTTP,
+//! MCP). The request has no field for the expected answer, tags or difficulty, so no transport can leak them
+//! to the system under test. This module is independent of transports; [`parse`] reads responses, [`spec`]
+//! describes targets.
 
 pub mod parse;
 pub mod spec;
@@ -15,62 +16,62 @@ use serde_json::{Map, Value};
 
 pub use self::spec::TargetSpec;
 
-/// The version of the contract that requests carry.
+/// Protocol version that requests carry.
 pub const VERSION: u32 = 1;
 
-/// The exit code with which a process says that trying again may help (`EX_TEMPFAIL` of `sysexits.h`).
+/// Exit code by which a process signals a transient failure (`EX_TEMPFAIL` of `sysexits.h`).
 pub const EXIT_TRY_AGAIN: i32 = 75;
 
-/// One question to the system under test.
+/// One request to the system under test.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Request {
-    /// The contract's version, [`VERSION`].
+    /// Protocol version, always [`VERSION`].
     pub v: u32,
-    /// The run that asks.
+    /// Id of the benchmark run.
     pub run_id: String,
-    /// The suite the case is of.
+    /// Id of the suite that contains the case.
     pub suite_id: String,
-    /// The case.
+    /// Id of the benchmark case.
     pub case_id: String,
-    /// Which variant of the system is asked: `control`, `with_skill`.
+    /// Variant of the system, such as `control` or `with_skill`.
     pub variant: String,
-    /// Which repeat of the case this is, from 0.
+    /// Number of this repeat of the case, from 0.
     pub repeat: u32,
-    /// Which attempt at this repeat, from 0; later ones follow a failure that was worth another try.
+    /// Number of this attempt at the repeat, from 0; later attempts follow retryable failures.
     pub attempt: u32,
-    /// What a system that draws chance should seed it with: the same for the same case and repeat.
+    /// Random seed for the system; the same for the same case and repeat.
     pub seed: u64,
-    /// What is asked.
+    /// Input of the benchmark case.
     pub input: Input,
-    /// The folder of the skill under test, if one is.
+    /// Directory of the skill under test, if any.
     #[serde(default)]
     pub skill_dir: Option<String>,
-    /// A fresh folder for this case and repeat, where the transport gives one.
+    /// Fresh working directory for this case and repeat, if the transport provides one.
     #[serde(default)]
     pub workdir: Option<String>,
-    /// How long the answer may take.
+    /// Timeout of the request in milliseconds.
     pub deadline_ms: u64,
 }
 
-/// What is asked: the specification's `BenchmarkInput`, with messages and files beside it.
+/// Input of a case: the specification's `BenchmarkInput`, with messages and files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The goal or prompt in plain words.
+    /// Goal or prompt in natural language.
     pub goal: String,
-    /// A conversation that comes before the goal.
+    /// Conversation that precedes the goal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
-    /// Context that is loaded beforehand.
+    /// Context items loaded before the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<Value>,
-    /// Settings of the system that this case changes.
+    /// Configuration of the system that this case overrides.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config_overrides: Map<String, Value>,
     /// Arguments of the skill under test.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub skill_args: Map<String, Value>,
-    /// Files that lie in the working folder, relative to it.
+    /// Files in the working directory, relative to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }
@@ -79,13 +80,13 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// `system`, `user` or `assistant`.
+    /// Role of the author: `system`, `user` or `assistant`.
     pub role: String,
-    /// The words.
+    /// Text of the message.
     pub content: String,
 }
 
-/// The request as it is written; borrowed, so that a transport adds its folder without copying the case.
+/// Serialized form of a request; borrows, so that a transport can set its directory without copying the case.
 #[derive(Serialize, JsonSchema)]
 struct Wire<'a> {
     v: u32,
@@ -122,7 +123,7 @@ impl Request {
         }
     }
 
-    /// Appends the request as one line of JSON, with `workdir` in place of its own where one is given.
+    /// Appends the request as one line of JSON. `workdir`, if given, replaces the request's own value.
     pub fn write_line(&self, workdir: Option<&str>, into: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         serde_json::to_writer(&mut *into, &self.wire(workdir.or(self.workdir.as_deref())))?;
         into.push(b'\n');
@@ -136,36 +137,36 @@ impl Serialize for Request {
     }
 }
 
-/// What the system answered.
+/// Response of the system under test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Response {
-    /// The answer: text, or any JSON.
+    /// Answer of the system: text or any JSON.
     pub output: Value,
-    /// Tokens, where the system tells.
+    /// Token usage, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// What it cost, where the system tells.
+    /// Cost in US dollars, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Further figures by name.
+    /// Additional metrics by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
-    /// Tools that were used, in order.
+    /// Tool calls in the order in which they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// Skills that were used.
+    /// Names of the skills that were used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skills_used: Vec<String>,
-    /// Files that were written, relative to the working folder.
+    /// Files that were written, relative to the working directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<String>,
-    /// The system's own word on how long it took; ours is measured beside it.
+    /// Latency in milliseconds as reported by the system; the harness measures its own in addition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_latency_ms: Option<f64>,
 }
 
 impl Response {
-    /// An answer that is nothing but text.
+    /// Creates a response that consists of text only.
     pub fn text(output: impl Into<String>) -> Self {
         Self {
             output: Value::String(output.into()),
@@ -174,25 +175,25 @@ impl Response {
     }
 }
 
-/// Tokens and requests that an answer took.
+/// Tokens and model requests used for a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Read.
+    /// Number of input tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Written.
+    /// Number of output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// Of those read, how many came from a cache.
+    /// Number of input tokens that were read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u64>,
-    /// Requests to a model.
+    /// Number of requests to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
 }
 
 impl Usage {
-    /// Tokens read and written, or none where the system told neither.
+    /// Sum of input and output tokens; `None` when the system reported neither.
     pub fn total_tokens(&self) -> Option<u64> {
         match (self.input_tokens, self.output_tokens) {
             (None, None) => None,
@@ -201,31 +202,31 @@ impl Usage {
     }
 }
 
-/// A tool that the system used.
+/// A tool call made by the system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// What it was called with.
+    /// Arguments of the tool call.
     #[serde(default)]
     pub args: Value,
 }
 
-/// Why there is no answer.
+/// Failure of a request to the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct TargetError {
-    /// What kind of failure.
+    /// Category of the failure.
     pub kind: ErrorKind,
-    /// What happened, in words.
+    /// Human-readable description of the failure.
     pub message: String,
-    /// How long the system asks to be left alone.
+    /// Minimum delay before a retry in milliseconds, as requested by the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
 impl TargetError {
-    /// A failure without a wish for a pause.
+    /// Creates an error without a retry delay.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -235,40 +236,40 @@ impl TargetError {
     }
 }
 
-/// Kinds of failure. A target may name the first six; the others are found out by the harness.
+/// Error categories of a request. A target may report the first six; the harness detects the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// Too many requests.
+    /// Too many requests were sent (HTTP 429).
     RateLimit,
-    /// The service is too busy.
+    /// The service is temporarily overloaded.
     Overloaded,
-    /// No answer in time.
+    /// The system did not answer within the timeout.
     Timeout,
-    /// The system would not answer.
+    /// The system refused to answer.
     Refusal,
-    /// Something around the system failed: network, a server, a full disk.
+    /// A dependency of the system failed: network, server, or a full disk.
     Infra,
-    /// The system failed.
+    /// The system itself failed.
     Target,
-    /// The answer breaks the contract: not UTF-8, not JSON where JSON is due, cut off.
+    /// The answer violates the protocol: not UTF-8, invalid JSON, or truncated.
     Protocol,
-    /// The answer is larger than is taken.
+    /// The answer exceeds the size limit.
     TooLarge,
-    /// The system was ended by a signal or exited with a code that means failure.
+    /// The process was killed by a signal or exited with a failure code.
     Exit,
-    /// The harness could not ask: no such program, a folder that cannot be made.
+    /// The harness could not send the request: program not found, or a directory could not be created.
     Harness,
 }
 
 impl ErrorKind {
-    /// Whether another attempt may end differently for reasons that say nothing about the system. A timeout is an
-    /// answer of its kind: repeating it would cost the longest wait there is and hide a slow system.
+    /// Whether a retry may succeed for reasons unrelated to the system's quality. Timeouts are not retried: a
+    /// retry costs the longest possible wait and hides a slow system.
     pub fn retryable(self) -> bool {
         matches!(self, Self::RateLimit | Self::Overloaded | Self::Infra)
     }
 
-    /// Whose failure it is.
+    /// Component that is responsible for the error.
     pub fn owner(self) -> Owner {
         match self {
             Self::RateLimit | Self::Overloaded | Self::Infra => Owner::Infra,
@@ -280,46 +281,46 @@ impl ErrorKind {
     }
 }
 
-/// Who answers for an error. Errors of anyone but the target say nothing about it.
+/// Component that is responsible for an error. Only errors owned by the target say something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Owner {
     /// The system under test.
     Target,
-    /// The model that judges.
+    /// The model that judges answers.
     Judge,
-    /// This program.
+    /// The benchmark harness, which is this program.
     Harness,
-    /// What lies between: network, providers, machines.
+    /// Infrastructure between harness and target: network, providers, machines.
     Infra,
 }
 
-/// How a process ended.
+/// How a process terminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Exited with this code.
     Code(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 
-/// What is kept of one attempt.
+/// Record of one attempt of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptRecord {
-    /// Which one, from 0.
+    /// Number of the attempt, from 0.
     pub attempt: u32,
-    /// How long it was held back by limits and pauses before it began.
+    /// Time in milliseconds spent waiting for rate limits and retry delays before the attempt began.
     pub waited_ms: f64,
-    /// How long it took, by a monotonic clock.
+    /// Duration of the attempt in milliseconds, by a monotonic clock.
     pub latency_ms: f64,
-    /// Why it failed; absent where it answered.
+    /// Error of the attempt; absent when it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<TargetError>,
-    /// How the process ended, where there was one and it did.
+    /// How the process terminated, if the attempt had one that did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
-    /// The end of what it wrote to stderr. Shown, never scored.
+    /// Last part of the stderr output. Reported, never scored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
 }
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_one_line_and_reads_back() {
+    fn a_request_is_one_line_and_round_trips() {
         let mut line = Vec::new();
         request().write_line(Some("/w"), &mut line).unwrap();
         let text = String::from_utf8(line).unwrap();
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_judge_has_no_place_in_an_input() {
+    fn expectations_cannot_be_part_of_an_input() {
         for key in ["expected", "tags", "difficulty"] {
             let text = format!("{{\"goal\":\"g\",\"{key}\":\"x\"}}");
             assert!(serde_json::from_str::<Input>(&text).is_err(), "{key}");
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_between_is_worth_another_try() {
+    fn only_transient_errors_are_retryable() {
         use ErrorKind::{
             Exit, Harness, Infra, Overloaded, Protocol, RateLimit, Refusal, Target, Timeout, TooLarge,
         };

@@ -1,7 +1,7 @@
-//! What counts as right. One object says one thing; a list, or an object with `all` or `any`, says several with
-//! weights. In files `expected` may be any of the three; here it is one tree.
+//! Expectations for an answer. One object states one check; a list, or an object with `all` or `any`,
+//! combines several with weights. In files `expected` may take any of these three forms; here it is one tree.
 //!
-//! How an answer is held against it is in [`super::matching`]; what can be wrong with it in [`super::check`].
+//! [`super::matching`] assesses answers against it, [`super::check`] validates it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,33 +12,34 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// How an answer is judged.
+/// How an answer is compared with the expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// The answer is `value`, as text or as JSON.
+    /// The answer equals `value`, as text or as JSON.
     Exact,
-    /// The answer contains `value`, or every text of the list.
+    /// The answer contains `value`, or every string of the list.
     Contains,
-    /// A model judges by the rubric or criteria in `value`.
+    /// A model judges the answer by the rubric or criteria in `value`.
     LlmJudge,
-    /// Measured figures keep within `metric_thresholds`.
+    /// Measured metrics stay within `metric_thresholds`.
     MetricThreshold,
-    /// A person decides later.
+    /// A person labels the answer later.
     Human,
-    /// The regular expression in `value` matches somewhere.
+    /// The regular expression in `value` matches somewhere in the answer.
     Regex,
-    /// What `path` selects in the JSON answer is `value`; without a value something must be selected.
+    /// The nodes selected by `path` in the JSON answer equal `value`; without a value, at least one node must
+    /// be selected.
     JsonPath,
-    /// The number in the answer is `value` within `tolerance`.
+    /// The number in the answer equals `value` within `tolerance`.
     Numeric,
     /// The JSON answer satisfies the schema in `value`.
     JsonSchema,
-    /// Every part holds.
+    /// Every part of the expectation holds.
     All,
-    /// At least one part holds.
+    /// At least one part of the expectation holds.
     Any,
-    /// Came from a file whose check cannot be carried out; the case is skipped and `reason` says why.
+    /// Imported check that is not supported; the case is skipped, and `reason` explains why.
     Unsupported,
 }
 
@@ -46,47 +47,47 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// At most the threshold.
+    /// Values must be at most the threshold.
     Lower,
-    /// At least the threshold.
+    /// Values must be at least the threshold.
     Higher,
 }
 
-/// What must be true of an answer.
+/// Expectation that an answer must satisfy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchmarkExpected {
-    /// How it is judged.
+    /// How the answer is compared.
     pub mode: Mode,
-    /// The expected value, the schema, the pattern or the judge's criteria.
+    /// Expected value, JSON Schema, regular expression or judge criteria.
     pub value: Option<Value>,
-    /// Figure → bound.
+    /// Threshold per metric name.
     pub metric_thresholds: Option<BTreeMap<String, f64>>,
-    /// Which side is good, for figures whose name does not tell.
+    /// Direction per metric name; required only when the name does not imply it.
     pub directions: BTreeMap<String, Direction>,
-    /// What is selected, in JSON path (RFC 9535).
+    /// JSON Path (RFC 9535) of the nodes to compare.
     pub path: Option<String>,
-    /// How far a number may be off, absolutely.
+    /// Absolute tolerance of a numeric comparison.
     pub tolerance: Option<f64>,
-    /// How far a number may be off, as a share of the expected one.
+    /// Tolerance of a numeric comparison as a fraction of the expected value.
     pub relative_tolerance: Option<f64>,
-    /// Whether letters match regardless of case.
+    /// Whether the comparison ignores letter case.
     pub ignore_case: bool,
-    /// Whether white space around the text counts; it does not by default.
+    /// Whether leading and trailing white space is significant; false by default.
     pub keep_whitespace: bool,
-    /// From which score on it passes: of a judge, or of the weighted parts.
+    /// Minimum score to pass, between 0 and 1: of the judge, or of the weighted parts.
     pub threshold: Option<f64>,
-    /// How much it counts among its siblings.
+    /// Weight among sibling expectations.
     pub weight: f64,
-    /// Whether it must not hold.
+    /// Whether the check must fail instead of hold.
     pub negate: bool,
-    /// Why it cannot be checked, or a note for whoever judges.
+    /// Reason why the check is unsupported, or a note for the judge.
     pub reason: Option<String>,
-    /// What `all` or `any` consists of.
+    /// Parts of an `all` or `any` expectation.
     pub parts: Vec<BenchmarkExpected>,
 }
 
 impl BenchmarkExpected {
-    /// An expectation without a value yet.
+    /// Creates an expectation without a value.
     pub fn of(mode: Mode) -> Self {
         Self {
             mode,
@@ -106,7 +107,7 @@ impl BenchmarkExpected {
         }
     }
 
-    /// An expectation with a value.
+    /// Creates an expectation with a value.
     pub fn with_value(mode: Mode, value: impl Into<Value>) -> Self {
         Self {
             value: Some(value.into()),
@@ -114,10 +115,10 @@ impl BenchmarkExpected {
         }
     }
 
-    /// Everything in the list must hold; a single one stands for itself.
+    /// Creates an expectation whose parts must all hold; a single part is returned unchanged.
     pub fn all(mut parts: Vec<BenchmarkExpected>) -> Self {
         if parts.len() == 1 && parts.first().is_some_and(|part| part.weight == 1.0) {
-            // Just checked that there is one.
+            // The length was just checked.
             return parts.swap_remove(0);
         }
         Self {
@@ -126,7 +127,7 @@ impl BenchmarkExpected {
         }
     }
 
-    /// A check that cannot be carried out.
+    /// Creates a check that is not supported.
     pub fn unsupported(reason: impl Into<String>) -> Self {
         Self {
             reason: Some(reason.into()),
@@ -134,7 +135,7 @@ impl BenchmarkExpected {
         }
     }
 
-    /// Itself and everything below, depth first.
+    /// Visits this expectation and all parts below it, depth first.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a BenchmarkExpected)) {
         visit(self);
         for part in &self.parts {
@@ -142,7 +143,7 @@ impl BenchmarkExpected {
         }
     }
 
-    /// Why the whole cannot be checked; absent when it can.
+    /// Reasons why the expectation is unsupported; `None` when it can be checked.
     pub fn unsupported_because(&self) -> Option<String> {
         let mut reasons: Vec<&str> = Vec::new();
         self.walk(&mut |part| {
@@ -154,7 +155,7 @@ impl BenchmarkExpected {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
-    /// Whether a judge is asked anywhere in it.
+    /// Whether any part requires a judge.
     pub fn needs_judge(&self) -> bool {
         let mut found = false;
         self.walk(&mut |part| found |= part.mode == Mode::LlmJudge);
@@ -162,7 +163,7 @@ impl BenchmarkExpected {
     }
 }
 
-/// The form in files: one object with every key.
+/// Form in files: one object with all keys.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -203,14 +204,18 @@ impl Wire {
         let (mode, parts) = match (self.mode, self.all, self.any) {
             (None | Some(Mode::All), Some(parts), None) => (Mode::All, parts),
             (None | Some(Mode::Any), None, Some(parts)) => (Mode::Any, parts),
-            (_, Some(_), Some(_)) => return Err("has both `all` and `any`; nest one in the other"),
-            (Some(_), Some(_), _) => return Err("has a mode and `all`; put the mode into the list"),
-            (Some(_), _, Some(_)) => return Err("has a mode and `any`; put the mode into the list"),
+            (_, Some(_), Some(_)) => return Err("cannot combine `all` and `any`: nest one in the other"),
+            (Some(_), Some(_), _) => {
+                return Err("cannot combine `mode` and `all`: move the mode into the list");
+            }
+            (Some(_), _, Some(_)) => {
+                return Err("cannot combine `mode` and `any`: move the mode into the list");
+            }
             (Some(Mode::All | Mode::Any), None, None) => {
-                return Err("has no parts; write them as a list under `all` or `any`");
+                return Err("has no parts: list them under `all` or `any`");
             }
             (Some(mode), None, None) => (mode, Vec::new()),
-            (None, None, None) => return Err("has no `mode`"),
+            (None, None, None) => return Err("is missing `mode`"),
         };
         Ok(BenchmarkExpected {
             mode,
@@ -240,7 +245,7 @@ impl JsonSchema for BenchmarkExpected {
         let one = Wire::json_schema(generator);
         let all = generator.subschema_for::<Vec<Self>>();
         schemars::json_schema!({
-            "description": "What an answer must be: one expectation, or a list that must all hold.",
+            "description": "Expectation for an answer: one object, or a list whose entries must all hold.",
             "anyOf": [one, all]
         })
     }
@@ -278,12 +283,12 @@ impl Serialize for BenchmarkExpected {
 impl<'de> Deserialize<'de> for BenchmarkExpected {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ObjectOrList;
-        // A hand-written visitor instead of an untagged enum keeps the place of an error inside the object.
+        // Unlike an untagged enum, a hand-written visitor preserves the path of an error inside the object.
         impl<'de> Visitor<'de> for ObjectOrList {
             type Value = BenchmarkExpected;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an expectation, or a list of them")
+                formatter.write_str("an expectation or a list of expectations")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {

@@ -1,6 +1,5 @@
-//! A case from what went wrong in production: the record of a failed request becomes a regression case, scrubbed, and
-//! tagged with the category of the failure. What would have been right the record seldom knows; without it a person
-//! decides.
+//! Converts the record of a failed production request to a regression case, scrubbed and tagged with the
+//! failure category. Records rarely contain the correct answer; without one, a person decides.
 
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -10,23 +9,21 @@ use super::hash::content_hash;
 use super::scrub::{ScrubReport, Scrubber};
 use super::suite::{BenchmarkCase, Source};
 
-/// Why a record makes no case.
+/// Reason why a record cannot be converted to a case.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FailureError {
-    /// It is no object.
+    /// The record is not a JSON object.
     #[error("the record must be a JSON object")]
     NotAnObject,
-    /// Nothing says what was asked.
-    #[error(
-        "the record does not say what was asked: give it a `goal`, `prompt`, `input`, `query` or `messages`"
-    )]
+    /// The record has no goal, prompt or messages.
+    #[error("the record has no question (expected one of: `goal`, `prompt`, `input`, `query`, `messages`)")]
     NoGoal,
 }
 
-/// Keys of the question, of the right answer, of the category and of the message, most telling first.
+/// Keys of the question, the correct answer, the category and the message, in order of preference.
 const GOALS: [&str; 6] = ["goal", "prompt", "input", "query", "question", "task"];
-const RIGHT: [&str; 4] = ["expected", "expected_output", "correct_output", "correction"];
+const CORRECT_ANSWERS: [&str; 4] = ["expected", "expected_output", "correct_output", "correction"];
 const CATEGORIES: [&str; 5] = [
     "failure_category",
     "category",
@@ -36,7 +33,7 @@ const CATEGORIES: [&str; 5] = [
 ];
 const MESSAGES: [&str; 3] = ["error", "message", "reason"];
 
-/// Makes a case of a failed record, and says what was taken out of it.
+/// Converts a failed record to a case and reports what was scrubbed.
 pub fn case_from_failure(record: &Value) -> Result<(BenchmarkCase, ScrubReport), FailureError> {
     let mut scrubber = Scrubber::new();
     let Value::Object(fields) = scrubber.value(record) else {
@@ -59,14 +56,17 @@ pub fn case_from_failure(record: &Value) -> Result<(BenchmarkCase, ScrubReport),
         })
         .ok_or(FailureError::NoGoal)?;
     let category = category(&fields);
-    let expected = RIGHT.iter().find_map(|key| fields.get(*key)).map_or_else(
-        || BenchmarkExpected {
-            reason: Some("made from a failure; say what would have been right".to_owned()),
-            ..BenchmarkExpected::of(Mode::Human)
-        },
-        right_answer,
-    );
-    // The same failure makes the same case, whoever reports it.
+    let expected = CORRECT_ANSWERS
+        .iter()
+        .find_map(|key| fields.get(*key))
+        .map_or_else(
+            || BenchmarkExpected {
+                reason: Some("created from a failure; specify the correct answer".to_owned()),
+                ..BenchmarkExpected::of(Mode::Human)
+            },
+            correct_answer,
+        );
+    // The same failure yields the same case, regardless of the reporter.
     let hash = content_hash(&(&goal, &messages, &expected));
     let mut case = BenchmarkCase::new(
         format!("{category}-{}", hash.get(..12).unwrap_or(&hash)),
@@ -91,11 +91,11 @@ pub fn case_from_failure(record: &Value) -> Result<(BenchmarkCase, ScrubReport),
     Ok((case, scrubber.report().clone()))
 }
 
-/// An expectation as suites write it, or a value to be matched.
-fn right_answer(value: &Value) -> BenchmarkExpected {
+/// Parses an expectation in suite format, or a value to match.
+fn correct_answer(value: &Value) -> BenchmarkExpected {
     serde_json::from_value::<BenchmarkExpected>(value.clone())
         .ok()
-        // An empty list is the answer itself, not a demand for nothing.
+        // An empty list is the answer itself, not an empty expectation.
         .filter(|expected| expected.mode != Mode::All || !expected.parts.is_empty())
         .unwrap_or_else(|| BenchmarkExpected::with_value(Mode::Exact, value.clone()))
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_right_is_taken_where_it_is_known() {
+    fn a_known_correct_answer_becomes_the_expectation() {
         let of = |record: Value| case_from_failure(&record).map(|(case, _)| case);
         let text = of(json!({"input": {"goal": "2+2"}, "expected_output": "4", "failure_category": "math"}))
             .unwrap();

@@ -1,5 +1,6 @@
-//! What a case *is*, as a hash: the input and what is expected, with the contents of its files. Words that only
-//! people read (description, tags, notes) do not count, so that rewording them keeps the baseline.
+//! Content hashes of cases and suites, from the input, the expectation and the contents of referenced files.
+//! Texts for people only (description, tags, metadata) are excluded, so that rewording them keeps the
+//! baseline.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 
-/// The canonical form: keys sorted, no white space. Two values are the same exactly when these texts are.
+/// Canonical JSON: keys sorted, no white space. Two values are equal exactly when their canonical texts are.
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out);
@@ -28,7 +29,8 @@ fn write(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Object(fields) => {
-            // The map's own order depends on a feature that any crate of the build may switch on.
+            // The iteration order of the map depends on a cargo feature that any crate of the build may
+            // enable.
             let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
             fields.sort_unstable_by_key(|(key, _)| *key);
             out.push('{');
@@ -36,31 +38,32 @@ fn write(value: &Value, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                leaf(key, out);
+                write_scalar(key, out);
                 out.push(':');
                 write(field, out);
             }
             out.push('}');
         }
-        other => leaf(other, out),
+        other => write_scalar(other, out),
     }
 }
 
-/// A text, a number, a truth or nothing; none of these can fail to be written.
-fn leaf(value: &(impl Serialize + ?Sized), out: &mut String) {
+/// Writes a string, number, boolean or null; serializing these cannot fail.
+fn write_scalar(value: &(impl Serialize + ?Sized), out: &mut String) {
     out.push_str(&serde_json::to_string(value).unwrap_or_default());
 }
 
-/// BLAKE3 of the canonical form, in hexadecimal digits.
+/// BLAKE3 hash of the canonical JSON, in hexadecimal.
 pub fn content_hash(value: &impl Serialize) -> String {
-    // Only maps with keys that are no text cannot become JSON; nothing here has any. Such a value would hash as null.
+    // Only maps with non-string keys cannot become JSON, and no type here has any. Such a value would hash as
+    // null.
     let value = serde_json::to_value(value).unwrap_or(Value::Null);
     blake3::hash(canonical_json(&value).as_bytes())
         .to_hex()
         .to_string()
 }
 
-/// The hash of a case. `files` are hashes of file contents by the names that the case uses.
+/// Content hash of a case. `files` maps the file names that the case uses to hashes of their contents.
 pub fn case_hash(case: &BenchmarkCase, files: &BTreeMap<String, String>) -> String {
     let own: BTreeMap<&str, Option<&String>> = case
         .input
@@ -71,28 +74,28 @@ pub fn case_hash(case: &BenchmarkCase, files: &BTreeMap<String, String>) -> Stri
     content_hash(&(&case.input, &case.expected, own))
 }
 
-/// The hash of a suite: its id and the hashes of its cases, in no particular order.
+/// Content hash of a suite: its id and the hashes of its cases, in any order.
 pub fn suite_hash(suite: &BenchmarkSuite, files: &BTreeMap<String, String>) -> String {
     let hashes: Vec<String> = suite.cases.iter().map(|case| case_hash(case, files)).collect();
     suite_hash_of(suite, &hashes)
 }
 
-/// The same, for whoever has the hashes of its cases, in the order of the cases.
+/// Content hash of a suite from precomputed case hashes, in the order of the cases.
 pub fn suite_hash_of(suite: &BenchmarkSuite, hashes: &[String]) -> String {
     let ids = suite.cases.iter().map(|case| case.case_id.as_str());
     let cases: BTreeMap<&str, &String> = ids.zip(hashes).collect();
-    // The form of `content_hash`, written without a value of the whole suite in between.
+    // Same as `content_hash`, but without building a value of the whole suite.
     let mut hasher = blake3::Hasher::new();
     let mut text = String::from("[");
-    leaf(&suite.suite_id, &mut text);
+    write_scalar(&suite.suite_id, &mut text);
     text.push_str(",{");
     for (index, (id, hash)) in cases.into_iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
-        leaf(id, &mut text);
+        write_scalar(id, &mut text);
         text.push(':');
-        leaf(hash, &mut text);
+        write_scalar(hash, &mut text);
         hasher.update(text.as_bytes());
         text.clear();
     }
@@ -108,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn canonical_means_sorted_and_tight() {
+    fn canonical_json_is_sorted_and_compact() {
         let value = json!({"b": [1, 2.5, "x\"y"], "a": {"d": null, "c": true}});
         assert_eq!(
             canonical_json(&value),
@@ -120,9 +123,9 @@ mod tests {
         );
     }
 
-    /// The short way to a suite's hash and the long one must not part, or every baseline would be of another suite.
+    /// Both ways to compute a suite hash must agree, or every baseline would become invalid.
     #[test]
-    fn a_suites_hash_is_the_hash_of_its_parts() {
+    fn a_suite_hash_is_the_hash_of_its_parts() {
         let none = BTreeMap::new();
         let mut suite = BenchmarkSuite::new("s \"1\"");
         for id in [None, Some("b"), Some("a \u{e9}\n"), Some("\u{1f600}")] {
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn words_for_people_do_not_change_a_case_but_everything_else_does() {
+    fn descriptions_do_not_change_a_case_hash_but_content_does() {
         let none = BTreeMap::new();
         let case = BenchmarkCase::new("a", "say hi", BenchmarkExpected::with_value(Mode::Contains, "hi"));
         let hash = case_hash(&case, &none);
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_is_its_cases_in_any_order() {
+    fn a_suite_hash_ignores_the_order_of_cases() {
         let none = BTreeMap::new();
         let case = |id: &str| BenchmarkCase::new(id, id, BenchmarkExpected::with_value(Mode::Exact, id));
         let mut suite = BenchmarkSuite::new("s");

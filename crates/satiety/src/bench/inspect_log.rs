@@ -1,9 +1,9 @@
-//! Logs of Inspect as runs. A `.json` log is one object; an `.eval` file is an archive whose `header.json` and
-//! `summaries.json` (or the single samples, or, after a crash, only the journal) somebody else unpacks. Every sample and
-//! epoch is a result.
+//! Converts Inspect evaluation logs to benchmark runs. A `.json` log is one object. An `.eval` file is an
+//! archive; the caller unpacks its `header.json` and `summaries.json` (or the individual samples, or, after a
+//! crash, only the journal). Each combination of sample and epoch becomes one result.
 //!
-//! What a sample's scorers said is taken as the score; an error is an error, a limit of time is a timeout, and a sample
-//! that nobody scored is skipped, never failed.
+//! The scorer's value becomes the score. A sample error becomes an error, an exceeded time limit becomes a
+//! timeout, and a sample without a score is skipped rather than failed.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use super::reader::SuiteError;
 use super::run::{BenchmarkResult, BenchmarkRun, ErrorOwner, Status};
 use super::summary::summarize;
 
-/// Which scorer decides, and from where on.
+/// Scorer and pass threshold for imported samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InspectOptions {
-    /// The scorer whose value decides; the first by name when absent.
+    /// Scorer whose value decides; defaults to the first by name.
     pub scorer: Option<String>,
-    /// From which value on a sample passes.
+    /// Minimum score for a sample to pass.
     pub threshold: f64,
 }
 
@@ -33,35 +33,35 @@ impl Default for InspectOptions {
     }
 }
 
-/// Reads a whole `.json` log.
+/// Reads a complete `.json` log.
 pub fn read_inspect_log(
     file: &str,
     text: &str,
     options: &InspectOptions,
 ) -> Result<BenchmarkRun, SuiteError> {
-    let mut log = object(file, text)?;
+    let mut log = parse_object(file, text)?;
     let Some(Value::Array(samples)) = log.remove("samples") else {
-        return Err(wrong(
+        return Err(field_error(
             file,
             "samples",
-            "is missing; the log was written without its samples",
+            "is missing: the log was written without samples",
         ));
     };
     to_run(file, &log, &samples, options)
 }
 
-/// Reads the members of an `.eval` archive: the header (or the journal's start) and the samples or their summaries, each
-/// one object or a list.
+/// Reads the members of an `.eval` archive: the header (or the start of the journal), and the samples or
+/// their summaries. Each sample text is one object or a list.
 pub fn read_inspect_members(
     file: &str,
     header: &str,
     samples: &[&str],
     options: &InspectOptions,
 ) -> Result<BenchmarkRun, SuiteError> {
-    let log = object(file, header)?;
+    let log = parse_object(file, header)?;
     let mut all = Vec::new();
     for text in samples {
-        match json(file, text)? {
+        match parse_json(file, text)? {
             Value::Array(items) => all.extend(items),
             sample => all.push(sample),
         }
@@ -76,7 +76,7 @@ fn to_run(
     options: &InspectOptions,
 ) -> Result<BenchmarkRun, SuiteError> {
     let Some(spec) = log.get("eval").and_then(Value::as_object) else {
-        return Err(wrong(file, "eval", "is missing; this is no log of Inspect"));
+        return Err(field_error(file, "eval", "is missing: not an Inspect log"));
     };
     let text = |key: &str| {
         spec.get(key)
@@ -92,12 +92,13 @@ fn to_run(
     let stats = log.get("stats");
     let started_at = time(stats.and_then(|stats| stats.get("started_at")))
         .or_else(|| time(spec.get("created")))
-        .ok_or_else(|| wrong(file, "eval.created", "is no time"))?;
+        .ok_or_else(|| field_error(file, "eval.created", "is not a valid timestamp"))?;
     let results: Vec<BenchmarkResult> = samples
         .iter()
         .enumerate()
         .map(|(index, sample)| {
-            result(sample, options).ok_or_else(|| wrong(file, &format!("samples[{index}].id"), "is missing"))
+            result(sample, options)
+                .ok_or_else(|| field_error(file, &format!("samples[{index}].id"), "is missing"))
         })
         .collect::<Result<_, _>>()?;
     let mut config: BTreeMap<String, Value> =
@@ -126,7 +127,7 @@ fn to_run(
     })
 }
 
-/// Absent when the sample has no id.
+/// Returns `None` when the sample has no id.
 fn result(sample: &Value, options: &InspectOptions) -> Option<BenchmarkResult> {
     let case_id = match sample.get("id")? {
         Value::String(id) => id.clone(),
@@ -149,7 +150,7 @@ fn result(sample: &Value, options: &InspectOptions) -> Option<BenchmarkResult> {
         (None, _, None) => Status::Skipped,
     };
     let mut result = BenchmarkResult::new(case_id, repeat, status);
-    // The log does not say who broke; the target is what ran.
+    // The log does not attribute errors; the target is the most likely owner.
     result.error_owner = matches!(status, Status::Error | Status::Timeout).then_some(ErrorOwner::Target);
     result.case_hash = Some(content_hash(&(sample.get("input"), sample.get("target"))));
     result.score = score.map(|score| score.clamp(0.0, 1.0));
@@ -182,7 +183,7 @@ fn result(sample: &Value, options: &InspectOptions) -> Option<BenchmarkResult> {
         scorer(sample, options).and_then(|score| score.get("explanation")?.as_str()),
     ) {
         (Status::Fail, Some(explanation)) => vec![explanation.to_owned()],
-        (Status::Skipped, _) => vec!["no scorer gave a value".to_owned()],
+        (Status::Skipped, _) => vec!["no scorer returned a value".to_owned()],
         _ => Vec::new(),
     };
     Some(result)
@@ -192,7 +193,7 @@ fn scorer<'a>(sample: &'a Value, options: &InspectOptions) -> Option<&'a Value> 
     let scores = sample.get("scores")?.as_object()?;
     match &options.scorer {
         Some(name) => scores.get(name),
-        // By name, because the order of a map is not kept everywhere.
+        // Ordered by name, because not every writer preserves the order of a map.
         None => scores
             .iter()
             .min_by_key(|(name, _)| name.as_str())
@@ -211,7 +212,7 @@ fn score_of(sample: &Value, options: &InspectOptions) -> Option<f64> {
                 "I" | "N" => Some(0.0),
                 text => text.parse().ok(),
             },
-            // Several values of one scorer count alike.
+            // Multiple values of one scorer have equal weight.
             Value::Array(items) => {
                 crate::stats::mean(&items.iter().map(number).collect::<Option<Vec<_>>>()?).ok()
             }
@@ -224,7 +225,7 @@ fn score_of(sample: &Value, options: &InspectOptions) -> Option<f64> {
     number(scorer(sample, options)?.get("value")?).filter(|score| score.is_finite())
 }
 
-/// A limit is its name, or an object with its type.
+/// A limit is given by its name or as an object with a `type`.
 fn limit_name(limit: &Value) -> String {
     limit
         .as_str()
@@ -240,39 +241,40 @@ fn message(error: &Value) -> String {
         .map_or_else(|| error.to_string(), str::to_owned)
 }
 
-fn object(file: &str, text: &str) -> Result<Map<String, Value>, SuiteError> {
-    match json(file, text)? {
+fn parse_object(file: &str, text: &str) -> Result<Map<String, Value>, SuiteError> {
+    match parse_json(file, text)? {
         Value::Object(fields) => Ok(fields),
-        _ => Err(wrong(file, "the file", "must be an object")),
+        _ => Err(field_error(file, "top level", "must be an object")),
     }
 }
 
-/// JSON as Python writes it: numbers that are none become null.
-fn json(file: &str, text: &str) -> Result<Value, SuiteError> {
-    serde_json::from_str(text)
-        .or_else(|error| serde_json::from_str(&without_constants(text)).map_err(|_| syntax(file, &error)))
+/// Parses JSON as Python writes it: `NaN` and infinities become null.
+fn parse_json(file: &str, text: &str) -> Result<Value, SuiteError> {
+    serde_json::from_str(text).or_else(|error| {
+        serde_json::from_str(&replace_constants(text)).map_err(|_| syntax_error(file, &error))
+    })
 }
 
-/// `NaN`, `Infinity` and `-Infinity` outside of texts as `null`.
-fn without_constants(text: &str) -> String {
+/// Replaces `NaN`, `Infinity` and `-Infinity` outside of strings with `null`.
+fn replace_constants(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let (mut rest, mut in_text) = (text, false);
+    let (mut rest, mut in_string) = (text, false);
     while let Some(letter) = rest.chars().next() {
         let constant = ["NaN", "-Infinity", "Infinity"]
             .into_iter()
-            .find(|word| !in_text && rest.starts_with(word));
+            .find(|word| !in_string && rest.starts_with(word));
         let taken = match (constant, letter) {
             (Some(word), _) => {
                 out.push_str("null");
                 word.len()
             }
-            (None, '\\') if in_text => {
+            (None, '\\') if in_string => {
                 let escape = rest.chars().take(2).map(char::len_utf8).sum();
                 out.push_str(rest.get(..escape).unwrap_or_default());
                 escape
             }
             (None, letter) => {
-                in_text ^= letter == '"';
+                in_string ^= letter == '"';
                 out.push(letter);
                 letter.len_utf8()
             }
@@ -282,14 +284,14 @@ fn without_constants(text: &str) -> String {
     out
 }
 
-fn syntax(file: &str, error: &serde_json::Error) -> SuiteError {
+fn syntax_error(file: &str, error: &serde_json::Error) -> SuiteError {
     SuiteError::Syntax {
         file: file.to_owned(),
         reason: error.to_string(),
     }
 }
 
-fn wrong(file: &str, field: &str, reason: &str) -> SuiteError {
+fn field_error(file: &str, field: &str, reason: &str) -> SuiteError {
     SuiteError::Field {
         file: file.to_owned(),
         field: field.to_owned(),
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn python_writes_numbers_that_are_none() {
+    fn python_nan_and_infinity_become_null() {
         let sample =
             r#"{"id": "NaN \" NaN", "scores": {"match": {"value": NaN}}, "x": [-Infinity, Infinity]}"#;
         let run = read_inspect_members("x.eval", HEADER, &[sample], &InspectOptions::default()).unwrap();
@@ -365,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_log_holds_its_samples() {
+    fn a_json_log_contains_its_samples() {
         let whole = format!(
             "{}, \"samples\": {SAMPLES}}}",
             HEADER.trim_end_matches('}').to_owned() + "}"

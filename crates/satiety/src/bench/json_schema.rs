@@ -1,17 +1,18 @@
-//! JSON Schema matching of answers: the only place that knows the validator (cargo feature `json-schema`).
+//! JSON Schema validation of answers (cargo feature `json-schema`). Only this module depends on the
+//! validator.
 
 use serde_json::Value;
 
-/// Checks that a value is a JSON Schema that this build can apply.
+/// Checks that a value is a JSON Schema supported by this build.
 #[cfg(feature = "json-schema")]
 pub(super) fn check(schema: &Value) -> Result<(), String> {
     match jsonschema::validator_for(schema) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("is no JSON Schema: {error}")),
+        Err(error) => Err(format!("is not a valid JSON Schema: {error}")),
     }
 }
 
-/// Holds an answer against a schema; the error names the first part that differs.
+/// Validates an answer against a schema; the error names the first part that does not match.
 #[cfg(feature = "json-schema")]
 pub(super) fn validate(schema: &Value, answer: &Value) -> Result<(), String> {
     let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
@@ -23,7 +24,8 @@ pub(super) fn validate(schema: &Value, answer: &Value) -> Result<(), String> {
 }
 
 #[cfg(not(feature = "json-schema"))]
-const MISSING: &str = "needs JSON Schema matching, which this build leaves out (cargo feature `json-schema`)";
+const MISSING: &str =
+    "requires JSON Schema matching, which is not in this build (cargo feature `json-schema`)";
 
 #[cfg(not(feature = "json-schema"))]
 pub(super) fn check(_: &Value) -> Result<(), String> {

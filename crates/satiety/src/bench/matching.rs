@@ -1,8 +1,9 @@
-//! Holds an answer against what was expected: a score between 0 and 1, whether it passes, and why. What only a judge or
-//! a person can say comes back as pending; call again with their answers. Parts that can no longer change the outcome
-//! are not asked for, so a judge is never paid for an answer that already failed.
+//! Assesses an answer against its expectation: a score between 0 and 1, whether it passes, and the reasons.
+//! Parts that require a judge or a person are returned as pending; call again with their answers. Parts that
+//! can no longer change the outcome are not requested, so a judge is never paid for an answer that already
+//! failed.
 //!
-//! Pure: the judge is asked elsewhere, figures come in measured.
+//! Pure functions: the caller runs the judge and measures metrics.
 
 use std::collections::BTreeMap;
 
@@ -15,56 +16,56 @@ use super::expected::{BenchmarkExpected, Direction, Mode};
 use super::rubric::{Rubric, rubric_of};
 use super::run::Status;
 
-/// Scores are sums of products; at a threshold they count as reached within this.
+/// Scores are sums of products, so they are compared with a threshold within this tolerance.
 const TOLERANCE: f64 = 1e-9;
 
-/// What a target did.
+/// Output and metrics of a target.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// Its answer: a text or any JSON.
+    /// Answer of the target: text or any JSON.
     pub output: Value,
-    /// Measured and reported figures by name: `latency_ms`, `token_cost`, `cost_usd`.
+    /// Measured and reported metrics by name: `latency_ms`, `token_cost`, `cost_usd`.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// What judges and people said about the parts that asked for them, by the part's place.
+/// Answers of judges and people for pending parts, by path of the part.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answers {
-    /// Place → score between 0 and 1.
+    /// Judge score between 0 and 1, by path of the part.
     pub judged: BTreeMap<String, f64>,
-    /// Place → whether a person found it right. The whole may be labelled at once: a label of place "" counts for
-    /// every part that waits for a person.
+    /// Whether a person accepted the answer, by path of the part. A label with the path "" applies to every
+    /// part that requires a person.
     pub labelled: BTreeMap<String, bool>,
 }
 
-/// What came of it.
+/// Result of assessing an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Assessment {
     /// Pass, fail, pending, or skipped when a part cannot be checked.
     pub status: Status,
-    /// How right it was; absent while pending or when skipped.
+    /// Score between 0 and 1; absent when pending or skipped.
     pub score: Option<f64>,
-    /// Why it does not pass, the most telling first; for a pass, nothing.
+    /// Reasons why the answer does not pass, most important first; empty for a pass.
     pub reasons: Vec<String>,
-    /// What has still to be asked.
+    /// Parts that await a judge or a person.
     pub pending: Vec<Pending>,
 }
 
-/// A part that waits.
+/// A part that awaits a judge or a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pending {
-    /// Where it stands: "" for the whole, "1" for the second part, "1.0" for the first part of that.
+    /// Path of the part: "" for the root, "1" for the second part, "1.0" for the first part of that.
     pub place: String,
-    /// What a judge is asked; absent when a person decides.
+    /// Rubric for the judge; absent when a person decides.
     pub rubric: Option<Rubric>,
-    /// From which judge score on it passes.
+    /// Minimum judge score for the part to pass.
     pub threshold: f64,
 }
 
-/// Holds an answer against what was expected.
+/// Assesses an answer against its expectation.
 pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answers) -> Assessment {
-    // A check that cannot be made must not hide behind one that fails first: the case is skipped either way, so that
-    // it shows as skipped for as long as it cannot be checked.
+    // An unsupported check must not be hidden by a failing one: the case is skipped either way, so that it
+    // shows as skipped for as long as it cannot be checked.
     if let Some(reason) = expected.unsupported_because() {
         return skipped(reason);
     }
@@ -96,7 +97,8 @@ pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answe
     }
 }
 
-/// Which side of a threshold is good, by the name of the figure: less time, money and tokens, more of anything else.
+/// Default direction of a metric, by name: lower is better for latency, cost, tokens and duration, higher for
+/// all others.
 pub(crate) fn default_direction(metric: &str) -> Direction {
     let name = metric.to_ascii_lowercase();
     let lower = ["latency", "cost", "token", "duration"]
@@ -121,7 +123,7 @@ fn skipped(reason: String) -> Assessment {
     }
 }
 
-/// Between which scores a part may end, and whether it passes, where that is known.
+/// Bounds of the score of a part, and whether it passes, if known.
 #[derive(Clone, Copy)]
 struct Outcome {
     low: f64,
@@ -179,11 +181,11 @@ impl Context<'_> {
         if !expected.negate {
             return outcome;
         }
-        // Why the opposite held is no reason any more.
+        // The reasons for the inner failure do not apply to the negated part.
         self.reasons.truncate(reasons);
         if outcome.passes == Some(true) {
             self.reasons
-                .push(format!("{} holds and must not", describe(expected)));
+                .push(format!("{} matches but must not", describe(expected)));
         }
         outcome.negated()
     }
@@ -202,7 +204,7 @@ impl Context<'_> {
                 (self.part(part, &place), part.weight)
             })
             .collect();
-        // A part of weight zero is looked at and does not count.
+        // A part of weight zero is evaluated but not scored.
         let counting = || outcomes.iter().filter(|(_, weight)| *weight > 0.0);
         let all_weight: f64 = counting().map(|(_, weight)| weight).sum();
         let weighted = |side: fn(&Outcome) -> f64| {
@@ -224,7 +226,7 @@ impl Context<'_> {
             Some(threshold) if high < threshold - TOLERANCE => Some(false),
             Some(_) => None,
             None => {
-                // The value that settles the group: a pass for any, a failure for all.
+                // The value that settles the group: a pass for `any`, a failure for `all`.
                 let settles = |outcome: &Outcome| outcome.passes == Some(any);
                 if counting().any(|(outcome, _)| settles(outcome)) {
                     Some(any)
@@ -258,8 +260,9 @@ impl Context<'_> {
         };
         let passes = score >= threshold - TOLERANCE;
         if !passes {
-            self.reasons
-                .push(format!("the judge gave {score:.2}, less than {threshold:.2}"));
+            self.reasons.push(format!(
+                "judge score {score:.2} is below the threshold {threshold:.2}"
+            ));
         }
         Outcome::scored(score, passes)
     }
@@ -294,7 +297,7 @@ impl Context<'_> {
         Outcome::known(passes)
     }
 
-    /// The score is the share of bounds that are kept.
+    /// The score is the fraction of thresholds that are met.
     fn metrics(&mut self, expected: &BenchmarkExpected) -> Outcome {
         let bounds: Vec<(&String, f64)> = expected
             .metric_thresholds
@@ -302,10 +305,10 @@ impl Context<'_> {
             .flatten()
             .map(|(name, &bound)| (name, bound))
             .collect();
-        let mut kept = 0_usize;
+        let mut met = 0_usize;
         for &(name, bound) in &bounds {
             let Some(&value) = self.observed.metrics.get(name).filter(|value| value.is_finite()) else {
-                // Leaving a metric out must not take the case out of the measure.
+                // An unreported metric counts as failed; otherwise a target could evade its threshold.
                 self.reasons
                     .push(format!("`{name}` was not reported; its threshold is {bound}"));
                 continue;
@@ -315,30 +318,31 @@ impl Context<'_> {
                 .get(name)
                 .copied()
                 .unwrap_or_else(|| default_direction(name));
-            let (holds, relation) = match direction {
+            let (within, relation) = match direction {
                 Direction::Lower => (value <= bound, "above"),
                 Direction::Higher => (value >= bound, "below"),
             };
-            if holds {
-                kept += 1;
+            if within {
+                met += 1;
             } else {
                 self.reasons
-                    .push(format!("{name} is {value}, {relation} {bound}"));
+                    .push(format!("{name} is {value}, {relation} the threshold {bound}"));
             }
         }
-        let passes = kept == bounds.len();
+        let passes = met == bounds.len();
         Outcome::scored(
             if bounds.is_empty() {
                 1.0
             } else {
-                kept as f64 / bounds.len() as f64
+                met as f64 / bounds.len() as f64
             },
             passes,
         )
     }
 }
 
-/// Whether the answer alone is right, and why not. What [`super::check`] refuses fails here with a reason.
+/// Checks the answer alone; the error is the reason. Values that [`super::check`] rejects fail here with a
+/// reason.
 fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), String> {
     let null = Value::Null;
     let value = expected.value.as_ref().unwrap_or(&null);
@@ -360,9 +364,9 @@ fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), Stri
                 Value::String(text) => fold(&as_text(output)) == fold(text),
                 json => as_json(output).is_some_and(|output| same_json(&output, json)),
             };
-            holds(same, || {
+            ensure(same, || {
                 format!(
-                    "{} is not {}",
+                    "got {}, expected {}",
                     shorten(&as_text(output)),
                     shorten(&as_text(value))
                 )
@@ -370,40 +374,42 @@ fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), Stri
         }
         Mode::Contains => {
             let output = fold(&as_text(output));
-            let wanted = super::check::texts(value).ok_or("the expected value is no text")?;
+            let wanted = super::check::texts(value).ok_or("the expected value is not a string")?;
             match wanted.iter().find(|text| !output.contains(&fold(text))) {
                 None => Ok(()),
-                Some(missing) => Err(format!("{} is not in the answer", shorten(missing))),
+                Some(missing) => Err(format!("the answer does not contain {}", shorten(missing))),
             }
         }
         Mode::Regex => {
-            let pattern = value.as_str().ok_or("the expected value is no pattern")?;
+            let pattern = value
+                .as_str()
+                .ok_or("the expected value is not a regular expression")?;
             let regex = regex::RegexBuilder::new(pattern)
                 .case_insensitive(expected.ignore_case)
                 .build()
                 .map_err(|error| error.to_string())?;
-            holds(regex.is_match(&as_text(output)), || {
-                format!("{} does not match", shorten(pattern))
+            ensure(regex.is_match(&as_text(output)), || {
+                format!("the answer does not match {}", shorten(pattern))
             })
         }
         Mode::JsonPath => {
-            let path = expected.path.as_deref().ok_or("there is no path")?;
-            let json = as_json(output).ok_or("the answer is no JSON")?;
+            let path = expected.path.as_deref().ok_or("`path` is missing")?;
+            let json = as_json(output).ok_or("the answer is not valid JSON")?;
             let found = super::json_path::select(path, &json)?;
             match &expected.value {
-                None => holds(!found.is_empty(), || format!("{path} selects nothing")),
+                None => ensure(!found.is_empty(), || format!("{path} selects nothing")),
                 Some(value) => {
-                    let whole = Value::Array(found.iter().map(|&node| node.clone()).collect());
-                    let same = found.iter().any(|node| same_json(node, value)) || same_json(&whole, value);
-                    holds(same, || {
-                        let whole = if found.is_empty() {
+                    let selected = Value::Array(found.iter().map(|&node| node.clone()).collect());
+                    let same = found.iter().any(|node| same_json(node, value)) || same_json(&selected, value);
+                    ensure(same, || {
+                        let selected = if found.is_empty() {
                             "nothing".to_owned()
                         } else {
-                            whole.to_string()
+                            selected.to_string()
                         };
                         format!(
-                            "{path} selects {}, not {}",
-                            shorten(&whole),
+                            "{path} selects {}, expected {}",
+                            shorten(&selected),
                             shorten(&value.to_string())
                         )
                     })
@@ -411,27 +417,27 @@ fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), Stri
             }
         }
         Mode::Numeric => {
-            let wanted = value.as_f64().ok_or("the expected value is no number")?;
-            let found = number_in(output).ok_or("there is no number in the answer")?;
+            let wanted = value.as_f64().ok_or("the expected value is not a number")?;
+            let found = number_in(output).ok_or("the answer contains no number")?;
             let allowed = expected
                 .tolerance
                 .unwrap_or(0.0)
                 .max(expected.relative_tolerance.unwrap_or(0.0) * wanted.abs());
-            // A tolerance of .1 must allow 1.1 for 1, although 1.1 − 1 is a little more in floats.
+            // A tolerance of .1 must allow 1.1 for 1, although 1.1 − 1 slightly exceeds .1 in floating point.
             let slack = 4.0 * f64::EPSILON * wanted.abs().max(found.abs());
-            holds((found - wanted).abs() <= allowed + slack, || {
-                format!("{found} is not {wanted} within {allowed}")
+            ensure((found - wanted).abs() <= allowed + slack, || {
+                format!("got {found}, expected {wanted} within {allowed}")
             })
         }
         Mode::JsonSchema => {
-            let json = as_json(output).ok_or("the answer is no JSON")?;
+            let json = as_json(output).ok_or("the answer is not valid JSON")?;
             super::json_schema::validate(value, &json)
         }
-        mode => Err(format!("{mode:?} is not about the answer")),
+        mode => Err(format!("mode {mode:?} does not apply to the answer")),
     }
 }
 
-fn holds(condition: bool, why_not: impl FnOnce() -> String) -> Result<(), String> {
+fn ensure(condition: bool, why_not: impl FnOnce() -> String) -> Result<(), String> {
     if condition { Ok(()) } else { Err(why_not()) }
 }
 

@@ -1,4 +1,4 @@
-//! Answers held against expectations, as tables.
+//! Table-driven tests of answers against expectations.
 
 use std::collections::BTreeMap;
 
@@ -145,7 +145,7 @@ fn single_expectations() {
 }
 
 #[test]
-fn groups_weigh_their_parts() {
+fn groups_weight_their_parts() {
     let has = |text: &str, weight: f64| json!({"mode": "contains", "value": text, "weight": weight});
     for (expectation, wanted, score) in [
         (json!([has("a", 3.0), has("z", 1.0)]), Status::Fail, 0.75),
@@ -193,7 +193,7 @@ fn groups_weigh_their_parts() {
 }
 
 #[test]
-fn judges_and_people_complete_what_is_pending() {
+fn judges_and_people_complete_pending_parts() {
     let observed = Observed {
         output: json!("ab"),
         ..Observed::default()
@@ -223,13 +223,13 @@ fn judges_and_people_complete_what_is_pending() {
         (failed.status, failed.reasons),
         (
             Status::Fail,
-            vec!["the judge gave 0.49, less than 0.50".to_owned()]
+            vec!["judge score 0.49 is below the threshold 0.50".to_owned()]
         )
     );
 }
 
 #[test]
-fn nobody_is_asked_when_it_is_decided() {
+fn decided_expectations_need_no_judge() {
     let observed = Observed {
         output: json!("ab"),
         ..Observed::default()
@@ -254,7 +254,7 @@ fn nobody_is_asked_when_it_is_decided() {
 }
 
 #[test]
-fn less_time_and_money_is_better() {
+fn lower_latency_and_cost_is_better() {
     for name in [
         "latency_ms",
         "cost_usd",

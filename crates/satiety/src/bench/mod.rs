@@ -1,26 +1,27 @@
-//! Is the agent or skill still as good as it was? Suites of cases, what a run of them found, and verdicts about runs:
-//! a regression gate that knows noise, stopping rules, ablations, judges and reports.
+//! Benchmarks for agents and skills: suites of cases, run results, and statistical verdicts about runs. This
+//! includes a regression gate that accounts for noise, stopping rules, ablations, judges and reports.
 //!
-//! Everything takes texts and values that somebody else read. Nothing here runs a target, opens a file or reads a clock.
+//! All functions take texts and values that the caller has read. This module never runs a target, opens a
+//! file or reads the clock.
 //!
-//! | question | module |
+//! | topic | module |
 //! |---|---|
-//! | what is asked, what is right? | [`suite`], [`expected`], [`reader`], [`check`], [`schema`] |
-//! | ... from real sessions and failures | [`scrub`], [`from_failure`] |
-//! | is it still the same case? | [`hash`] |
-//! | what does the system under test see? | [`contract`] |
-//! | ... and what is it allowed? | [`sandbox`] |
-//! | ... where other tools keep it | [`skill`], [`promptfoo`] |
-//! | is an answer right? | [`matching`], [`judge`] |
-//! | what did a run find? | [`run`], [`summary`], [`inspect_log`] |
-//! | is it worse than before? | [`gate`] |
-//! | could the design show it, may I stop now? | [`power`], [`sequential`] |
-//! | does a change ship? | [`mod@ablation`] |
-//! | how do others read it? | [`report`] |
+//! | suites, cases and expectations | [`suite`], [`expected`], [`reader`], [`check`], [`schema`] |
+//! | cases from real sessions and failures | [`scrub`], [`from_failure`] |
+//! | content hashes of cases and suites | [`hash`] |
+//! | the protocol between harness and target | [`contract`] |
+//! | sandbox policy of a target | [`sandbox`] |
+//! | suites in the formats of other tools | [`skill`], [`promptfoo`] |
+//! | assessing an answer | [`matching`], [`judge`] |
+//! | results and summaries of a run | [`run`], [`summary`], [`inspect_log`] |
+//! | regression gate | [`gate`] |
+//! | statistical power and early stopping | [`power`], [`sequential`] |
+//! | comparing variants before shipping a change | [`mod@ablation`] |
+//! | reports for other tools | [`report`] |
 
 #![expect(
     clippy::float_cmp,
-    reason = "weights and scores of exactly 0 or 1 mean something of their own"
+    reason = "weights and scores of exactly 0 or 1 have a special meaning"
 )]
 
 pub mod ablation;

@@ -1,5 +1,5 @@
-//! What a design can show, said before the run costs anything: "40 cases x 5 repeats can show a difference of 9
-//! points". A design that cannot show what one wants to know is better changed than run.
+//! Statistical power of a design before it is run: "40 cases x 5 repeats can detect a difference of 9
+//! points".
 
 use std::fmt::Write;
 
@@ -11,42 +11,42 @@ use crate::stats::{Alternative, StatsError};
 
 use super::summary::CaseSummary;
 
-/// The noise that is assumed when nothing was measured: cases that pass 85 times in 100, all of it chance.
+/// Pass rate assumed when no noise was measured, with all variance due to chance.
 const ASSUMED_PASS_RATE: f64 = 0.85;
 
-/// How a suite will be run.
+/// Size, noise and error level of a planned run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Design {
-    /// Cases.
+    /// Number of cases in the suite.
     pub cases: u64,
-    /// Repeats of each, in both runs.
+    /// Number of repeats per case, in both runs.
     pub repeats: u64,
     /// Mean over cases of `p (1 − p)`, the variance of one result; see [`noise_of`].
     pub noise: f64,
-    /// The false-alarm level.
+    /// False-alarm level between 0 and 1.
     pub alpha: f64,
-    /// How probable it should be that a difference is found.
+    /// Required probability of detecting a difference.
     pub power: f64,
 }
 
-/// What a design can show.
+/// Smallest effects that a design can detect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PowerStatement {
-    /// The design.
+    /// Design that the statement is about.
     pub design: Design,
-    /// The smallest change of the pass rate that is found with the wanted power, at most 1; absent when not even a
-    /// change from all to nothing is.
+    /// Smallest change of the pass rate that is detected with the required power, at most 1; absent when not
+    /// even a change from 100 % to 0 % is.
     pub detectable: Option<f64>,
-    /// The smallest p-value that a single case can reach by breaking for good.
+    /// Smallest p-value that a single case can reach when it stops passing.
     pub smallest_case_p: f64,
-    /// The fewest repeats with which one broken case can be shown in an otherwise stable suite.
+    /// Minimum number of repeats to detect one broken case in an otherwise stable suite.
     pub repeats_for_one_case: u64,
-    /// In a sentence.
+    /// Statement as a human-readable sentence.
     pub text: String,
 }
 
 impl Design {
-    /// A design whose noise is not known yet; level 5 %, power 80 %.
+    /// Creates a design with unknown noise, level 5 % and power 80 %.
     pub fn new(cases: u64, repeats: u64) -> Self {
         Self {
             cases,
@@ -58,8 +58,9 @@ impl Design {
     }
 }
 
-/// The noise of measured cases: the unbiased estimate of the mean of `p (1 − p)` over cases with repeats. Without
-/// repeats nobody can tell flaky cases from hard ones, and the variance of all results together is the upper bound.
+/// Noise of measured cases: the unbiased estimate of the mean of `p (1 − p)` over cases with repeats. Without
+/// repeats, flaky cases cannot be distinguished from hard ones, and the variance of all results is the upper
+/// bound.
 pub fn noise_of(cases: &[CaseSummary]) -> Option<f64> {
     let repeated: Vec<f64> = cases
         .iter()
@@ -76,7 +77,7 @@ pub fn noise_of(cases: &[CaseSummary]) -> Option<f64> {
     crate::stats::mean(&rates).ok().map(|rate| rate * (1.0 - rate))
 }
 
-/// What a design can show.
+/// Computes what a design can detect.
 pub fn statement(design: Design) -> Result<PowerStatement, StatsError> {
     let Design {
         cases,
@@ -101,30 +102,30 @@ pub fn statement(design: Design) -> Result<PowerStatement, StatsError> {
             });
         }
     }
-    // A case's mean of R results has variance noise / R in each of the two runs.
+    // The mean of R results of a case has variance noise / R in each of the two runs.
     let spread = (2.0 * noise / repeats as f64).sqrt();
     let detectable = normal_detectable(spread, cases as f64, power, alpha, Alternative::Greater)?;
     let detectable = (detectable <= 1.0).then_some(detectable);
-    let smallest_case_p = one_in_ways(repeats);
+    let smallest_case_p = inverse_central_binomial(repeats);
     let repeats_for_one_case = (1..=1_000)
-        .find(|&repeats| one_in_ways(repeats) < alpha)
+        .find(|&repeats| inverse_central_binomial(repeats) < alpha)
         .unwrap_or(u64::MAX);
     let plural = |count: u64, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let shape = format!("{} x {}", plural(cases, "case"), plural(repeats, "repeat"));
     let mut text = match detectable {
         Some(difference) if noise > 0.0 => format!(
-            "{shape} can show a difference of {:.0} points ({:.0} times in 100)",
+            "{shape} can detect a difference of {:.0} points (power {:.0} %)",
             (100.0 * difference).ceil(),
             100.0 * power
         ),
-        Some(_) => format!("{shape} without noise can show any difference"),
-        None => format!("{shape} cannot show any difference of the pass rate"),
+        Some(_) => format!("{shape} without noise can detect any difference"),
+        None => format!("{shape} cannot detect any difference in the pass rate"),
     };
     if smallest_case_p >= alpha {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "; a single broken case needs {repeats_for_one_case} repeats to be told from chance"
+            "; detecting a single broken case requires {repeats_for_one_case} repeats"
         );
     }
     Ok(PowerStatement {
@@ -136,8 +137,8 @@ pub fn statement(design: Design) -> Result<PowerStatement, StatsError> {
     })
 }
 
-/// One over the number of ways to choose `n` of `2n`: the chance that all passes fall to one run.
-fn one_in_ways(n: u64) -> f64 {
+/// One over the number of ways to choose `n` of `2n`: the probability that all passes fall to one run.
+fn inverse_central_binomial(n: u64) -> f64 {
     (1..=n.min(600)).fold(1.0, |p, k| p * k as f64 / (n + k) as f64)
 }
 
@@ -147,23 +148,23 @@ mod tests {
 
     /// sqrt(2 · .1275 / 5) · (1.644854 + 0.841621) / sqrt(40) = 0.08878
     #[test]
-    fn forty_cases_of_five_repeats_show_nine_points() {
+    fn forty_cases_of_five_repeats_detect_nine_points() {
         let found = statement(Design::new(40, 5)).unwrap();
         assert!((found.detectable.unwrap() - 0.08878).abs() < 1e-5);
         assert_eq!(
             found.text,
-            "40 cases x 5 repeats can show a difference of 9 points (80 times in 100)"
+            "40 cases x 5 repeats can detect a difference of 9 points (power 80 %)"
         );
         let once = statement(Design::new(10, 1)).unwrap();
         assert_eq!(
             once.text,
-            "10 cases x 1 repeat can show a difference of 40 points (80 times in 100); a single broken case needs 4 repeats to be told from chance"
+            "10 cases x 1 repeat can detect a difference of 40 points (power 80 %); detecting a single broken case requires 4 repeats"
         );
         assert!((found.smallest_case_p - 1.0 / 252.0).abs() < 1e-15);
     }
 
     #[test]
-    fn noise_is_measured_where_there_are_repeats() {
+    fn noise_is_estimated_from_repeats() {
         let case = |passes, decided| CaseSummary {
             case_id: String::new(),
             pass_rate: Some(passes as f64 / decided as f64),

@@ -1,5 +1,5 @@
-//! Suite and case files as text, made into values; JSON, YAML and TOML say the same. Errors name the file and the
-//! field. Nothing is opened here: texts come with their names.
+//! Parses suite and case files in JSON, YAML or TOML. Errors name the file and the field. The caller reads
+//! the files and passes their texts with their names.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -8,63 +8,63 @@ use thiserror::Error;
 use super::check::{Problem, check_suite};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 
-/// What a file is written in.
+/// Text format of a suite or case file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
-    /// JSON.
+    /// JSON text (`.json` files).
     Json,
-    /// YAML 1.2.
+    /// YAML 1.2 text (`.yaml` and `.yml` files).
     Yaml,
-    /// TOML.
+    /// TOML text (`.toml` files).
     Toml,
 }
 
-/// Why a text is no suite.
+/// Reason why a file cannot be read as a suite.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SuiteError {
-    /// A name that does not tell the format.
-    #[error("{file}: a suite or case file ends in .json, .yaml, .yml or .toml")]
+    /// The file extension is not supported.
+    #[error("{file}: unsupported file extension (expected one of: .json, .yaml, .yml, .toml)")]
     Format {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
-    /// The text is not JSON, YAML or TOML.
+    /// The text is not valid JSON, YAML or TOML.
     #[error("{file}: {reason}")]
     Syntax {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Where and what, as the parser says it.
+        /// Position and cause as reported by the parser.
         reason: String,
     },
-    /// A field that is missing, unknown or of another kind.
+    /// A field is missing, unknown or of the wrong type.
     #[error("{file}: {field}: {reason}")]
     Field {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// `cases[3].expected.mode`.
+        /// Path of the field, such as `cases[3].expected.mode`.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong with the field.
         reason: String,
     },
-    /// Fields that are there and cannot be used.
+    /// Fields that are well-formed but have unusable values.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Problems(Vec<Problem>),
 }
 
-/// The text of a file and its name.
+/// A file name with the text of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// The name in messages; its ending tells the format.
+    /// File name for messages; its extension determines the format.
     pub file: &'a str,
-    /// The contents.
+    /// Contents of the file.
     pub text: &'a str,
 }
 
-/// The format by the ending of the name.
+/// Determines the format from the file extension.
 pub(crate) fn format_of(file: &str) -> Result<TextFormat, SuiteError> {
-    let ending = file.rsplit('.').next().unwrap_or_default();
-    match ending.to_ascii_lowercase().as_str() {
+    let extension = file.rsplit('.').next().unwrap_or_default();
+    match extension.to_ascii_lowercase().as_str() {
         "json" => Ok(TextFormat::Json),
         "yaml" | "yml" => Ok(TextFormat::Yaml),
         "toml" => Ok(TextFormat::Toml),
@@ -74,13 +74,14 @@ pub(crate) fn format_of(file: &str) -> Result<TextFormat, SuiteError> {
     }
 }
 
-/// Reads a suite with the files of its `cases/` folder, and checks everything. Case files hold one case or a list.
+/// Reads and checks a suite together with the files of its `cases/` directory. A case file holds one case or
+/// a list.
 pub fn read_suite(suite: Named<'_>, cases: &[Named<'_>]) -> Result<BenchmarkSuite, SuiteError> {
     let mut read: BenchmarkSuite = read_text(suite)?;
     if read.name.is_empty() {
         read.name.clone_from(&read.suite_id);
     }
-    // Where each case came from, for messages about what only shows when all are together.
+    // Origin of each case, for errors that only show once all cases are read.
     let mut places: Vec<(&str, String)> = (0..read.cases.len())
         .map(|index| (suite.file, format!("cases[{index}]")))
         .collect();
@@ -98,7 +99,8 @@ pub fn read_suite(suite: Named<'_>, cases: &[Named<'_>]) -> Result<BenchmarkSuit
     }
 }
 
-/// Reads the cases of one file with their places in it (empty for a file that is one case), unchecked.
+/// Reads the cases of one file without checking them. Each comes with its path in the file (empty when the
+/// file is a single case).
 pub fn read_cases(file: Named<'_>) -> Result<Vec<(String, BenchmarkCase)>, SuiteError> {
     match parse(file)? {
         Value::Array(items) => items
@@ -114,29 +116,29 @@ pub fn read_cases(file: Named<'_>) -> Result<Vec<(String, BenchmarkCase)>, Suite
     }
 }
 
-/// A text as a type. JSON is read straight into it, which takes half the time and none of the memory of a value in
-/// between; only what cannot be read is read again, the long way that knows which field it was.
+/// Deserializes a text. JSON is deserialized directly, which takes half the time and avoids an intermediate
+/// value. Only invalid input is parsed again, the slower way that reports the failing field.
 fn read_text<T: DeserializeOwned>(file: Named<'_>) -> Result<T, SuiteError> {
     if format_of(file.file)? == TextFormat::Json
-        && let Ok(read) = serde_json::from_str(without_mark(file.text))
+        && let Ok(read) = serde_json::from_str(strip_bom(file.text))
     {
         return Ok(read);
     }
     decode(file.file, parse(file)?)
 }
 
-/// Some editors begin a file with a byte order mark.
-fn without_mark(text: &str) -> &str {
+/// Strips the byte order mark that some editors write.
+fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// A text of any of the three formats as a JSON value.
+/// Parses a text in any of the three formats to a JSON value.
 pub fn parse(file: Named<'_>) -> Result<Value, SuiteError> {
     let syntax = |reason: String| SuiteError::Syntax {
         file: file.file.to_owned(),
         reason,
     };
-    let text = without_mark(file.text);
+    let text = strip_bom(file.text);
     match format_of(file.file)? {
         TextFormat::Json => serde_json::from_str(text).map_err(|error| syntax(error.to_string())),
         TextFormat::Yaml => crate::yaml::parse(text).map_err(syntax),
@@ -144,7 +146,7 @@ pub fn parse(file: Named<'_>) -> Result<Value, SuiteError> {
     }
 }
 
-/// A JSON value as a type, with the field in errors.
+/// Deserializes a JSON value; errors name the field.
 pub(super) fn decode<T: DeserializeOwned>(file: &str, value: Value) -> Result<T, SuiteError> {
     decode_at(file, "", value)
 }
@@ -153,7 +155,7 @@ fn decode_at<T: DeserializeOwned>(file: &str, place: &str, value: Value) -> Resu
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let field = match (place, path.as_str()) {
-            ("", ".") => "the file".to_owned(),
+            ("", ".") => "top level".to_owned(),
             ("", path) => path.to_owned(),
             (place, ".") => place.to_owned(),
             (place, path) => format!("{place}.{path}"),
@@ -166,7 +168,7 @@ fn decode_at<T: DeserializeOwned>(file: &str, place: &str, value: Value) -> Resu
     })
 }
 
-/// Adds what was probably meant to "unknown field `x`, expected one of `a`, `b`".
+/// Adds a suggestion to "unknown field `x`, expected one of `a`, `b`".
 fn with_suggestion(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let (Some((typed, known)), true) = (quoted.split_first(), message.starts_with("unknown ")) else {
@@ -178,7 +180,7 @@ fn with_suggestion(message: &str) -> String {
     }
 }
 
-/// The known name that a typed one was probably meant to be.
+/// Returns the known name that is closest to a mistyped one.
 pub(super) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

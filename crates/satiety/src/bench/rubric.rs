@@ -1,4 +1,4 @@
-//! What a judge is asked: a rubric in prose, or criteria that are met or not, each by itself.
+//! Rubrics for a judge: prose, or criteria that are assessed individually.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,26 @@ use serde_json::Value;
 
 use super::expected::BenchmarkExpected;
 
-/// What makes an answer good.
+/// Rubric by which a judge scores an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rubric {
-    /// Prose; the judge gives a score between 0 and 1.
+    /// Rubric in prose; the judge gives a score between 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Single demands; the score is the share that is met.
+    /// Individual criteria; the score is the fraction that is met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<String>,
 }
 
 impl Rubric {
-    /// From which score on an answer passes when the case does not say: all criteria, or 0.7 of a rubric.
+    /// Default pass threshold: all criteria, or 0.7 for a prose rubric.
     pub(crate) fn default_threshold(&self) -> f64 {
         if self.criteria.is_empty() { 0.7 } else { 1.0 }
     }
 }
 
-/// The rubric in an expectation's `value`: a text, a list of criteria, or an object with `rubric` and `criteria`.
+/// Extracts the rubric from an expectation's `value`: a string, a list of criteria, or an object with
+/// `rubric` and `criteria`.
 pub fn rubric_of(expected: &BenchmarkExpected) -> Option<Rubric> {
     let rubric = match expected.value.as_ref()? {
         Value::String(text) => Rubric {
@@ -75,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_forms_of_a_rubric() {
+    fn all_forms_of_a_rubric_are_read() {
         let of = |value: Value| rubric_of(&BenchmarkExpected::with_value(Mode::LlmJudge, value));
         assert_eq!(of(json!("is polite")).unwrap().text.as_deref(), Some("is polite"));
         assert_eq!(of(json!(["a", "b"])).unwrap().criteria, ["a", "b"]);

@@ -1,5 +1,5 @@
-//! What a run of a suite found: one result for each case, variant and repeat. Field names are the specification's,
-//! with who owns an error, the repeat and the figures that statistics need beside them.
+//! Results of a suite run: one per case, variant and repeat. Field names follow the specification, extended
+//! by error owner, repeat, and the metrics that the statistics require.
 
 use std::collections::BTreeMap;
 
@@ -13,174 +13,174 @@ use super::summary::BenchmarkSummary;
 /// One execution of a suite against a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkRun {
-    /// Names the run.
+    /// Id of the benchmark run.
     pub run_id: String,
-    /// The suite.
+    /// Id of the suite that was run.
     pub suite_id: String,
-    /// What the suite was at that time; runs of different suites are told apart by it.
+    /// Content hash of the suite at the time of the run; distinguishes runs of different suite versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_hash: Option<String>,
-    /// What was evaluated.
+    /// Agent or skill under evaluation.
     #[serde(default)]
     pub target: String,
-    /// When it began.
+    /// Time when the run started.
     pub started_at: Timestamp,
-    /// When it ended; absent while it runs or after it was killed.
+    /// Time when the run ended; absent while it is running or after it was killed.
     #[serde(default)]
     pub completed_at: Option<Timestamp>,
-    /// Model, prompt version, weights and their hashes: what it takes to do it again.
+    /// Model, prompt version, weights and their hashes, as required to reproduce the run.
     #[serde(default)]
     pub config_snapshot: BTreeMap<String, Value>,
-    /// What was found.
+    /// Results of all cases, variants and repeats.
     pub results: Vec<BenchmarkResult>,
-    /// The figures of the whole.
+    /// Summary statistics of the run.
     #[serde(default)]
     pub summary: Option<BenchmarkSummary>,
 }
 
-/// How a case came out.
+/// Outcome of one result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As expected.
+    /// The answer meets the expectation.
     Pass,
-    /// Answered, and not as expected.
+    /// The answer does not meet the expectation.
     Fail,
-    /// Somebody broke; see who in `error_owner`.
+    /// A component failed; `error_owner` says which.
     Error,
-    /// No answer in time.
+    /// The target did not answer within the timeout.
     Timeout,
-    /// Not run, or not checkable.
+    /// The case was not run or cannot be checked.
     Skipped,
-    /// Answered; a person or a judge has still to decide.
+    /// The answer awaits a person or a judge.
     Pending,
 }
 
-/// Who broke.
+/// Component that caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorOwner {
     /// The system under test.
     Target,
-    /// The judge.
+    /// The model that judges answers.
     Judge,
-    /// This program or the suite.
+    /// The benchmark harness or the suite.
     Harness,
-    /// Networks, rate limits, machines.
+    /// Infrastructure: networks, rate limits, machines.
     Infra,
 }
 
-/// The result of one execution of one case.
+/// Result of one execution of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkResult {
-    /// The case.
+    /// Id of the benchmark case.
     pub case_id: String,
-    /// What the case was at that time.
+    /// Content hash of the case at the time of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case_hash: Option<String>,
-    /// Which configuration, where several are compared.
+    /// Variant of the target, when several are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Which repeat, from 0.
+    /// Number of the repeat, from 0.
     #[serde(default)]
     pub repeat: u32,
-    /// Whether the case always gives the same result by declaration.
+    /// Whether the case is declared deterministic.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deterministic: bool,
-    /// How it came out.
+    /// Outcome of the execution.
     pub status: Status,
-    /// How right the answer was, between 0 and 1; absent when nothing was scored.
+    /// Score of the answer between 0 and 1; absent when it was not scored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// Why, in sentences.
+    /// Human-readable reasons for the status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// What the target answered.
+    /// Answer of the target as text.
     #[serde(default)]
     pub actual_output: Option<String>,
-    /// How long the last attempt took.
+    /// Latency of the last attempt in milliseconds.
     #[serde(default)]
     pub latency_ms: f64,
-    /// Tokens in all.
+    /// Total tokens, input and output.
     #[serde(default)]
     pub token_cost: u64,
-    /// Tokens that went in.
+    /// Number of input tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_in: Option<u64>,
-    /// Tokens that came out.
+    /// Number of output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_out: Option<u64>,
-    /// Dollars.
+    /// Cost in US dollars, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Further figures that the target reported.
+    /// Additional metrics reported by the target.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
-    /// The judges' mean score.
+    /// Mean score of the judges, between 0 and 1.
     #[serde(default)]
     pub llm_judge_score: Option<f64>,
-    /// What each judge said.
+    /// Opinion of each judge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeOpinion>,
-    /// What a person said afterwards.
+    /// Label that a person assigned afterwards.
     #[serde(default)]
     pub human_label: Option<String>,
-    /// What broke.
+    /// Error message; absent without an error.
     #[serde(default)]
     pub error: Option<String>,
-    /// What sort of thing broke: `rate_limit`, `crash`; failures are counted by it.
+    /// Error category, such as `rate_limit` or `crash`; failures are counted by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<String>,
-    /// Who broke.
+    /// Component that caused the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_owner: Option<ErrorOwner>,
-    /// Attempts after the first.
+    /// Number of attempts after the first.
     #[serde(default)]
     pub retries: u32,
-    /// How long the answer could have taken; kept where no answer came, so that its time can be bounded.
+    /// Timeout in milliseconds, recorded when no answer came, so that the latency can be bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
-    /// Whether the answer came from the cache, so that `latency_ms` says nothing about the target.
+    /// Whether the answer came from the cache, in which case `latency_ms` says nothing about the target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
-    /// Whether the case is in the regression tier of its suite: it must always pass.
+    /// Whether the case is in the regression tier of its suite and must always pass.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub regression: bool,
-    /// Every attempt, in order.
+    /// Record of every attempt, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
 }
 
-/// One attempt at a case.
+/// Record of one attempt at a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
-    /// How long it took.
+    /// Latency of the attempt in milliseconds.
     pub latency_ms: f64,
-    /// What broke; absent for the one that answered.
+    /// Error message; absent for the attempt that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What sort of thing broke.
+    /// Error category, such as `rate_limit` or `crash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<String>,
-    /// How long was waited before the next.
+    /// Delay in milliseconds before the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<f64>,
 }
 
-/// What one judge said about one answer.
+/// Opinion of one judge about one answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgeOpinion {
-    /// Which judge.
+    /// Name of the judge.
     pub judge: String,
-    /// Between 0 and 1.
+    /// Score between 0 and 1.
     pub score: f64,
-    /// Why.
+    /// Reason that the judge gave.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
 impl BenchmarkResult {
-    /// A result with nothing but how it came out.
+    /// Creates a result that has only a status.
     pub fn new(case_id: impl Into<String>, repeat: u32, status: Status) -> Self {
         Self {
             case_id: case_id.into(),
@@ -212,9 +212,9 @@ impl BenchmarkResult {
         }
     }
 
-    /// Whether the target passed: the view of every rate, measure and gate. Errors and timeouts that the target owns count
-    /// as not passed, because a target chooses how it fails. Returns `None` where somebody else broke, where the suite's
-    /// author skipped the case, and where a judge or a person has still to decide.
+    /// Whether the target passed, as used by all rates, metrics and gates. Errors and timeouts owned by the
+    /// target count as not passed, because a target could otherwise choose how to fail. Returns `None` when
+    /// another component failed, the suite skips the case, or a judge or a person has yet to decide.
     pub fn passed(&self) -> Option<bool> {
         match self.status {
             Status::Pass => Some(true),
@@ -224,14 +224,14 @@ impl BenchmarkResult {
         }
     }
 
-    /// The score as rates count it: 0 where the target did not pass and nothing was scored.
+    /// The score as used by rates: 0 when the target did not pass and no score exists.
     pub(crate) fn counted_score(&self) -> Option<f64> {
         self.score
             .or_else(|| (self.passed() == Some(false)).then_some(0.0))
     }
 
-    /// Whether an answer was checked: passed or failed, or not there in time. Unlike [`Self::passed`], an error is no
-    /// answer; reports that tell failures from errors use this.
+    /// Whether a checked answer passed; a timeout of the target counts as failed. Unlike in [`Self::passed`],
+    /// an error yields `None`; reports that distinguish failures from errors use this.
     pub fn decided(&self) -> Option<bool> {
         match self.status {
             Status::Pass => Some(true),
@@ -241,19 +241,19 @@ impl BenchmarkResult {
         }
     }
 
-    /// Who owns an error; the target where nobody is named.
+    /// Owner of an error; the target by default.
     pub fn owner(&self) -> ErrorOwner {
         self.error_owner.unwrap_or(ErrorOwner::Target)
     }
 
-    /// A figure by name: one that was measured, or one that the target reported.
+    /// Returns a metric by name, measured or reported by the target.
     pub fn metric(&self, name: &str) -> Option<f64> {
         match name {
             "latency_ms" => Some(self.latency_ms),
-            // What nobody reported is not zero.
+            // An unreported value is not zero.
             "token_cost" | "tokens" => {
-                let told = self.token_cost > 0 || self.tokens_in.is_some() || self.tokens_out.is_some();
-                told.then_some(self.token_cost as f64)
+                let reported = self.token_cost > 0 || self.tokens_in.is_some() || self.tokens_out.is_some();
+                reported.then_some(self.token_cost as f64)
             }
             "tokens_in" => self.tokens_in.map(|tokens| tokens as f64),
             "tokens_out" => self.tokens_out.map(|tokens| tokens as f64),

@@ -1,8 +1,9 @@
-//! What a sandboxed target is allowed, as one value that can be stored, hashed and compared.
+//! Sandbox policy of a target, as one value that can be stored, hashed and compared.
 //!
-//! The policy says what is allowed, never how a machine enforces it: the same policy holds under bubblewrap and under our
-//! own namespaces. Enforcement is in the engine. Harness lock files hash this value, so its JSON form is canonical: every
-//! field is written, paths are normalised, sorted and free of duplicates.
+//! The policy states permissions and is independent of how a machine enforces them: the same policy applies
+//! under bubblewrap and under built-in namespaces. The engine enforces it. Harness lock files hash this
+//! value, so its JSON form is canonical: every field is written, and paths are normalised, sorted and
+//! deduplicated.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,17 +21,17 @@ use super::run::{BenchmarkRun, ErrorOwner, Status};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxRequirement {
-    /// Run without a sandbox; the result says so.
+    /// Run without a sandbox; the result records it.
     Off,
-    /// Use the strongest isolation that this machine offers, none included; the result names it.
+    /// Use the strongest isolation available on this machine, possibly none; the result records which.
     Prefer,
-    /// Refuse to run where the machine cannot isolate processes with namespaces.
+    /// Refuse to run if the machine cannot isolate processes with namespaces.
     #[default]
     Require,
 }
 
 impl SandboxRequirement {
-    /// The name used in settings, JSON and messages.
+    /// Name used in settings, JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -59,29 +60,29 @@ impl FromStr for SandboxRequirement {
     }
 }
 
-/// What isolated the processes of a target, strongest last.
+/// Isolation of the target's processes, strongest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxIsolation {
-    /// The processes ran with the rights of the user who started the run.
+    /// The processes ran with the permissions of the user who started the run.
     None,
-    /// Degraded: Landlock and a system call filter, without namespaces of their own.
+    /// Degraded: Landlock and a system call filter, without namespaces.
     Landlock,
-    /// User, pid, mount, IPC and UTS namespaces made by this program.
+    /// User, pid, mount, IPC and UTS namespaces created by this program.
     Namespaces,
-    /// The same namespaces made by bubblewrap.
+    /// The same namespaces created by bubblewrap.
     Bubblewrap,
-    /// The target starts no process on this machine, so there is nothing to isolate.
+    /// The target starts no process on this machine.
     NotApplicable,
 }
 
 impl SandboxIsolation {
-    /// Whether the isolation keeps the promises of [`SandboxRequirement::Require`].
+    /// Whether the isolation satisfies [`SandboxRequirement::Require`].
     pub fn is_full(self) -> bool {
         matches!(self, Self::Namespaces | Self::Bubblewrap | Self::NotApplicable)
     }
 
-    /// The name used in JSON and messages.
+    /// Name used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -99,26 +100,27 @@ impl fmt::Display for SandboxIsolation {
     }
 }
 
-/// What the processes of a target are allowed beyond the fixed minimum (system directories, the interpreter, the target's
-/// own files and a working directory).
+/// Permissions of the target's processes beyond the fixed minimum (system directories, the interpreter, the
+/// target's own files and a working directory).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxPolicy {
     /// Whether a sandbox is required, preferred or off.
     pub requirement: SandboxRequirement,
-    /// Whether processes share the network of the machine.
+    /// Whether processes may use the network of the machine.
     #[serde(default)]
     pub network: bool,
-    /// Further files and directories that processes may read, as the target description names them.
+    /// Additional files and directories that processes may read, as named in the target definition.
     #[serde(default)]
     pub read: BTreeSet<String>,
-    /// Environment variables that are passed on from the runner, by name.
+    /// Names of environment variables that are passed on from the harness.
     #[serde(default)]
     pub environment: BTreeSet<String>,
 }
 
 impl SandboxPolicy {
-    /// The policy of a target description under a requirement. Targets that start no process here have no extra rights.
+    /// Policy of a target definition under a requirement. Targets without local processes have no additional
+    /// permissions.
     pub fn of(spec: &TargetSpec, requirement: SandboxRequirement) -> Self {
         let (sandbox, read, environment) = match spec {
             TargetSpec::Exec(spec) => (&spec.sandbox, &spec.read, &spec.env),
@@ -140,8 +142,9 @@ impl SandboxPolicy {
     }
 }
 
-/// What a reader must know about the sandbox of a run: that there was none, that it was degraded, or, where the target failed,
-/// that it had no network. `None` where the sandbox held and nothing went wrong, and for runs that say nothing about it.
+/// Note about the sandbox of a run for its report: it was absent or degraded, or the target failed and had no
+/// network. Returns `None` when the sandbox was fully effective and the target did not fail, and for runs
+/// without sandbox information.
 pub fn sandbox_note(run: &BenchmarkRun) -> Option<String> {
     let record = run.config_snapshot.get("sandbox")?;
     let isolation = serde_json::from_value::<SandboxIsolation>(record.get("isolation")?.clone()).ok()?;
@@ -152,25 +155,26 @@ pub fn sandbox_note(run: &BenchmarkRun) -> Option<String> {
     };
     match isolation {
         SandboxIsolation::None => Some(
-            "sandbox: none; the target ran with all rights of the user and could read the expected answers"
+            "sandbox: none; the target ran with the user's permissions and could read the expected answers"
                 .to_owned(),
         ),
         SandboxIsolation::Landlock => {
-            Some("sandbox: landlock, degraded; the target had no namespaces of its own".to_owned())
+            Some("sandbox: landlock, degraded; the target ran without separate namespaces".to_owned())
         }
         SandboxIsolation::NotApplicable => None,
         SandboxIsolation::Namespaces | SandboxIsolation::Bubblewrap => {
             let network = record.get("network").and_then(serde_json::Value::as_bool);
             (network == Some(false) && target_failed()).then(|| {
                 format!(
-                    "sandbox: {isolation}, no network, and only files that the target's description names (`[sandbox] network = true` and `read = [...]` allow more)"
+                    "sandbox: {isolation}, no network, and access only to files named in the target definition (`[sandbox] network = true` and `read = [...]` allow more)"
                 )
             })
         }
     }
 }
 
-/// A path without `.` parts, repeated slashes and a slash at the end. `..` stays: what it means depends on links.
+/// Removes `.` components, repeated slashes and the trailing slash. `..` stays, because its meaning depends
+/// on symbolic links.
 pub(crate) fn normalize_path(path: &str) -> String {
     let parts: Vec<&str> = path
         .split('/')
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_made_of_a_description_and_hashes_by_what_it_allows() {
+    fn a_policy_is_derived_from_a_definition_and_hashes_its_permissions() {
         let read = |text: &str| toml::from_str::<TargetSpec>(text).unwrap();
         let require = SandboxRequirement::Require;
         let spec = read(
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_full_sandbox_says_so() {
+    fn a_run_without_a_full_sandbox_has_a_note() {
         use crate::bench::BenchmarkResult;
         use serde_json::json;
         let run = |isolation: &str, status: Status| BenchmarkRun {

@@ -1,15 +1,15 @@
-//! The published JSON Schemas of suite and case files, for editors and other programs. They are kept by hand, because
-//! `expected` takes three forms, and tests hold them to what the reader accepts.
+//! JSON Schemas of suite and case files, for editors and other programs. They are maintained by hand because
+//! `expected` takes three forms; tests check that they agree with the reader.
 
 use serde_json::{Value, json};
 
 const CASE: &str = include_str!("schema/case.schema.json");
 const SUITE: &str = include_str!("schema/suite.schema.json");
 
-/// The schema of a suite file, complete in itself.
+/// Returns the self-contained JSON Schema of a suite file.
 pub fn suite_schema() -> Value {
     let (mut suite, mut case) = (parse(SUITE), parse(CASE));
-    // One file must do: the case's own definitions move up beside it.
+    // The schema must be a single file, so the definitions of the case schema move to the top level.
     if let Some(case) = case.as_object_mut() {
         let mut definitions = case.remove("$defs").unwrap_or_else(|| json!({}));
         for key in ["$schema", "$id"] {
@@ -22,7 +22,7 @@ pub fn suite_schema() -> Value {
 }
 
 fn parse(text: &str) -> Value {
-    // The files are part of the program, and a test parses both.
+    // Both files are compiled in, and a test parses them.
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
@@ -31,9 +31,9 @@ mod tests {
     use super::*;
     use crate::bench::reader::{Named, read_suite};
 
-    /// Reader and schema agree about files that are right and files that are wrong in their structure.
+    /// Reader and schema agree on valid files and on structurally invalid ones.
     #[test]
-    fn the_schema_says_what_the_reader_does() {
+    fn schema_and_reader_agree() {
         let validator = jsonschema::validator_for(&suite_schema()).unwrap();
         let case = |expected: Value| json!({"suite_id": "s", "cases": [{"case_id": "a", "input": {"goal": "g"}, "expected": expected}]});
         let good = [
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn both_schemas_are_schemas_and_a_case_stands_alone() {
+    fn both_schemas_are_valid_and_the_case_schema_is_self_contained() {
         assert!(jsonschema::meta::is_valid(&suite_schema()));
         let case = jsonschema::validator_for(&parse(CASE)).unwrap();
         assert!(

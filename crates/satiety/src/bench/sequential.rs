@@ -1,9 +1,10 @@
-//! Stops repeats as soon as the question is answered. Pairs of results (the same case and repeat, before and now, or
-//! variant and control) come in any order that does not depend on results; after each one may look, because the
-//! evidence is an e-value: under "every case passes as often in both" a pair that differs is a fair coin, whichever case
-//! it comes from, and betting on such coins wins 1/alpha ever with probability at most alpha.
+//! Sequential test that stops repeats as soon as the result is clear. Pairs of results (the same case and
+//! repeat, baseline and candidate, or variant and control) arrive in any order that does not depend on the
+//! results. The test may be evaluated after each pair, because the evidence is an e-value: if every case
+//! passes equally often in both, a pair that differs is a fair coin flip, whichever case it comes from, and
+//! betting on such flips ever reaches a gain of 1/alpha with probability at most alpha.
 //!
-//! Peeking at a t-test after each of 20 rounds raises its 5 % to some 26 %; this does not.
+//! By contrast, evaluating a 5 % t-test after each of 20 rounds raises its error rate to about 26 %.
 
 use std::collections::BTreeSet;
 
@@ -13,63 +14,63 @@ use thiserror::Error;
 
 use crate::stats::{Alternative, discordant_evidence};
 
-/// What is planned, and how sure it must be.
+/// Planned size and error level of a sequential test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SequentialSettings {
-    /// The probability of a wrong decision.
+    /// Probability of a wrong decision, between 0 and 1.
     pub alpha: f64,
-    /// Cases.
+    /// Number of cases in the suite.
     pub cases: u64,
-    /// The most repeats of each.
+    /// Maximum number of repeats per case.
     pub max_repeats: u64,
-    /// Calls that a pair costs: one when the baseline is there already, two when both are run.
+    /// Calls per pair: one when the baseline exists already, two when both are run.
     pub calls_per_pair: u64,
-    /// Stop also when a difference of this size or more is excluded in both directions.
+    /// Stop also when a difference of this size or larger is excluded in both directions.
     pub futility_margin: Option<f64>,
 }
 
-/// Which way it went.
+/// Direction of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The candidate is better.
+    /// The candidate is better than the baseline.
     Better,
-    /// It is worse.
+    /// The candidate is worse than the baseline.
     Worse,
 }
 
-/// Where the test stands.
+/// State of a sequential test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
-    /// More pairs are needed.
+    /// More pairs are needed to decide.
     Continue,
-    /// Shown.
+    /// A difference in this direction is significant.
     Decided(Side),
-    /// A difference that matters is excluded.
+    /// A relevant difference is excluded.
     NoDifference,
-    /// All planned pairs are in and nothing was shown.
+    /// All planned pairs were observed without a decision.
     Exhausted,
 }
 
-/// Why a pair cannot be taken.
+/// Reason why a pair or settings are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SequentialError {
-    /// The same pair twice would count the same luck twice.
-    #[error("case `{case}` repeat {repeat} was already observed; every pair counts once")]
+    /// The same pair was observed twice.
+    #[error("case `{case}` repeat {repeat} was already observed")]
     Twice {
-        /// The case.
+        /// Id of the case.
         case: String,
-        /// The repeat.
+        /// Number of the repeat, from 0.
         repeat: u32,
     },
-    /// Settings that make no test.
+    /// The settings do not define a valid test.
     #[error("{0}")]
     Settings(&'static str),
 }
 
-/// The running test. Whatever was decided stays decided.
+/// A running sequential test. A decision is final.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sequential {
     settings: SequentialSettings,
@@ -80,14 +81,14 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Starts a test.
+    /// Starts a test; fails for invalid settings.
     pub fn new(settings: SequentialSettings) -> Result<Self, SequentialError> {
         if !(settings.alpha > 0.0 && settings.alpha < 1.0) {
             return Err(SequentialError::Settings("alpha must be between 0 and 1"));
         }
         if settings.cases == 0 || settings.max_repeats == 0 {
             return Err(SequentialError::Settings(
-                "there must be at least one case and one repeat",
+                "at least one case and one repeat are required",
             ));
         }
         if settings
@@ -95,7 +96,7 @@ impl Sequential {
             .is_some_and(|margin| !(margin > 0.0 && margin < 1.0))
         {
             return Err(SequentialError::Settings(
-                "the futility margin must be between 0 and 1",
+                "futility margin must be between 0 and 1",
             ));
         }
         Ok(Self {
@@ -107,7 +108,7 @@ impl Sequential {
         })
     }
 
-    /// Takes the next pair. Pairs that were under way when the decision fell are counted and change nothing.
+    /// Adds the next pair. Pairs that arrive after the decision are counted but do not change it.
     pub fn observe(
         &mut self,
         case: &str,
@@ -147,9 +148,9 @@ impl Sequential {
         Ok(self.progress)
     }
 
-    /// Robbins' normal mixture: the sum of n differences, each within ±1 and so 1-sub-Gaussian about its own mean, stays
-    /// within `sqrt((n + ρ) ln((n + ρ) / (ρ α²)))` of the sum of their means at all times with probability 1 − α. It
-    /// holds for means that differ from case to case. ρ is tuned to the planned end.
+    /// Robbins' normal mixture: the sum of n differences, each within ±1 and so 1-sub-Gaussian about its own
+    /// mean, stays within `sqrt((n + ρ) ln((n + ρ) / (ρ α²)))` of the sum of their means at all times with
+    /// probability 1 − α. It holds for means that differ from case to case. ρ is tuned to the planned end.
     fn is_futile(&self) -> bool {
         let Some(margin) = self.settings.futility_margin else {
             return false;
@@ -161,27 +162,27 @@ impl Sequential {
         self.difference().abs() + radius < margin
     }
 
-    /// Where the test stands.
+    /// Current state of the test.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// Pairs so far.
+    /// Number of pairs observed so far.
     pub fn pairs(&self) -> u64 {
         self.seen.len() as u64
     }
 
-    /// The mean difference of the pass rates so far, candidate − baseline.
+    /// Mean difference of the pass rates so far, candidate − baseline.
     pub fn difference(&self) -> f64 {
         (self.wins as f64 - self.losses as f64) / self.pairs().max(1) as f64
     }
 
-    /// The e-value: reaches 1/alpha when the decision falls.
+    /// Current e-value; the test decides when it reaches 1/alpha.
     pub fn e_value(&self) -> f64 {
         discordant_evidence(self.wins, self.losses, Alternative::TwoSided).e_value()
     }
 
-    /// Calls that were planned and need not be made.
+    /// Planned calls that are no longer needed.
     pub fn calls_saved(&self) -> u64 {
         if self.progress == Progress::Continue {
             return 0;
@@ -240,7 +241,7 @@ mod tests {
         }
         assert_eq!(test.progress(), Progress::Decided(Side::Better));
         assert_eq!((test.calls_saved(), test.wins, test.losses), (13, 7, 0));
-        // A late pair changes nothing, a pair twice is refused.
+        // A late pair changes nothing; a duplicate is rejected.
         assert_eq!(
             test.observe("19", 0, true, false).unwrap(),
             Progress::Decided(Side::Better)
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_system_is_seldom_called_changed() {
+    fn an_unchanged_system_is_rarely_called_changed() {
         let wrong = (0..200)
             .filter(|&seed| matches!(simulate(seed, 30, 10, 0.0, None).progress(), Progress::Decided(_)))
             .count();
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_change_is_found_early() {
+    fn a_large_change_is_detected_early() {
         let found: Vec<Sequential> = (0..50).map(|seed| simulate(seed, 50, 20, 0.2, None)).collect();
         let right = found
             .iter()
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_difference_that_matters_ends_it_too() {
+    fn futility_ends_the_test() {
         let test = simulate(3, 100, 40, 0.0, Some(0.1));
         assert_eq!(test.progress(), Progress::NoDifference);
         assert!(test.calls_saved() > 0);
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_test() {
+    fn invalid_settings_are_rejected() {
         for wrong in [
             SequentialSettings {
                 alpha: 0.0,

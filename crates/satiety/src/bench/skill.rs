@@ -1,8 +1,8 @@
-//! `evals/evals.json`, where Agent Skills keep their cases, read as it is. The convention has grown several spellings;
-//! all that occur are read, unknown keys are kept as notes.
+//! Reads `evals/evals.json`, the file in which Agent Skills define their cases. Several spellings of its keys
+//! exist; all known ones are accepted, and unknown keys are kept as metadata.
 //!
-//! What such a file expects is prose, so it is judged: one criterion for each assertion, the expected output as what a
-//! good answer looks like. Prose is never compared letter by letter.
+//! Such files state expectations in prose, so answers are judged: each assertion becomes a criterion, and the
+//! expected output describes a good answer. Prose is never compared literally.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use super::expected::{BenchmarkExpected, Mode};
 use super::reader::{Named, SuiteError, parse};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 
-/// The skill is loaded.
+/// Variant name of runs with the skill loaded.
 pub const WITH_SKILL: &str = "with_skill";
-/// The skill is not there: what it is compared with.
+/// Variant name of control runs without the skill.
 pub const WITHOUT_SKILL: &str = "without_skill";
 
 /// Keys that hold assertions, in the order in which they become criteria.
@@ -27,19 +27,19 @@ const ASSERTIONS: [&str; 6] = [
     "expected_repo_state",
 ];
 
-/// A file of skill cases, read.
+/// Cases read from an `evals.json` file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkillEvals {
-    /// The suite; its target is the skill.
+    /// Suite whose target is the skill.
     pub suite: BenchmarkSuite,
-    /// What was unusual about the file.
+    /// Deviations from the format that were tolerated.
     pub warnings: Vec<String>,
 }
 
-/// Reads an `evals.json`. `folder` is the name of the skill's folder, used when the file does not name the skill;
-/// `threshold` is the share of criteria that must be met (1 for all).
+/// Reads an `evals.json`. `folder` is the name of the skill's directory, used when the file does not name the
+/// skill. `threshold` is the fraction of criteria that must be met (1 for all).
 pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result<SkillEvals, SuiteError> {
-    let wrong = |field: String, reason: &str| SuiteError::Field {
+    let field_error = |field: String, reason: &str| SuiteError::Field {
         file: file.file.to_owned(),
         field,
         reason: reason.to_owned(),
@@ -56,33 +56,35 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
                 .iter()
                 .find_map(|key| Some((*key, fields.remove(*key)?)));
             let Some((key, Value::Array(items))) = found else {
-                return Err(wrong("evals".to_owned(), "must be a list of cases"));
+                return Err(field_error("evals".to_owned(), "must be a list of cases"));
             };
             (name, key.to_owned(), items, fields)
         }
         _ => {
-            return Err(wrong(
-                "the file".to_owned(),
+            return Err(field_error(
+                "top level".to_owned(),
                 "must be an object with a list `evals`",
             ));
         }
     };
     let mut warnings = Vec::new();
     let name = name.unwrap_or_else(|| {
-        warnings.push(format!("no skill_name; called `{folder}` after its folder"));
+        warnings.push(format!(
+            "`skill_name` is missing; using the directory name `{folder}`"
+        ));
         folder.to_owned()
     });
     let mut suite = BenchmarkSuite::new(name.clone());
     suite.target = name;
     suite.metadata = notes.into_iter().collect();
-    let mut taken = BTreeSet::new();
+    let mut used_ids = BTreeSet::new();
     for (index, item) in items.into_iter().enumerate() {
         let place = format!("{key}[{index}]");
         let Value::Object(fields) = item else {
-            return Err(wrong(place, "must be an object"));
+            return Err(field_error(place, "must be an object"));
         };
         let mut case = read_case(fields, index, threshold).map_err(|(field, reason)| {
-            wrong(
+            field_error(
                 if field.is_empty() {
                     place.clone()
                 } else {
@@ -93,21 +95,18 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
         })?;
         if case.expected.mode == Mode::Human {
             warnings.push(format!(
-                "{}: nothing is expected, so a person must label it",
+                "{}: no expectation, so the case requires a human label",
                 case.case_id
             ));
         }
         let wanted = case.case_id.clone();
         let mut number = 2;
-        while !taken.insert(case.case_id.clone()) {
+        while !used_ids.insert(case.case_id.clone()) {
             case.case_id = format!("{wanted}-{number}");
             number += 1;
         }
         if case.case_id != wanted {
-            warnings.push(format!(
-                "`{wanted}` occurs twice; the second is called `{}`",
-                case.case_id
-            ));
+            warnings.push(format!("duplicate id `{wanted}` renamed to `{}`", case.case_id));
         }
         suite.cases.push(case);
     }
@@ -129,25 +128,26 @@ fn read_case(
         .find_map(|key| Some((*key, fields.remove(*key)?)))
         .ok_or(("prompt", "is missing"))?;
     let Value::String(prompt) = prompt.1 else {
-        return Err((prompt.0, "must be a text"));
+        return Err((prompt.0, "must be a string"));
     };
     let id = match fields.remove("id") {
         None | Some(Value::Null) => None,
         Some(Value::String(id)) => Some(id),
         Some(Value::Number(id)) => Some(id.to_string()),
-        Some(_) => return Err(("id", "must be a text or a number")),
+        Some(_) => return Err(("id", "must be a string or a number")),
     };
     let name = match fields.remove("name") {
         None | Some(Value::Null) => None,
         Some(Value::String(name)) => Some(name).filter(|name| !name.trim().is_empty()),
-        Some(_) => return Err(("name", "must be a text")),
+        Some(_) => return Err(("name", "must be a string")),
     };
     let mut criteria = Vec::new();
     for key in ASSERTIONS {
         if let Some(value) = fields.remove(key) {
-            criteria.extend(
-                assertions(&value).ok_or((key, "must be texts, or objects with `text` or `description`"))?,
-            );
+            criteria.extend(assertions(&value).ok_or((
+                key,
+                "must contain strings, or objects with `text` or `description`",
+            ))?);
         }
     }
     let reference = match fields.remove("expected_output") {
@@ -193,7 +193,7 @@ fn judged(value: Value, threshold: f64) -> BenchmarkExpected {
     }
 }
 
-/// One text, a list of texts, or a list of objects that hold one.
+/// Accepts one string, a list of strings, or a list of objects that contain one.
 fn assertions(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_becomes_criteria() {
+    fn every_key_spelling_becomes_criteria() {
         let found = read(
             r#"{"skill_name": "pdf", "owner": "docs", "evals": [
             {"id": 1, "prompt": "a", "expectations": ["one", "two"], "files": ["in/a.pdf"]},
@@ -264,33 +264,33 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_names_what_the_file_does_not() {
+    fn the_directory_names_an_unnamed_skill() {
         for text in [
             r#"[{"prompt": "a", "expectations": ["x"]}]"#,
             r#"{"output_evals": [{"prompt": "a", "expectations": ["x"]}]}"#,
         ] {
             let found = read(text).unwrap();
             assert_eq!(found.suite.suite_id, "folder");
-            assert!(found.warnings[0].contains("no skill_name"));
+            assert!(found.warnings[0].contains("`skill_name` is missing"));
         }
     }
 
     #[test]
-    fn what_cannot_be_read_says_where() {
+    fn errors_name_file_and_field() {
         for (text, expected) in [
             (r#"{"evals": {}}"#, "evals.json: evals: must be a list of cases"),
-            ("3", "evals.json: the file: must be an object"),
+            ("3", "evals.json: top level: must be an object"),
             (
                 r#"{"evals": [{"id": 1}]}"#,
                 "evals.json: evals[0].prompt: is missing",
             ),
             (
                 r#"{"evals": [{"prompt": "a", "expectations": [3]}]}"#,
-                "evals.json: evals[0].expectations: must be texts",
+                "evals.json: evals[0].expectations: must contain strings",
             ),
             (
                 r#"{"evals": [{"prompt": "a", "files": ["../x"], "expectations": ["y"]}]}"#,
-                "leads out of the suite's folder",
+                "must not leave the suite's directory",
             ),
         ] {
             let message = read(text).unwrap_err().to_string();

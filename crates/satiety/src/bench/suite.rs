@@ -1,7 +1,7 @@
-//! What a benchmark suite says: the cases, what goes in and what must come out. Field names are the specification's;
-//! what a suite may leave out has a default here, so that a short file stays short.
+//! Data model of a benchmark suite: its cases, their inputs and their expectations. Field names follow the
+//! specification. Every optional field has a default, so a minimal file stays short.
 //!
-//! This module knows no file, no target and no way to judge an answer (see [`super::matching`]).
+//! This module does not read files, run targets or assess answers (see [`super::matching`]).
 
 use std::collections::BTreeMap;
 
@@ -15,133 +15,133 @@ use super::expected::BenchmarkExpected;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BenchmarkSuite {
-    /// Names the suite in runs, baselines and metrics.
+    /// Id of the suite in runs, baselines and metrics.
     pub suite_id: String,
-    /// What people call it; the id when absent.
+    /// Display name of the suite; defaults to the id.
     #[serde(default)]
     pub name: String,
-    /// What it is for, in a line.
+    /// Purpose of the suite, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The agent or skill that is evaluated.
+    /// Agent or skill under evaluation.
     #[serde(default)]
     pub target: String,
-    /// `SemVer` of the suite.
-    #[serde(default = "first_version")]
+    /// Semantic version of the suite.
+    #[serde(default = "default_version")]
     pub version: String,
-    /// The cases; those in the folder `cases/` are added by whoever reads the folder.
+    /// Cases of the suite; the directory reader appends those of the `cases/` directory.
     #[serde(default)]
     pub cases: Vec<BenchmarkCase>,
-    /// Free notes: domain, tier, source.
+    /// Free-form metadata, such as domain, tier or source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
-    /// How often every case is run unless the command says otherwise.
+    /// Default number of repeats per case; a command-line value takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
-    /// How long a case may take unless it says otherwise.
+    /// Default timeout per case, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Whether every case that does not say otherwise always gives the same result.
+    /// Default for `deterministic` of all cases in the suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deterministic: Option<bool>,
 }
 
-/// One input and what must come of it.
+/// A benchmark case: one input and its expectation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BenchmarkCase {
-    /// Unique in its suite.
+    /// Id of the case, unique within its suite.
     pub case_id: String,
-    /// What it tests.
+    /// What the case tests, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What the target is given.
+    /// Input passed to the target.
     pub input: BenchmarkInput,
-    /// What counts as right; never shown to the target.
+    /// Expectation for the answer; never shown to the target.
     pub expected: BenchmarkExpected,
-    /// "multi-step", "error-recovery", "edge-case".
+    /// Tags such as "multi-step", "error-recovery" or "edge-case".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How hard it is meant to be.
+    /// Intended difficulty of the case.
     #[serde(default)]
     pub difficulty: Difficulty,
-    /// Where it comes from.
+    /// Origin of the case: synthetic, organic or regression.
     #[serde(default)]
     pub source: Source,
-    /// Whether the same system always gives the same result: then a single worse result is a regression.
+    /// Whether the same system always gives the same result. If so, a single worse result is a regression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deterministic: Option<bool>,
-    /// How often it is run, if not as often as the rest.
+    /// Number of repeats; overrides the suite's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
-    /// How long it may take, if not as long as the rest.
+    /// Timeout in milliseconds; overrides the suite's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Why it is not run at present.
+    /// Reason why the case is skipped; absent when it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
-    /// Free notes.
+    /// Free-form metadata of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
 }
 
-/// What a target is given.
+/// Input passed to the target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BenchmarkInput {
-    /// The goal or prompt in words.
+    /// Goal or prompt in natural language.
     pub goal: String,
-    /// A conversation that came before, oldest first.
+    /// Preceding conversation, oldest message first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Vec<Value>>,
-    /// Context items that are loaded beforehand.
+    /// Context items loaded before the target starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<Map<String, Value>>>,
-    /// Settings of the target for this case.
+    /// Configuration of the target for this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_overrides: Option<Map<String, Value>>,
-    /// Arguments of a skill.
+    /// Arguments passed to the skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill_args: Option<Map<String, Value>>,
-    /// Files that are copied into the working folder, relative to the suite's.
+    /// Files to copy into the working directory; paths are relative to the suite's directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }
 
-/// How hard a case is meant to be.
+/// Intended difficulty of a case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Difficulty {
-    /// Any system that works at all.
+    /// Any working system should pass.
     Easy,
-    /// The usual.
+    /// Default for cases of typical difficulty.
     #[default]
     Medium,
-    /// Few systems.
+    /// Only few systems are expected to pass.
     Hard,
-    /// Made to mislead.
+    /// Designed to mislead the system.
     Adversarial,
 }
 
-/// Where a case comes from.
+/// Origin of a benchmark case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Written by hand or by a model.
     #[default]
     Synthetic,
-    /// From real sessions, scrubbed.
+    /// Taken from real sessions, with sensitive data scrubbed.
     Organic,
-    /// From a failure in production.
+    /// Derived from a failure in production.
     Regression,
 }
 
-fn first_version() -> String {
+fn default_version() -> String {
     "0.1.0".to_owned()
 }
 
 impl BenchmarkSuite {
-    /// An empty suite of the first version.
+    /// Creates an empty suite with version 0.1.0.
     pub fn new(suite_id: impl Into<String>) -> Self {
         let suite_id = suite_id.into();
         Self {
@@ -149,7 +149,7 @@ impl BenchmarkSuite {
             suite_id,
             description: String::new(),
             target: String::new(),
-            version: first_version(),
+            version: default_version(),
             cases: Vec::new(),
             metadata: BTreeMap::new(),
             repeats: None,
@@ -158,19 +158,19 @@ impl BenchmarkSuite {
         }
     }
 
-    /// Whether a case of this suite always gives the same result.
+    /// Whether a case is deterministic, with the suite's value as default.
     pub fn is_deterministic(&self, case: &BenchmarkCase) -> bool {
         case.deterministic.or(self.deterministic).unwrap_or(false)
     }
 
-    /// How often a case is run when nobody says otherwise.
+    /// Number of repeats of a case: its own, else the suite's, else 1.
     pub fn repeats_of(&self, case: &BenchmarkCase) -> u32 {
         case.repeats.or(self.repeats).unwrap_or(1).max(1)
     }
 }
 
 impl BenchmarkCase {
-    /// A case with nothing but the goal and what is expected.
+    /// Creates a case with a goal and an expectation; all other fields have their defaults.
     pub fn new(case_id: impl Into<String>, goal: impl Into<String>, expected: BenchmarkExpected) -> Self {
         Self {
             case_id: case_id.into(),

@@ -1,4 +1,4 @@
-//! Reading suites: what is accepted, and how errors read.
+//! Suite reader: accepted files and error messages.
 
 use serde_json::json;
 
@@ -57,7 +57,7 @@ fn read(file: &str, text: &str) -> Result<BenchmarkSuite, SuiteError> {
 }
 
 #[test]
-fn the_three_formats_say_the_same() {
+fn the_three_formats_are_equivalent() {
     let yaml = read("suite.yaml", YAML).unwrap();
     assert_eq!(yaml, read("suite.toml", TOML).unwrap());
     let json = serde_json::to_string(&yaml).unwrap();
@@ -78,7 +78,7 @@ fn the_three_formats_say_the_same() {
 }
 
 #[test]
-fn cases_come_from_their_own_files_too() {
+fn cases_are_read_from_separate_files() {
     let one = r#"{"case_id": "b", "input": {"goal": "g"}, "expected": {"mode": "exact", "value": "x"}}"#;
     let two = "- {case_id: c, input: {goal: g}, expected: {mode: human}}\n- {case_id: d, input: {goal: g}, expected: {mode: human}}\n";
     let suite = Named {
@@ -109,12 +109,12 @@ fn cases_come_from_their_own_files_too() {
     let message = read_suite(suite, &again).unwrap_err().to_string();
     assert_eq!(
         message,
-        "cases/again.json: case_id: `b` is taken by cases/b.json: case_id; ids must be unique in a suite"
+        "cases/again.json: case_id: duplicate id `b`, already used in cases/b.json: case_id"
     );
 }
 
 #[test]
-fn errors_name_file_and_field_and_what_was_meant() {
+fn errors_name_file_and_field_with_a_suggestion() {
     let case = |fields: &str| {
         format!(r#"{{"suite_id": "s", "cases": [{{"case_id": "a", "input": {{"goal": "g"}}, {fields}}}]}}"#)
     };
@@ -123,7 +123,7 @@ fn errors_name_file_and_field_and_what_was_meant() {
             "{\"suite_id\": }".to_owned(),
             "s.json: expected value at line 1 column 14",
         ),
-        ("{}".to_owned(), "s.json: the file: missing field `suite_id`"),
+        ("{}".to_owned(), "s.json: top level: missing field `suite_id`"),
         (
             case(r#""expected": {"mode": "human"}, "tag": []"#),
             "s.json: cases[0].tag: unknown field `tag`, expected one of",
@@ -142,28 +142,31 @@ fn errors_name_file_and_field_and_what_was_meant() {
         ),
         (
             case(r#""expected": {"value": 1}"#),
-            "s.json: cases[0].expected: has no `mode`",
+            "s.json: cases[0].expected: is missing `mode`",
         ),
-        (case(r#""expected": 3"#), "an expectation, or a list of them"),
+        (
+            case(r#""expected": 3"#),
+            "an expectation or a list of expectations",
+        ),
         (
             case(r#""expected": {"mode": "regex", "value": "("}"#),
-            "s.json: cases[0].expected.value: is no regular expression",
+            "s.json: cases[0].expected.value: is not a valid regular expression",
         ),
         (
             case(r#""expected": {"any": [{"mode": "human"}, {"mode": "json_path", "path": "$.["}]}"#),
-            "s.json: cases[0].expected.any[1].path: is no JSON path",
+            "s.json: cases[0].expected.any[1].path: is not a valid JSON Path",
         ),
         (
             case(r#""expected": {"mode": "json_schema", "value": {"type": "strong"}}"#),
-            "s.json: cases[0].expected.value: is no JSON Schema",
+            "s.json: cases[0].expected.value: is not a valid JSON Schema",
         ),
         (
             case(r#""expected": {"mode": "json_schema", "value": {"$ref": "https://example.org/x.json"}}"#),
-            "s.json: cases[0].expected.value: is no JSON Schema",
+            "s.json: cases[0].expected.value: is not a valid JSON Schema",
         ),
         (
             r#"{"suite_id": "s", "version": "1.0", "repeats": 0}"#.to_owned(),
-            "s.json: version: `1.0` is no semantic version such as 1.2.0",
+            "s.json: version: `1.0` is not a valid semantic version",
         ),
     ] {
         let message = read("s.json", &text).unwrap_err().to_string();
@@ -188,12 +191,12 @@ fn errors_name_file_and_field_and_what_was_meant() {
         read("s.txt", "")
             .unwrap_err()
             .to_string()
-            .contains("ends in .json")
+            .contains("expected one of: .json")
     );
 }
 
 #[test]
-fn all_problems_come_at_once_and_files_stay_inside() {
+fn all_problems_are_reported_and_files_stay_inside() {
     let suite = json!({"suite_id": "s", "version": "x", "cases": [
         {"case_id": "", "input": {"goal": "g", "files": ["../secret", "/etc/passwd", "ok/a.txt"]}, "expected": {"mode": "human"}},
     ]});

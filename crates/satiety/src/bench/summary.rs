@@ -1,5 +1,6 @@
-//! The figures of a run. Rates are over what was decided, errors that the target owns included; what was not decided is
-//! counted beside them. Repeats of a case are not independent, so every uncertainty is clustered by case.
+//! Summary statistics of a run. Rates are over decided results, including errors owned by the target;
+//! undecided results are counted separately. Repeats of a case are not independent, so all standard errors
+//! are clustered by case.
 
 use std::collections::BTreeMap;
 
@@ -11,96 +12,97 @@ use crate::stats::{Interval, clustered_mean_interval, mean, pass_at_k, pass_hat_
 use super::judge::agreement_of;
 use super::run::{BenchmarkResult, ErrorOwner, Status};
 
-/// Aggregate figures of a run.
+/// Aggregate metrics of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkSummary {
-    /// Passes over decided results; absent when nothing was decided.
+    /// Passed results divided by decided results; absent when none was decided.
     pub pass_rate: Option<f64>,
-    /// Standard error of the pass rate, clustered by case; absent below two cases.
+    /// Standard error of the pass rate, clustered by case; absent with fewer than two cases.
     pub pass_rate_standard_error: Option<f64>,
-    /// Its 95 % interval: clustered by case, and Wilson's where results do not vary or there is one case.
+    /// 95 % confidence interval of the pass rate: clustered by case, or Wilson's when results do not vary or
+    /// there is only one case.
     pub pass_rate_interval: Option<Interval>,
-    /// Mean time of the results that were answered.
+    /// Mean latency of answered results in milliseconds.
     pub mean_latency_ms: Option<f64>,
-    /// Their 95th percentile, by linear interpolation.
+    /// 95th percentile of the latency of answered results in milliseconds, by linear interpolation.
     pub p95_latency_ms: Option<f64>,
-    /// Tokens of everything, errors too.
+    /// Total tokens of all results, including errors.
     pub total_token_cost: u64,
-    /// Dollars of everything, where reported.
+    /// Total cost of all results in US dollars, if reported.
     pub total_cost_usd: Option<f64>,
-    /// Mean judge score, where there is one.
+    /// Mean judge score between 0 and 1, if any result was judged.
     pub mean_quality_score: Option<f64>,
-    /// Krippendorff's alpha of the judges' scores, where several judged and their answers vary.
+    /// Krippendorff's alpha of the judge scores, if several judges scored and their scores vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_agreement: Option<f64>,
-    /// Mean score, where there is one; an error that the target owns scores 0.
+    /// Mean score between 0 and 1, if any; an error owned by the target scores 0.
     pub mean_score: Option<f64>,
-    /// What sort of failure → how many.
+    /// Number of failures by category.
     pub failure_categories: BTreeMap<String, u64>,
-    /// Results by how they came out.
+    /// Number of results by status.
     pub counts: StatusCounts,
-    /// Errors by who owns them.
+    /// Number of errors by owner.
     pub errors_by_owner: BTreeMap<ErrorOwner, u64>,
-    /// Cases with any result.
+    /// Number of cases with at least one result.
     pub cases: u64,
     /// pass@k and pass^k over cases with enough decided repeats.
     pub reliability: Vec<Reliability>,
-    /// Cases whose repeats disagree.
+    /// Ids of cases whose repeats disagree.
     pub flaky: Vec<String>,
-    /// Each case, by id.
+    /// Summary of each case, ordered by id.
     pub per_case: Vec<CaseSummary>,
 }
 
-/// Results by how they came out.
+/// Number of results by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusCounts {
-    /// Passed.
+    /// Results that met the expectation.
     pub pass: u64,
-    /// Failed.
+    /// Results that did not meet the expectation.
     pub fail: u64,
-    /// Broke.
+    /// Results that ended with an error.
     pub error: u64,
-    /// Ran out of time.
+    /// Results that exceeded the timeout.
     pub timeout: u64,
-    /// Was not run.
+    /// Results of cases that were not run.
     pub skipped: u64,
-    /// Waits for a person or a judge.
+    /// Results that await a person or a judge.
     pub pending: u64,
 }
 
 /// How reliably cases pass within `k` tries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reliability {
-    /// Tries.
+    /// Number of tries, `k`.
     pub k: u64,
-    /// Mean probability that at least one of `k` passes.
+    /// Mean probability that at least one of `k` tries passes.
     pub pass_at_k: f64,
-    /// Mean probability that all of `k` pass.
+    /// Mean probability that all `k` tries pass.
     pub pass_hat_k: f64,
-    /// Cases that had `k` decided repeats.
+    /// Number of cases with at least `k` decided repeats.
     pub cases: u64,
 }
 
-/// One case over its repeats.
+/// Summary of one case over its repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseSummary {
-    /// The case.
+    /// Id of the benchmark case.
     pub case_id: String,
-    /// Passes over decided repeats; absent when none was.
+    /// Passed repeats divided by decided repeats; absent when none was decided.
     pub pass_rate: Option<f64>,
-    /// Repeats that passed.
+    /// Number of repeats that passed.
     pub passes: u64,
-    /// Repeats that were decided.
+    /// Number of repeats that were decided.
     pub decided: u64,
-    /// All repeats.
+    /// Number of repeats, decided or not.
     pub repeats: u64,
-    /// Mean score, where there is one.
+    /// Mean score between 0 and 1, if any.
     pub mean_score: Option<f64>,
-    /// Mean time of what was answered.
+    /// Mean latency of answered repeats in milliseconds.
     pub mean_latency_ms: Option<f64>,
 }
 
-/// Results grouped by case, in the order of their ids.
+/// Groups results by case, ordered by case id.
 pub fn by_case<'a>(
     results: impl IntoIterator<Item = &'a BenchmarkResult>,
 ) -> BTreeMap<&'a str, Vec<&'a BenchmarkResult>> {
@@ -111,8 +113,8 @@ pub fn by_case<'a>(
     groups
 }
 
-/// The results that a run is about. A run of several variants is about the one with the skill, or about the first by
-/// name: variants are different systems, and counting them as repeats of one would call it flaky.
+/// Returns the results of the primary variant of a run: the one with the skill, or the first by name.
+/// Variants are different systems; counting them as repeats of one would make it look flaky.
 pub fn leading(results: &[BenchmarkResult]) -> Vec<&BenchmarkResult> {
     let variants: std::collections::BTreeSet<Option<&str>> =
         results.iter().map(|result| result.variant.as_deref()).collect();
@@ -122,7 +124,7 @@ pub fn leading(results: &[BenchmarkResult]) -> Vec<&BenchmarkResult> {
     results.iter().filter(of_chosen).collect()
 }
 
-/// The figures of some results: those of a run, or of one variant of it.
+/// Summarizes the results of a run, or of one variant of it.
 pub fn summarize<'a>(results: impl IntoIterator<Item = &'a BenchmarkResult>) -> BenchmarkSummary {
     let results: Vec<&BenchmarkResult> = results.into_iter().collect();
     let groups = by_case(results.iter().copied());
@@ -180,7 +182,7 @@ fn pass_rate(summary: &mut BenchmarkSummary, groups: &BTreeMap<&str, Vec<&Benchm
     summary.pass_rate_standard_error = clustered.map(|estimate| estimate.standard_error);
     let passes = values.iter().filter(|&&value| value == 1.0).count() as u64;
     summary.pass_rate_interval = clustered
-        // Results that do not vary say "no error" by that formula, which nobody should believe.
+        // Results that do not vary have a standard error of zero by that formula, which is not credible.
         .filter(|estimate| estimate.standard_error > 0.0)
         .map(|estimate| Interval {
             low: estimate.interval.low.max(0.0),
@@ -188,7 +190,7 @@ fn pass_rate(summary: &mut BenchmarkSummary, groups: &BTreeMap<&str, Vec<&Benchm
             ..estimate.interval
         })
         .or_else(|| {
-            // Repeats that all agree are worth one observation a case.
+            // Repeats that all agree count as one observation per case.
             let cases = clusters.iter().collect::<std::collections::BTreeSet<_>>().len() as u64;
             let agreeing = if passes == 0 { 0 } else { cases };
             let unanimous = passes == 0 || passes == values.len() as u64;
@@ -249,7 +251,7 @@ fn case_summary(case_id: &str, results: &[&BenchmarkResult]) -> CaseSummary {
     }
 }
 
-/// Whether the target answered, so that its time means something.
+/// Whether the target answered, so that its latency is meaningful.
 pub(super) fn answered(result: &BenchmarkResult) -> bool {
     matches!(result.status, Status::Pass | Status::Fail | Status::Pending)
 }
@@ -285,7 +287,7 @@ impl StatusCounts {
         *count += 1;
     }
 
-    /// All results.
+    /// Total number of results.
     pub fn total(&self) -> u64 {
         self.pass + self.fail + self.error + self.timeout + self.skipped + self.pending
     }
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_decided_counts() {
+    fn only_decided_results_count() {
         use Status::{Error, Fail, Pass, Pending, Skipped, Timeout};
         let mut all = results(&[
             ("a", &[Pass, Pass]),
@@ -339,7 +341,7 @@ mod tests {
         all[4].error_owner = Some(ErrorOwner::Infra);
         all[4].error_kind = Some("rate_limit".into());
         let summary = summarize(&all);
-        // Three of a, a, b, b and the timeout that the target owns.
+        // Three of a, a, b, b and the timeout owned by the target.
         assert_eq!(summary.pass_rate, Some(0.6));
         assert_eq!(summary.counts.total(), 8);
         assert_eq!(

@@ -1,8 +1,9 @@
-//! Who gets what, by hash: the same answer on every machine, in every process, without anything being written down.
+//! Hash-based assignment of sessions and queries: deterministic across machines and processes, without stored
+//! state.
 
 use crate::text::normalize;
 
-/// Which of two pipelines answers.
+/// Arm of an experiment, that is, which of two pipelines answers.
 #[derive(
     Debug,
     Clone,
@@ -17,14 +18,14 @@ use crate::text::normalize;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Arm {
-    /// As it is.
+    /// The active pipeline without the feature.
     Control,
-    /// With the feature.
+    /// The pipeline with the feature.
     Treatment,
 }
 
 impl Arm {
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Control => "control",
@@ -33,9 +34,9 @@ impl Arm {
     }
 }
 
-/// Where somebody lands, from 0 up to but not including 100: the first 53 bits of BLAKE3 over purpose, feature and
-/// identity, each after its length. The feature is the salt, so that who is in one says nothing about who is in another;
-/// the purpose keeps rollout and sampling apart.
+/// Position of an identity in the range from 0 to 100 (exclusive): the first 53 bits of BLAKE3 over purpose,
+/// feature and identity, each prefixed by its length. The feature acts as salt, so that assignments to
+/// different features are independent; the purpose separates rollout from sampling.
 ///
 /// ```
 /// use satiety::experiment::bucket;
@@ -51,11 +52,12 @@ pub fn bucket(purpose: &str, feature: &str, identity: &str) -> f64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
     let bits = u64::from_le_bytes(first) >> 11;
-    // 53 bits are exact in a float, and 2^53 is the number of places.
+    // A float represents 53 bits exactly, and there are 2^53 positions.
     bits as f64 / 9_007_199_254_740_992.0 * 100.0
 }
 
-/// Who asks: the session, so that one conversation gets one pipeline; without a session the question itself.
+/// Identity for the assignment: the session, so that one conversation always gets the same pipeline, or the
+/// query text without a session.
 pub fn identity(session: Option<&str>, query: &str) -> String {
     match session {
         Some(session) => format!("session:{session}"),
@@ -63,7 +65,7 @@ pub fn identity(session: Option<&str>, query: &str) -> String {
     }
 }
 
-/// Which pipeline answers. Raising the percentage never takes anybody out.
+/// Assigns an arm. Raising the percentage never removes an identity from the treatment.
 pub fn arm(feature: &str, identity: &str, rollout_percent: f64) -> Arm {
     if bucket("rollout", feature, identity) < rollout_percent {
         Arm::Treatment
@@ -72,7 +74,7 @@ pub fn arm(feature: &str, identity: &str, rollout_percent: f64) -> Arm {
     }
 }
 
-/// Whether a query is also run with the other pipeline, in the shadow.
+/// Whether a query is also run with the other pipeline as a shadow run.
 pub fn is_shadowed(feature: &str, query_id: &str, shadow_percent: f64) -> bool {
     bucket("shadow", feature, query_id) < shadow_percent
 }
@@ -83,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Pearson's statistic of counts that should all be the same.
+    /// Pearson's chi-squared statistic of counts that should be equal.
     fn chi_square(counts: &[u32]) -> f64 {
         let expected = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
         let squares = counts.iter().map(|count| (f64::from(*count) - expected).powi(2));
@@ -144,11 +146,11 @@ mod tests {
         assert!((1830..=2170).contains(&count), "{count}");
     }
 
-    /// What was dealt once must be dealt so for ever: stored rows depend on it. Oracle, Python's `blake3` package:
+    /// Assignments must never change, because stored rows depend on them. Oracle, Python's `blake3` package:
     /// `h = b"".join(len(p).to_bytes(8, "little") + p for p in parts)`, then
     /// `(int.from_bytes(blake3(h).digest()[:8], "little") >> 11) / 2**53 * 100`.
     #[test]
-    fn the_deal_does_not_change_between_versions() {
+    fn assignments_do_not_change_between_versions() {
         let found = [
             bucket("rollout", "rrf", "session:a"),
             bucket("shadow", "rrf", "eq-1"),
@@ -162,7 +164,7 @@ mod tests {
     const KNOWN: [f64; 3] = [27_513_584.0, 82_841_225.0, 89_095_243.0];
 
     #[test]
-    fn the_session_speaks_for_its_questions() {
+    fn queries_of_a_session_share_an_identity() {
         assert_eq!(identity(Some("s"), "one"), identity(Some("s"), "two"));
         assert_eq!(identity(None, "Why  SQLite?"), identity(None, "why sqlite"));
         assert_ne!(identity(Some("why sqlite"), ""), identity(None, "why sqlite"));
@@ -170,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn raising_the_rollout_takes_nobody_out(who in ".{0,20}", feature in "[a-z]{1,8}", low in 0.0..=100.0f64, more in 0.0..=100.0f64) {
+        fn raising_the_rollout_removes_no_identity(who in ".{0,20}", feature in "[a-z]{1,8}", low in 0.0..=100.0f64, more in 0.0..=100.0f64) {
             let high = (low + more).min(100.0);
             if arm(&feature, &who, low) == Arm::Treatment {
                 prop_assert_eq!(arm(&feature, &who, high), Arm::Treatment);
@@ -179,9 +181,9 @@ mod tests {
             prop_assert_eq!(arm(&feature, &who, 100.0), Arm::Treatment);
         }
 
-        /// Lengths are part of what is hashed: no border can be moved.
+        /// Lengths are part of the hashed input, so that field boundaries cannot be shifted.
         #[test]
-        fn parts_do_not_run_together(a in "[ab]{0,4}", b in "[ab]{0,4}", c in "[ab]{1,4}") {
+        fn hashed_fields_have_boundaries(a in "[ab]{0,4}", b in "[ab]{0,4}", c in "[ab]{1,4}") {
             let (one, other) = (bucket("rollout", &format!("{a}{c}"), &b), bucket("rollout", &a, &format!("{c}{b}")));
             prop_assert!((one - other).abs() > 0.0);
         }

@@ -1,4 +1,5 @@
-//! A feature: a named change of the search's pipeline, who gets it, and what it takes to become the default.
+//! Feature definitions: a named change of the search pipeline, its rollout, and the conditions for
+//! graduation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,93 +8,96 @@ use serde_json::{Map, Value};
 use super::TrialSettings;
 use super::trial::Method;
 
-/// A feature, with the fields of the specification's `EvalFeatureFlag` (its camel-case names are read, too).
+/// A feature, with the fields of the specification's `EvalFeatureFlag` (camel-case names are also accepted).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
-    /// Its name: letters, digits, `.`, `_` and `-`.
+    /// Id of the feature: letters, digits, `.`, `_` and `-`.
     #[serde(alias = "flag_name", alias = "flagName", alias = "featureId")]
     pub feature_id: String,
-    /// What it is about, for people.
+    /// Human-readable description of the feature.
     #[serde(default)]
     pub description: String,
-    /// Whether it takes part at all.
-    #[serde(default = "yes")]
+    /// Whether the feature takes part in experiments.
+    #[serde(default = "default_true")]
     pub enabled: bool,
-    /// Who gets it for real, in percent of sessions.
+    /// Percentage of sessions that get the feature, from 0 to 100.
     #[serde(default, alias = "rolloutPercent")]
     pub rollout_percent: f64,
-    /// Whether the other pipeline is run in the shadow.
-    #[serde(default = "yes", alias = "shadowEnabled")]
+    /// Whether the other pipeline is run as a shadow.
+    #[serde(default = "default_true", alias = "shadowEnabled")]
     pub shadow_enabled: bool,
-    /// How many of the queries, in percent.
-    #[serde(default = "a_tenth", alias = "shadowPercent")]
+    /// Percentage of queries with a shadow run, from 0 to 100.
+    #[serde(default = "default_shadow_percent", alias = "shadowPercent")]
     pub shadow_percent: f64,
-    /// No decision before so many compared queries.
-    #[serde(default = "hundred", alias = "minSamples")]
+    /// Minimum number of compared queries before a decision.
+    #[serde(default = "default_min_samples", alias = "minSamples")]
     pub min_samples: u64,
-    /// The improvement of the reciprocal rank from which on it is worth having.
-    #[serde(default = "three_hundredths", alias = "graduationThreshold")]
+    /// Minimum improvement of the reciprocal rank that justifies graduation.
+    #[serde(default = "default_graduation_threshold", alias = "graduationThreshold")]
     pub graduation_threshold: f64,
-    /// What differs from the pipeline in force; what is not named stays.
+    /// Overrides of the active pipeline; keys that are not named keep their values.
     pub pipeline: Map<String, Value>,
-    /// Which sequential test decides: `betting` or `sprt`.
+    /// Sequential test that decides: `betting` or `sprt`.
     #[serde(default)]
     pub method: Method,
-    /// The probability of accepting either pipeline wrongly.
-    #[serde(default = "twentieth")]
+    /// Probability of wrongly accepting either pipeline.
+    #[serde(default = "default_alpha")]
     pub alpha: f64,
-    /// `sprt` alone: the probability of missing an effect of the size below.
-    #[serde(default = "fifth")]
+    /// Only for `sprt`: probability of missing an effect of size `effect`.
+    #[serde(default = "default_beta")]
     pub beta: f64,
-    /// `sprt` alone: the effect that it looks for.
-    #[serde(default = "twentieth")]
+    /// Only for `sprt`: size of the effect to detect.
+    #[serde(default = "default_effect")]
     pub effect: f64,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
-fn a_tenth() -> f64 {
+fn default_shadow_percent() -> f64 {
     10.0
 }
-fn hundred() -> u64 {
+fn default_min_samples() -> u64 {
     100
 }
-fn three_hundredths() -> f64 {
+fn default_graduation_threshold() -> f64 {
     0.03
 }
-fn twentieth() -> f64 {
+fn default_alpha() -> f64 {
     0.05
 }
-fn fifth() -> f64 {
+fn default_beta() -> f64 {
     0.2
 }
+fn default_effect() -> f64 {
+    0.05
+}
 
-/// Why a feature cannot be used.
+/// Reason why a feature is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FeatureError {
-    /// A name that could be mistaken.
-    #[error("`{0}` is no name for a feature: 1 to 64 letters, digits, `.`, `_` and `-`")]
+    /// The feature id is not valid.
+    #[error("invalid feature id `{0}` (expected 1 to 64 letters, digits, `.`, `_` or `-`)")]
     Name(String),
-    /// A number that is out of range.
-    #[error("{what} of `{feature}` must be {range}, and it is {value}")]
+    /// A number is out of range.
+    #[error("`{what}` of feature `{feature}` must be {range}, got {value}")]
     OutOfRange {
-        /// The feature.
+        /// Id of the feature.
         feature: String,
-        /// Which number.
+        /// Name of the field.
         what: &'static str,
-        /// What it may be.
+        /// Valid range in words.
         range: &'static str,
-        /// What it is.
+        /// Value that was given.
         value: f64,
     },
 }
 
 impl Feature {
-    /// A feature with the defaults of the specification: nobody gets it, a tenth of the queries is run in the shadow,
-    /// and it takes 100 of them and 0.03 of the reciprocal rank to graduate.
+    /// Creates a feature with the defaults of the specification: no rollout, shadow runs for 10 % of queries,
+    /// and graduation from 100 compared queries and an improvement of 0.03 in reciprocal rank.
     pub fn new(feature_id: impl Into<String>, pipeline: Map<String, Value>) -> Self {
         Self {
             feature_id: feature_id.into(),
@@ -101,18 +105,18 @@ impl Feature {
             enabled: true,
             rollout_percent: 0.0,
             shadow_enabled: true,
-            shadow_percent: a_tenth(),
-            min_samples: hundred(),
-            graduation_threshold: three_hundredths(),
+            shadow_percent: default_shadow_percent(),
+            min_samples: default_min_samples(),
+            graduation_threshold: default_graduation_threshold(),
             pipeline,
             method: Method::default(),
-            alpha: twentieth(),
-            beta: fifth(),
-            effect: twentieth(),
+            alpha: default_alpha(),
+            beta: default_beta(),
+            effect: default_effect(),
         }
     }
 
-    /// Whether its fields can be used; the pipeline is checked where it is known what a pipeline has.
+    /// Checks the fields. The pipeline overrides are checked where the pipeline is defined.
     pub fn check(&self) -> Result<(), FeatureError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let length = self.feature_id.len();
@@ -124,25 +128,25 @@ impl Feature {
         let samples = self.min_samples as f64;
         for (what, value, range, fine) in [
             (
-                "the rollout",
+                "rollout_percent",
                 self.rollout_percent,
                 percent,
                 within(self.rollout_percent, 0.0, 100.0),
             ),
             (
-                "the share of shadow runs",
+                "shadow_percent",
                 self.shadow_percent,
                 percent,
                 within(self.shadow_percent, 0.0, 100.0),
             ),
             (
-                "the number of samples",
+                "min_samples",
                 samples,
                 "from 1 to 1,000,000",
                 within(samples, 1.0, 1e6),
             ),
             (
-                "the graduation threshold",
+                "graduation_threshold",
                 self.graduation_threshold,
                 "from 0 up to 1",
                 within(self.graduation_threshold, 0.0, 0.999),
@@ -160,7 +164,7 @@ impl Feature {
                 within(self.beta, 1e-4, 0.5) && self.alpha + self.beta < 1.0,
             ),
             (
-                "the effect",
+                "effect",
                 self.effect,
                 "from 0.001 to 1",
                 within(self.effect, 0.001, 1.0),
@@ -179,7 +183,7 @@ impl Feature {
         Ok(())
     }
 
-    /// How its trial decides.
+    /// Settings of the feature's trial.
     pub fn trial(&self) -> TrialSettings {
         TrialSettings {
             method: self.method,
@@ -198,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_must_be_said_and_the_specification_is_read() {
+    fn minimal_features_and_the_specification_format_are_read() {
         let found: Feature =
             serde_json::from_value(json!({"feature_id": "rrf", "pipeline": {"a": 1}})).unwrap();
         let Value::Object(pipeline) = json!({"a": 1}) else {
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn invalid_fields_are_rejected_by_name() {
         let good = || Feature::new("rrf", Map::new());
         let refused = |change: &dyn Fn(&mut Feature)| {
             let mut feature = good();
@@ -234,25 +238,28 @@ mod tests {
         };
         good().check().unwrap();
         for (message, expected) in [
-            (refused(&|f| f.feature_id = "a b".into()), "`a b` is no name"),
-            (refused(&|f| f.feature_id = String::new()), "`` is no name"),
-            (refused(&|f| f.feature_id = "x".repeat(65)), "is no name"),
+            (
+                refused(&|f| f.feature_id = "a b".into()),
+                "invalid feature id `a b`",
+            ),
+            (
+                refused(&|f| f.feature_id = String::new()),
+                "invalid feature id ``",
+            ),
+            (refused(&|f| f.feature_id = "x".repeat(65)), "invalid feature id"),
             (
                 refused(&|f| f.rollout_percent = 101.0),
-                "the rollout of `rrf` must be from 0 to 100, and it is 101",
+                "`rollout_percent` of feature `rrf` must be from 0 to 100, got 101",
             ),
-            (
-                refused(&|f| f.shadow_percent = f64::NAN),
-                "the share of shadow runs",
-            ),
-            (refused(&|f| f.min_samples = 0), "the number of samples"),
+            (refused(&|f| f.shadow_percent = f64::NAN), "`shadow_percent`"),
+            (refused(&|f| f.min_samples = 0), "`min_samples`"),
             (
                 refused(&|f| f.graduation_threshold = -0.1),
-                "the graduation threshold",
+                "`graduation_threshold`",
             ),
             (refused(&|f| f.alpha = 0.0), "alpha"),
             (refused(&|f| (f.alpha, f.beta) = (0.5, 0.5)), "beta"),
-            (refused(&|f| f.effect = 0.0), "the effect"),
+            (refused(&|f| f.effect = 0.0), "`effect`"),
         ] {
             assert!(message.contains(expected), "{message}");
         }

@@ -1,5 +1,6 @@
-//! May a feature become the default? Each condition of the specification with its figure, its limit and a sentence; one
-//! that fails refuses, one that cannot be told leaves it open.
+//! Graduation checklist: decides whether a feature may become the default. Each condition of the
+//! specification is reported with its metric, its limit and a reason. A failed condition refuses graduation,
+//! an undecidable one leaves it open.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use super::{Decision, Standing};
 use crate::retrieval::Verdict;
 
-/// From here on slower times are no chance.
-const SLOWER: f64 = 0.01;
+/// Significance level below which a latency increase is not attributed to chance.
+const SLOWER_ALPHA: f64 = 0.01;
 
-/// What must hold.
+/// Limits that a feature must satisfy to graduate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GraduationLimits {
-    /// The improvement of the reciprocal rank from which on it is worth having.
+    /// Minimum improvement of the reciprocal rank that justifies graduation.
     pub threshold: f64,
-    /// By which share the 95th percentile of the time may rise.
+    /// Largest acceptable relative increase of the 95th percentile of latency.
     pub latency_increase: f64,
-    /// A rise of fewer milliseconds is noise.
+    /// Latency increases below this number of milliseconds are treated as noise.
     pub latency_floor_ms: f64,
-    /// Which share of shadow runs may fail or run out of time.
+    /// Largest acceptable fraction of shadow runs that fail or time out.
     pub failures: f64,
 }
 
@@ -34,124 +35,125 @@ impl Default for GraduationLimits {
     }
 }
 
-/// What is known about a feature.
+/// Evidence about a feature.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct GraduationEvidence {
-    /// The sequential test.
+    /// State of the sequential test.
     pub standing: Standing,
-    /// Both pipelines on the corpus, side by side; absent while nobody measured it or there is no corpus.
+    /// Measurements of both pipelines on the corpus; absent when not measured yet or without a corpus.
     pub corpus: Option<CorpusEvidence>,
-    /// How shadow runs went.
+    /// Counts of the shadow runs.
     pub shadow: ShadowCounts,
 }
 
-/// A measure on the corpus.
+/// Change of one measure on the corpus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredChange {
-    /// Which.
+    /// Name of the measure.
     pub measure: String,
-    /// As it is.
+    /// Value of the control pipeline.
     pub control: f64,
-    /// With the feature.
+    /// Value of the treatment pipeline.
     pub treatment: f64,
-    /// Treatment − control.
+    /// Treatment value minus control value.
     pub difference: f64,
-    /// Its 95 % bootstrap interval.
+    /// 95 % bootstrap interval of the difference.
     pub interval: Option<super::Bounds>,
-    /// The randomisation test, after Holm.
+    /// P-value of the randomisation test, after Holm's correction.
     pub p_value: f64,
-    /// `better`, `worse` or `no_evidence`.
+    /// Verdict: `better`, `worse` or `no_evidence`.
     #[schemars(with = "String")]
     pub verdict: Verdict,
 }
 
-/// Both pipelines on the corpus.
+/// Measurements of both pipelines on the corpus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CorpusEvidence {
-    /// Queries with something relevant to find.
+    /// Number of queries with at least one relevant memory.
     pub queries: usize,
-    /// The reciprocal rank first: it decides; the others must not be worse.
+    /// Measures, reciprocal rank first: it decides, and the others must not be worse.
     pub measures: Vec<MeasuredChange>,
-    /// The share of constitutional memories among the first five, as it is; absent without such memories.
+    /// Fraction of constitutional memories among the first five results of the control; absent without such
+    /// memories.
     pub control_surfacing: Option<f64>,
-    /// With the feature.
+    /// Fraction of constitutional memories among the first five results of the treatment.
     pub treatment_surfacing: Option<f64>,
-    /// The 95th percentile of the time, as it is, in milliseconds.
+    /// 95th percentile of the control's latency in milliseconds.
     pub control_p95_ms: f64,
-    /// With the feature.
+    /// 95th percentile of the treatment's latency in milliseconds.
     pub treatment_p95_ms: f64,
-    /// How likely such times are if it is no slower.
+    /// P-value of the test that the treatment is not slower.
     pub slower_p_value: f64,
 }
 
-/// How shadow runs went.
+/// Counts of the shadow runs of a feature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShadowCounts {
-    /// Runs that were recorded.
+    /// Number of recorded shadow runs.
     pub runs: u64,
-    /// Of these: failed or out of time.
+    /// Number of runs that failed or timed out.
     pub failed: u64,
-    /// Of these: waiting to be told what the lists were worth.
+    /// Number of runs that await feedback about their results.
     pub open: u64,
 }
 
-/// Whether a condition holds.
+/// Result of one graduation condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// It does.
+    /// The condition is satisfied.
     Pass,
-    /// It does not.
+    /// The condition is violated.
     Fail,
-    /// It cannot be told yet.
+    /// The condition cannot be decided yet.
     Undecided,
 }
 
-/// A condition.
+/// One graduation condition with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
-    /// Which.
+    /// Name of the condition.
     pub name: String,
-    /// Whether it holds.
+    /// Whether the condition is satisfied.
     pub check: Check,
-    /// Why, in a sentence.
+    /// Reason in one sentence.
     pub reason: String,
 }
 
-/// What follows.
+/// Overall verdict of the checklist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GraduationVerdict {
-    /// It may become the default.
+    /// The feature may become the default.
     Graduate,
-    /// It may not.
+    /// The feature may not become the default.
     Refuse,
-    /// Nothing speaks against it, but something is not known yet.
+    /// No condition is violated, but at least one is undecided.
     Undecided,
 }
 
-/// All conditions, and what follows.
+/// Graduation checklist with all conditions and the verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checklist {
-    /// What follows.
+    /// Overall verdict of the checklist.
     pub verdict: GraduationVerdict,
-    /// One by one.
+    /// Result of each condition.
     pub checks: Vec<Checked>,
 }
 
-/// Goes through the conditions.
+/// Checks all graduation conditions.
 pub fn check_graduation(evidence: &GraduationEvidence, limits: &GraduationLimits) -> Checklist {
     let corpus = evidence.corpus.as_ref();
     let unmeasured = || {
         (
             Check::Undecided,
-            "both pipelines were not measured on the corpus yet".to_owned(),
+            "the pipelines have not been measured on the corpus yet".to_owned(),
         )
     };
     let checks: Vec<Checked> = [
         ("corpus_improvement", corpus.map_or_else(unmeasured, improvement)),
         ("sequential_test", sequential(&evidence.standing)),
-        ("minimum_samples", samples(&evidence.standing)),
+        ("minimum_samples", minimum_samples(&evidence.standing)),
         ("graduation_threshold", threshold(&evidence.standing, limits)),
         (
             "constitutional_surfacing",
@@ -170,7 +172,7 @@ pub fn check_graduation(evidence: &GraduationEvidence, limits: &GraduationLimits
         reason,
     })
     .collect();
-    let any = |wanted| checks.iter().any(|one| one.check == wanted);
+    let any = |wanted| checks.iter().any(|checked| checked.check == wanted);
     Checklist {
         verdict: if any(Check::Fail) {
             GraduationVerdict::Refuse
@@ -187,13 +189,17 @@ fn improvement(corpus: &CorpusEvidence) -> (Check, String) {
     let Some(first) = corpus.measures.first() else {
         return (
             Check::Undecided,
-            "the corpus has no query with something relevant to find".into(),
+            "the corpus has no query with relevant memories".into(),
         );
     };
-    if let Some(worse) = corpus.measures.iter().find(|one| one.verdict == Verdict::Worse) {
+    if let Some(worse) = corpus
+        .measures
+        .iter()
+        .find(|measured| measured.verdict == Verdict::Worse)
+    {
         return (
             Check::Fail,
-            format!("{} is worse: {}", worse.measure, change(worse)),
+            format!("{} is worse: {}", worse.measure, describe_change(worse)),
         );
     }
     let check = match first.verdict {
@@ -202,7 +208,7 @@ fn improvement(corpus: &CorpusEvidence) -> (Check, String) {
         Verdict::NoEvidence => Check::Undecided,
     };
     let more = match check {
-        Check::Undecided => "; that may be chance",
+        Check::Undecided => "; not significant",
         Check::Pass | Check::Fail => "",
     };
     (
@@ -211,15 +217,15 @@ fn improvement(corpus: &CorpusEvidence) -> (Check, String) {
             "{} on {} queries: {}{more}",
             first.measure,
             corpus.queries,
-            change(first)
+            describe_change(first)
         ),
     )
 }
 
-fn change(one: &MeasuredChange) -> String {
+fn describe_change(measured: &MeasuredChange) -> String {
     format!(
         "{:.3} → {:.3} ({:+.3}, p = {:.4})",
-        one.control, one.treatment, one.difference, one.p_value
+        measured.control, measured.treatment, measured.difference, measured.p_value
     )
 }
 
@@ -232,13 +238,13 @@ fn sequential(standing: &Standing) -> (Check, String) {
         None => "burn-in".to_owned(),
     };
     match standing.decision {
-        Decision::AcceptTreatment => (Check::Pass, format!("the treatment is accepted: {test}")),
-        Decision::AcceptControl => (Check::Fail, format!("the control is accepted: {test}")),
-        Decision::Continue => (Check::Undecided, format!("not decided: {test}")),
+        Decision::AcceptTreatment => (Check::Pass, format!("treatment accepted: {test}")),
+        Decision::AcceptControl => (Check::Fail, format!("control accepted: {test}")),
+        Decision::Continue => (Check::Undecided, format!("undecided: {test}")),
     }
 }
 
-fn samples(standing: &Standing) -> (Check, String) {
+fn minimum_samples(standing: &Standing) -> (Check, String) {
     let check = if standing.samples >= standing.min_samples {
         Check::Pass
     } else {
@@ -255,13 +261,13 @@ fn samples(standing: &Standing) -> (Check, String) {
 
 fn threshold(standing: &Standing, limits: &GraduationLimits) -> (Check, String) {
     let Some(delta) = standing.mrr_delta else {
-        return (Check::Undecided, "no query was compared yet".into());
+        return (Check::Undecided, "no query has been compared yet".into());
     };
     let reason = format!(
-        "the reciprocal rank changed by {delta:+.3}, and {:+.3} is asked for",
+        "reciprocal rank changed by {delta:+.3}, required {:+.3}",
         limits.threshold
     );
-    // Only a decided trial will not move any more.
+    // Only a decided trial no longer changes.
     let check = match standing.decision {
         Decision::Continue => Check::Undecided,
         _ if delta >= limits.threshold => Check::Pass,
@@ -271,7 +277,7 @@ fn threshold(standing: &Standing, limits: &GraduationLimits) -> (Check, String) 
         .interval
         .is_some_and(|interval| interval.high < limits.threshold);
     let more = if excluded {
-        "; so much can be excluded, so that more queries will not help"
+        "; the required improvement is excluded, so more queries will not help"
     } else {
         ""
     };
@@ -288,13 +294,13 @@ fn surfacing(corpus: &CorpusEvidence) -> (Check, String) {
             };
             let percent = |share: f64| 100.0 * share;
             let reason = format!(
-                "{:.1} % of constitutional memories among the first five, {:.1} % before",
+                "{:.1} % of constitutional memories among the first five results, {:.1} % in the control",
                 percent(treatment),
                 percent(control)
             );
             (check, reason)
         }
-        _ => (Check::Pass, "there are no constitutional memories to lose".into()),
+        _ => (Check::Pass, "no constitutional memories exist".into()),
     }
 }
 
@@ -303,20 +309,21 @@ fn latency(corpus: &CorpusEvidence, limits: &GraduationLimits) -> (Check, String
     let fine = treatment < control * (1.0 + limits.latency_increase)
         || treatment - control < limits.latency_floor_ms;
     let reason = format!(
-        "p95 {control:.2} ms → {treatment:.2} ms ({:+.1} %), and {:+.0} % is the limit",
+        "p95 {control:.2} ms → {treatment:.2} ms ({:+.1} %, limit {:+.0} %)",
         100.0 * (treatment / control.max(1e-9) - 1.0),
         100.0 * limits.latency_increase
     );
-    // One busy moment of the machine makes a 95th percentile; only what is beyond chance speaks against it.
+    // A single busy moment of the machine can determine a 95th percentile; only a significant increase
+    // counts.
     if fine {
         (Check::Pass, reason)
-    } else if corpus.slower_p_value <= SLOWER {
+    } else if corpus.slower_p_value <= SLOWER_ALPHA {
         (Check::Fail, reason)
     } else {
         (
             Check::Undecided,
             format!(
-                "{reason}; that may be the machine (p = {:.2}), measure again",
+                "{reason}; not significant (p = {:.2}), measure again",
                 corpus.slower_p_value
             ),
         )
@@ -325,7 +332,7 @@ fn latency(corpus: &CorpusEvidence, limits: &GraduationLimits) -> (Check, String
 
 fn answers(shadow: ShadowCounts, limits: &GraduationLimits) -> (Check, String) {
     let reason = format!(
-        "{} of {} shadow runs failed or ran out of time",
+        "{} of {} shadow runs failed or timed out",
         shadow.failed, shadow.runs
     );
     let check = match shadow.runs {

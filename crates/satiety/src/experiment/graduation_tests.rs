@@ -1,4 +1,4 @@
-//! One condition at a time.
+//! Tests of individual graduation conditions.
 
 use super::*;
 use crate::experiment::{Bounds, Method};
@@ -55,7 +55,7 @@ fn good() -> GraduationEvidence {
 }
 
 #[test]
-fn everything_must_hold() {
+fn every_condition_must_pass() {
     type Change = fn(&mut GraduationEvidence);
     fn corpus(evidence: &mut GraduationEvidence) -> &mut CorpusEvidence {
         evidence.corpus.as_mut().unwrap()
@@ -91,7 +91,7 @@ fn everything_must_hold() {
         ("graduation_threshold", Check::Undecided, |e| {
             e.standing.mrr_delta = None;
         }),
-        // Small and sure: it will not get there, but nothing was decided.
+        // Small and precise: it will not reach the threshold, but the trial is undecided.
         ("graduation_threshold", Check::Undecided, |e| {
             e.standing.decision = Decision::Continue;
             e.standing.interval = Some(Bounds { low: 0.0, high: 0.02 });
@@ -106,7 +106,7 @@ fn everything_must_hold() {
         ("latency_p95", Check::Undecided, |e| {
             (corpus(e).treatment_p95_ms, corpus(e).slower_p_value) = (50.0, 0.2);
         }),
-        // A fifth more of next to nothing is nothing.
+        // A relative increase of a fifth is irrelevant for a tiny latency.
         ("latency_p95", Check::Pass, |e| {
             (corpus(e).control_p95_ms, corpus(e).treatment_p95_ms) = (1.0, 1.5);
         }),
@@ -133,7 +133,7 @@ fn everything_must_hold() {
 }
 
 #[test]
-fn a_failure_weighs_more_than_what_is_not_known() {
+fn a_failed_condition_outweighs_an_undecided_one() {
     let mut evidence = good();
     evidence.corpus = None;
     evidence.standing.decision = Decision::AcceptControl;

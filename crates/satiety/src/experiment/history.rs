@@ -1,21 +1,21 @@
-//! A value over time in little room: of a long history every second point goes when there are too many.
+//! Bounded history of a value over time: when it is full, every second point is dropped.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Points that are kept at most; an even number, so that halving keeps a regular step.
-const MOST: usize = 64;
+/// Maximum number of points; even, so that halving keeps a regular step.
+const MAX_POINTS: usize = 64;
 
-/// A thinned history.
+/// A thinned history of a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct History {
-    /// A point is kept every so many values.
+    /// Every `step`-th value is kept.
     step: u64,
-    /// Values that came so far.
+    /// Number of values received so far.
     seen: u64,
-    /// What was kept, oldest first.
+    /// Points that were kept, oldest first.
     points: Vec<f64>,
-    /// The latest value, kept or not.
+    /// Latest value, kept or not.
     last: Option<f64>,
 }
 
@@ -31,7 +31,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Takes the next value.
+    /// Adds the next value.
     pub fn push(&mut self, value: f64) {
         self.last = Some(value);
         self.seen += 1;
@@ -39,14 +39,14 @@ impl History {
             return;
         }
         self.points.push(value);
-        if self.points.len() >= MOST {
-            // The second of each pair stays: it is the one whose number the doubled step divides.
+        if self.points.len() >= MAX_POINTS {
+            // Keep the second of each pair, whose number the doubled step divides.
             self.points = self.points.chunks_exact(2).map(|pair| pair[1]).collect();
             self.step *= 2;
         }
     }
 
-    /// What is known of it, oldest first, the latest value at the end.
+    /// Returns the kept points, oldest first, followed by the latest value.
     pub fn points(&self) -> Vec<f64> {
         let mut points = self.points.clone();
         if !self.seen.is_multiple_of(self.step) {
@@ -61,13 +61,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_history_keeps_a_regular_step_and_its_end() {
+    fn a_long_history_keeps_a_regular_step_and_the_latest_value() {
         let mut history = History::default();
         for value in 1..=1000 {
             history.push(f64::from(value));
             let points = history.points();
             assert!(
-                points.len() <= MOST && points.last() == Some(&f64::from(value)),
+                points.len() <= MAX_POINTS && points.last() == Some(&f64::from(value)),
                 "{value}"
             );
         }

@@ -1,8 +1,9 @@
-//! Is a change of the memory's search worth keeping? Features are named changes of its pipeline; questions are dealt to
-//! them by hash; runs in the shadow compare both lists; a sequential test weighs what the lists were worth; a checklist
-//! decides what may become the default.
+//! Online experiments on the memory search. Features are named changes of the search pipeline. A hash assigns
+//! queries to arms, shadow runs compare the results of both pipelines, a sequential test evaluates the
+//! outcomes, and a checklist decides which feature may become the default.
 //!
-//! Everything takes values that somebody else fetched. Nothing here knows about stores, searches, clocks or settings.
+//! All functions take values that the caller has fetched. This module is independent of stores, searches,
+//! clocks and settings.
 //!
 //! ```
 //! use satiety::experiment::{Decision, Observation, Outcome, Trial, TrialSettings};

@@ -1,4 +1,4 @@
-//! What a list was worth: graded by judgments, or by what the asker did with the results.
+//! Outcome of a result list, graded by judgments or by how the caller used the results.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::FeedbackKind;
 
-/// The grade from which on a memory is relevant.
+/// Minimum grade of a relevant memory.
 pub const RELEVANT: i32 = 2;
-/// How many results an agent reads: the reciprocal rank looks no further.
+/// Number of results considered by the reciprocal rank, about as many as an agent reads.
 const MRR_DEPTH: usize = 5;
-/// How many results the gain looks at.
+/// Number of results considered by the nDCG.
 const NDCG_DEPTH: usize = 10;
 
-/// What a list was worth.
+/// Quality of a result list.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// One over the rank of the first relevant result among the first five; 0 without one.
+    /// Reciprocal rank of the first relevant result among the first five; 0 without one.
     pub mrr: f64,
-    /// The discounted gain of the first ten, 2^grade − 1 each, as a share of the best possible.
+    /// Normalized discounted cumulative gain of the first ten results, with gain 2^grade − 1.
     pub ndcg: f64,
 }
 
-/// Something that was done with a result, in the order in which it was done.
+/// A feedback event about a result; events are ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used<'a> {
-    /// With which.
+    /// Id of the memory.
     pub memory_id: &'a str,
-    /// What.
+    /// Kind of feedback that was given.
     pub kind: FeedbackKind,
 }
 
-/// Grades from use, as the specification has them: 3 for what somebody called useful, 2 for what was read or said again,
-/// 0 for what somebody called useless; of several judgments the last. What was only passed over or not looked at gets no
-/// grade, and neither does asking again: nobody said what should have come.
+/// Derives grades from usage, as in the specification: 3 for memories marked useful, 2 for memories that were
+/// read or quoted, 0 for memories marked useless; the last of several judgments counts. Memories that were
+/// skipped or ignored get no grade, and neither does a repeated query, because it does not name the memory
+/// that should have been found.
 pub fn grades_of_use<'a>(events: impl IntoIterator<Item = Used<'a>>) -> BTreeMap<String, i32> {
     let mut validated: BTreeMap<&str, i32> = BTreeMap::new();
     let mut used: BTreeMap<String, i32> = BTreeMap::new();
@@ -56,7 +57,8 @@ pub fn grades_of_use<'a>(events: impl IntoIterator<Item = Used<'a>>) -> BTreeMap
     used
 }
 
-/// What a list is worth by these grades; absent when nothing is relevant, because then no list could have been better.
+/// Computes the outcome of a list from grades. Returns `None` when no memory is relevant, because then no
+/// list could be better than another.
 pub fn outcome<S: AsRef<str>>(results: &[S], grades: &BTreeMap<String, i32>) -> Option<Outcome> {
     if !grades.values().any(|grade| *grade >= RELEVANT) {
         return None;
@@ -72,7 +74,7 @@ pub fn outcome<S: AsRef<str>>(results: &[S], grades: &BTreeMap<String, i32>) -> 
     let best = gain(ideal.into_iter().take(NDCG_DEPTH));
     Some(Outcome {
         mrr: first.map_or(0.0, |position| 1.0 / (position + 1) as f64),
-        // The best is above 0, because something is relevant; rounding must not lift a share above 1.
+        // The ideal gain is positive, because a memory is relevant; rounding must not lift the ratio above 1.
         ndcg: (found / best).min(1.0),
     })
 }
@@ -94,7 +96,7 @@ mod tests {
     use crate::retrieval::{EvaluationOptions, Measure, OrderOptions, QrelsReader, RunReader, evaluate};
 
     #[test]
-    fn use_is_graded_as_specified() {
+    fn usage_is_graded_as_specified() {
         use FeedbackKind::{
             ReSearch, ReadAfterSearch, Reference, ScrollPast, ValidateNotUseful, ValidateUseful,
         };
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_relevant_nothing_can_be_said() {
+    fn without_relevant_memories_there_is_no_outcome() {
         let nothing = BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 0)]);
         assert_eq!(outcome(&["a", "b"], &nothing), None);
         let one = BTreeMap::from([("a".to_owned(), 2)]);
@@ -134,7 +136,7 @@ mod tests {
     }
 
     proptest! {
-        /// The same figures as the evaluation of files gives.
+        /// The outcome agrees with the offline evaluation of files.
         #[test]
         fn agrees_with_the_evaluation(
             grades in proptest::collection::btree_map(0u8..20, 0i32..=3, 1..15),

@@ -1,45 +1,50 @@
-//! A part of a configuration laid over the whole of it, so that nothing in the part can be ignored: a knob that does not
-//! exist is an error that names those that do.
+//! Applies partial overrides to a configuration. An unknown key is an error that lists the known ones, so no
+//! override is silently ignored.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Why a part does not fit.
+/// Reason why an override cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverrideError {
-    /// A knob that does not exist.
-    #[error("`{knob}` is no knob of the pipeline; there are {known}")]
+    /// The key does not exist.
+    #[error("unknown pipeline key `{knob}` (expected one of: {known})")]
     Unknown {
-        /// What was named.
+        /// Key that was given.
         knob: String,
-        /// What could have been.
+        /// Keys that exist, comma-separated.
         known: String,
     },
-    /// A value that its knob cannot have.
-    #[error("`{knob}` cannot be set so: {reason}")]
+    /// The value is not valid for its key.
+    #[error("cannot set `{knob}`: {reason}")]
     Value {
-        /// The knob.
+        /// Path of the key.
         knob: String,
-        /// Why.
+        /// Reason why the value is invalid.
         reason: String,
     },
 }
 
-/// `base` with everything that `change` names set so. Objects are gone into as long as the change names only what is
-/// there; one that names something else (another variant of a choice) takes the place of what was there.
+/// Returns `base` with all overrides of `change` applied. Objects are merged recursively as long as the
+/// change names only existing keys; an object with another key (another variant of an enum) replaces the
+/// existing value.
 pub fn overridden<T: Serialize + DeserializeOwned>(
     base: &T,
     change: &Map<String, Value>,
 ) -> Result<T, OverrideError> {
-    let wrong = |knob: &str, reason: String| OverrideError::Value {
+    let value_error = |knob: &str, reason: String| OverrideError::Value {
         knob: knob.into(),
         reason,
     };
-    let whole = serde_json::to_value(base).map_err(|error| wrong("pipeline", error.to_string()))?;
-    let Value::Object(mut merged) = whole else {
-        return Err(wrong("pipeline", "it has no knobs".into()));
+    let base_value =
+        serde_json::to_value(base).map_err(|error| value_error("pipeline", error.to_string()))?;
+    let Value::Object(mut merged) = base_value else {
+        return Err(value_error(
+            "pipeline",
+            "the configuration is not an object".into(),
+        ));
     };
     for (knob, value) in change {
         let known = merged.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -49,27 +54,28 @@ pub fn overridden<T: Serialize + DeserializeOwned>(
                 known,
             });
         };
-        lay_over(place, value);
+        merge_override(place, value);
     }
     let built: T = serde_path_to_error::deserialize(Value::Object(merged)).map_err(|error| {
         let path = error.path().to_string();
-        wrong(&path, error.into_inner().to_string())
+        value_error(&path, error.into_inner().to_string())
     })?;
-    // What was read must say what was asked: a field that is skipped or rounded away would be a silent lie.
-    let read = serde_json::to_value(&built).map_err(|error| wrong("pipeline", error.to_string()))?;
-    let asked = Value::Object(change.clone());
-    match lost(&asked, &read, "") {
-        Some(knob) => Err(wrong(&knob, "it was not understood".into())),
+    // The result must contain every requested value: a field that is skipped or rounded would be ignored
+    // silently.
+    let read = serde_json::to_value(&built).map_err(|error| value_error("pipeline", error.to_string()))?;
+    let requested = Value::Object(change.clone());
+    match find_lost(&requested, &read, "") {
+        Some(knob) => Err(value_error(&knob, "the value was not accepted".into())),
         None => Ok(built),
     }
 }
 
-fn lay_over(place: &mut Value, change: &Value) {
+fn merge_override(place: &mut Value, change: &Value) {
     match (place, change) {
         (Value::Object(old), Value::Object(new)) if new.keys().all(|key| old.contains_key(key)) => {
             for (key, value) in new {
                 if let Some(inner) = old.get_mut(key) {
-                    lay_over(inner, value);
+                    merge_override(inner, value);
                 }
             }
         }
@@ -77,30 +83,30 @@ fn lay_over(place: &mut Value, change: &Value) {
     }
 }
 
-/// The first path of `asked` that `read` does not have.
-fn lost(asked: &Value, read: &Value, path: &str) -> Option<String> {
+/// Returns the first path of `requested` whose value `read` does not have.
+fn find_lost(requested: &Value, read: &Value, path: &str) -> Option<String> {
     let missing = || Some(path.to_owned());
-    match (asked, read) {
-        (Value::Object(asked), Value::Object(read)) => asked.iter().find_map(|(key, value)| {
+    match (requested, read) {
+        (Value::Object(requested), Value::Object(read)) => requested.iter().find_map(|(key, value)| {
             let path = if path.is_empty() {
                 key.clone()
             } else {
                 format!("{path}.{key}")
             };
             match read.get(key) {
-                Some(found) => lost(value, found, &path),
+                Some(found) => find_lost(value, found, &path),
                 None => Some(path),
             }
         }),
-        (Value::Number(asked), Value::Number(read)) => {
-            // 1 and 1.0 are the same, and a float of 32 bits keeps seven digits.
-            let same = asked
+        (Value::Number(requested), Value::Number(read)) => {
+            // 1 equals 1.0, and a 32-bit float keeps seven digits.
+            let same = requested
                 .as_f64()
                 .zip(read.as_f64())
                 .is_some_and(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(b.abs()));
             if same { None } else { missing() }
         }
-        (asked, read) if asked == read => None,
+        (requested, read) if requested == read => None,
         _ => missing(),
     }
 }
@@ -152,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays() {
+    fn unnamed_keys_keep_their_values() {
         assert_eq!(with(json!({})).unwrap(), base());
         let found = with(json!({"inner": {"floor": 0.3}, "limit": 7})).unwrap();
         assert_eq!(
@@ -167,7 +173,7 @@ mod tests {
             }
         );
         assert_eq!(with(json!({"choice": "plain"})).unwrap().choice, Choice::Plain);
-        // Within the variant in force a part is enough; another one must be whole.
+        // Within the active variant partial overrides suffice; another variant must be complete.
         assert_eq!(
             with(json!({"choice": {"mixed": {"k": 9}}})).unwrap().choice,
             Choice::Mixed { k: 9, share: 0.5 }
@@ -179,29 +185,26 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_ignored() {
+    fn unknown_keys_and_values_are_errors() {
         for (change, expected) in [
             (
                 json!({"lambda": 1}),
-                "`lambda` is no knob of the pipeline; there are choice, inner, limit",
+                "unknown pipeline key `lambda` (expected one of: choice, inner, limit)",
             ),
             (
                 json!({"inner": {"lamda": 1}}),
-                "`inner` cannot be set so: missing field",
+                "cannot set `inner`: missing field",
             ),
             (
                 json!({"inner": {"lambda": 1, "floor": 1, "more": 2}}),
-                "`inner.more` cannot be set so: it was not understood",
+                "cannot set `inner.more`: the value was not accepted",
             ),
             (
                 json!({"inner": {"lambda": "much"}}),
-                "`inner.lambda` cannot be set so: invalid type",
+                "cannot set `inner.lambda`: invalid type",
             ),
-            (
-                json!({"choice": "other"}),
-                "`choice` cannot be set so: unknown variant",
-            ),
-            (json!({"limit": -1}), "`limit` cannot be set so: invalid value"),
+            (json!({"choice": "other"}), "cannot set `choice`: unknown variant"),
+            (json!({"limit": -1}), "cannot set `limit`: invalid value"),
         ] {
             let message = with(change.clone()).unwrap_err().to_string();
             assert!(message.starts_with(expected), "{change}: {message}");

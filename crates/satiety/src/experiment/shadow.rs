@@ -1,4 +1,4 @@
-//! How two lists for one question differ, without anybody having judged them.
+//! Differences between two result lists for one query, without relevance judgments.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::retrieval::{DifferenceClass, DifferenceThresholds, difference};
 
-/// A result.
+/// An entry of a result list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Listed {
-    /// Which memory.
+    /// Id of the memory.
     pub id: String,
-    /// How well it fits, by the pipeline that found it.
+    /// Relevance score assigned by the pipeline that found it.
     pub score: f64,
 }
 
-/// How two lists differ; the first ten of each are looked at.
+/// Differences between the first ten entries of two lists.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListDifference {
-    /// Kendall's tau-b over everything that either list has, ties and all: what a list lacks is tied after its end, so that
-    /// disjoint lists do not look alike. Absent when there is no order to compare.
+    /// Kendall's tau-b over the union of both lists, with ties: entries missing from a list are tied after
+    /// its end, so that disjoint lists do not look similar. Absent when there is no order to compare.
     pub rank_correlation: Option<f64>,
-    /// Shared memories over all memories of both (Jaccard), as the specification has it; 1 for two empty lists.
+    /// Jaccard similarity: shared memories divided by all memories of both lists, as in the specification; 1
+    /// for two empty lists.
     pub set_overlap: f64,
-    /// Shared memories over the length of the longer list.
+    /// Shared memories divided by the length of the longer list.
     pub overlap_at_k: f64,
-    /// Whether another one comes first.
+    /// Whether the first result differs.
     pub top_result_changed: bool,
-    /// Memories that are not in the same place in both.
+    /// Number of memories with different positions in the two lists.
     pub order_differences: usize,
-    /// Of shared memories: by how many places they moved, on average.
+    /// Mean absolute rank change of shared memories.
     pub mean_rank_delta: Option<f64>,
-    /// Of shared memories: by how many places one moved at most.
+    /// Maximum absolute rank change of shared memories.
     pub max_rank_delta: Option<usize>,
-    /// Of shared memories: by how much the treatment scores them higher, on average.
+    /// Mean score change of shared memories, treatment minus control.
     pub mean_score_delta: Option<f64>,
-    /// The class: `identical`, `minor`, `major` or `incompatible`.
+    /// Class of the difference: `identical`, `minor`, `major` or `incompatible`.
     #[schemars(with = "String")]
     pub class: DifferenceClass,
 }
 
-/// Compares two lists, best first; `mrr_delta` is the change of the reciprocal rank where grades tell.
+/// Compares two lists, best first. `mrr_delta` is the change of the reciprocal rank, if grades are known.
 pub fn compare_lists(control: &[Listed], treatment: &[Listed], mrr_delta: Option<f64>) -> ListDifference {
     let thresholds = DifferenceThresholds::default();
     let control = &control[..control.len().min(thresholds.depth)];
@@ -99,9 +100,10 @@ mod tests {
         .collect()
     }
 
-    /// `scipy.stats.kendalltau([0,1,2,10], [1,0,10,2])`: 0.33333333333333337; a and b changed places, c and d are alone.
+    /// `scipy.stats.kendalltau([0,1,2,10], [1,0,10,2])`: 0.33333333333333337; a and b are swapped, c and d
+    /// are not shared.
     #[test]
-    fn by_hand() {
+    fn differences_match_manual_computation() {
         let found = compare_lists(&list("a b c"), &list("b a d"), None);
         assert!(
             (found.rank_correlation.unwrap() - 1.0 / 3.0).abs() < 1e-12,
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_common_and_nothing_at_all() {
+    fn disjoint_and_empty_lists() {
         let found = compare_lists(&list("a b"), &list("c d"), None);
         assert_eq!(
             (found.set_overlap, found.order_differences, found.class),
@@ -133,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_is_like_itself_and_difference_is_mutual(
+        fn differences_are_reflexive_and_symmetric(
             one in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f", "g"], 0..7).prop_shuffle(),
             other in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f", "g"], 0..7).prop_shuffle(),
         ) {

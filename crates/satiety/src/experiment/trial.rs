@@ -1,8 +1,10 @@
-//! The sequential test of a feature: one difference a question, a look after each, a decision that stays.
+//! Sequential test of a feature: one paired difference per query, evaluated after each, with a final
+//! decision.
 //!
-//! What is tested is the mean of paired differences, treatment − control, of the reciprocal rank of the first relevant
-//! result of the same question; it lies between −1 and 1. The default bets against "no difference" (an e-process, valid
-//! for any distribution within the bounds and at any time); the alternative is Wald's test for normal differences.
+//! The test is about the mean of paired differences, treatment − control, of the reciprocal rank of the first
+//! relevant result for the same query; it lies between −1 and 1. The default bets against "no difference" (an
+//! e-process, valid for any bounded distribution and at any stopping time); the alternative is Wald's test
+//! for normal differences.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,24 +15,25 @@ use crate::stats::{
     SprtSigma,
 };
 
-/// Observations from which Wald's test takes the spread of the differences.
+/// Number of observations from which Wald's test estimates the standard deviation of the differences.
 const BURN_IN: u64 = 20;
-/// Means that the interval is searched among: steps of 0.01.
+/// Number of candidate means for the interval: steps of 0.01.
 const GRID: usize = 200;
 
-/// Which test decides.
+/// Sequential test that decides a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// An anytime-valid e-process for bounded differences.
+    /// Anytime-valid e-process for bounded differences.
     #[default]
     Betting,
-    /// Wald's sequential probability ratio test for normal differences, with the spread from a burn-in.
+    /// Wald's sequential probability ratio test for normal differences, with the standard deviation from a
+    /// burn-in.
     Sprt,
 }
 
 impl Method {
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Betting => "betting",
@@ -39,18 +42,18 @@ impl Method {
     }
 }
 
-/// How a trial decides.
+/// Error levels and minimum size of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialSettings {
-    /// Which test.
+    /// Sequential test to use.
     pub method: Method,
-    /// The probability of accepting either pipeline wrongly, whenever one looks.
+    /// Probability of wrongly accepting either pipeline at any time.
     pub alpha: f64,
-    /// `sprt` alone: the probability of missing the effect.
+    /// Only for `sprt`: probability of missing the effect.
     pub beta: f64,
-    /// `sprt` alone: the effect that it looks for.
+    /// Only for `sprt`: size of the effect to detect.
     pub effect: f64,
-    /// No decision before so many observations.
+    /// Minimum number of observations before a decision.
     pub min_samples: u64,
 }
 
@@ -66,20 +69,20 @@ impl Default for TrialSettings {
     }
 }
 
-/// What a trial says.
+/// Decision of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
-    /// Not enough evidence yet.
+    /// The evidence does not suffice yet.
     Continue,
-    /// The feature is better.
+    /// The feature is better than the control.
     AcceptTreatment,
-    /// It is worse, or with `sprt`: it does not have the effect.
+    /// The feature is worse than the control or, with `sprt`, lacks the effect.
     AcceptControl,
 }
 
 impl Decision {
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Continue => "continue",
@@ -89,16 +92,16 @@ impl Decision {
     }
 }
 
-/// One question, answered by both.
+/// Outcomes of one query in both arms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// What the list of the pipeline as it is was worth.
+    /// Outcome of the control pipeline.
     pub control: Outcome,
-    /// What the list with the feature was worth.
+    /// Outcome of the treatment pipeline.
     pub treatment: Outcome,
 }
 
-/// A running trial; as JSON it can be put away and taken up again anywhere.
+/// A running trial; serialize it to JSON to store and resume it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     settings: TrialSettings,
@@ -110,53 +113,55 @@ pub struct Trial {
     history: History,
 }
 
-/// Where a trial stands.
+/// Current state of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Standing {
-    /// The test.
+    /// Sequential test that is used.
     pub method: Method,
-    /// What it says.
+    /// Decision of the trial so far.
     pub decision: Decision,
-    /// Questions that were compared.
+    /// Number of compared queries.
     pub samples: u64,
-    /// No decision before so many.
+    /// Minimum number of compared queries before a decision.
     pub min_samples: u64,
-    /// The evidence as a logarithm, above 0 for the treatment and below for the control. `betting`: the log-wealth of
-    /// the better of the two bets, 0 as long as neither has won; `sprt`: the log-likelihood ratio, absent in the burn-in.
+    /// Logarithm of the evidence, positive for the treatment and negative for the control. `betting`:
+    /// log-wealth of the better of the two bets, 0 as long as neither has won; `sprt`: log-likelihood ratio,
+    /// absent during the burn-in.
     pub log_likelihood_ratio: Option<f64>,
-    /// Below this the control is accepted.
+    /// Evidence below this bound accepts the control.
     pub lower_bound: f64,
-    /// Above this the treatment is.
+    /// Evidence above this bound accepts the treatment.
     pub upper_bound: f64,
-    /// `betting`: the two-sided e-value now.
+    /// `betting`: current two-sided e-value.
     pub e_value: Option<f64>,
-    /// `betting`: the p-value that may be looked at all the time.
+    /// `betting`: p-value that is valid at any time.
     pub p_value: Option<f64>,
-    /// The mean difference of the reciprocal rank, treatment − control.
+    /// Mean difference of the reciprocal rank, treatment − control.
     pub mrr_delta: Option<f64>,
-    /// The interval that holds it at all times at once (the betting confidence sequence, whichever test decides).
+    /// Confidence sequence of the mean difference, valid at all times simultaneously (from betting, for
+    /// either test).
     pub interval: Option<Bounds>,
-    /// Means of both.
+    /// Mean reciprocal rank of the control.
     pub control_mrr: Option<f64>,
-    /// With the feature.
+    /// Mean reciprocal rank of the treatment.
     pub treatment_mrr: Option<f64>,
-    /// The mean difference of the gain.
+    /// Mean difference of the nDCG, treatment − control.
     pub ndcg_delta: Option<f64>,
-    /// The evidence over time, thinned.
+    /// Thinned history of the evidence.
     pub history: Vec<f64>,
 }
 
-/// An interval.
+/// Bounds of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounds {
-    /// From.
+    /// Lower bound of the interval.
     pub low: f64,
-    /// To.
+    /// Upper bound of the interval.
     pub high: f64,
 }
 
 impl Trial {
-    /// Starts a trial.
+    /// Starts a trial; fails for invalid settings.
     pub fn new(settings: TrialSettings) -> Result<Self> {
         let betting = BettingTest::new(BettingSettings {
             alpha: settings.alpha,
@@ -184,13 +189,13 @@ impl Trial {
         })
     }
 
-    /// Takes the next question; says whether it counted. After a decision nothing does any more.
+    /// Adds the next query and returns whether it counted. After a decision, further queries are ignored.
     pub fn observe(&mut self, observation: Observation) -> Result<bool> {
         if self.decision != Decision::Continue {
             return Ok(false);
         }
         let difference = observation.treatment.mrr - observation.control.mrr;
-        // The bound is checked first, so that a refused value leaves everything as it was.
+        // The value is checked first, so that a rejected one leaves the state unchanged.
         self.betting.observe(difference)?;
         self.moments.push(difference)?;
         for (sum, outcome) in self
@@ -215,7 +220,7 @@ impl Trial {
         Ok(true)
     }
 
-    /// Half of the money is on either side, so that the two errors together have probability alpha.
+    /// Each bet starts with half of the stake, so that both errors together have probability alpha.
     fn by_betting(&self) -> Decision {
         let shown = |alternative| {
             self.betting.samples() >= self.settings.min_samples
@@ -230,7 +235,7 @@ impl Trial {
         }
     }
 
-    /// What the wealth of one bet must reach: two over alpha, because each began with half of the money.
+    /// Wealth at which a bet decides: two over alpha, because each starts with half of the stake.
     fn bound(&self) -> f64 {
         (2.0 / self.settings.alpha).ln()
     }
@@ -248,22 +253,22 @@ impl Trial {
         })
     }
 
-    /// What it says so far.
+    /// Returns the decision so far.
     pub fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// How many questions counted.
+    /// Number of queries that counted.
     pub fn samples(&self) -> u64 {
         self.moments.count()
     }
 
-    /// Sums over the questions that counted: of the control, and of the treatment.
+    /// Sums of the outcomes that counted: of the control, and of the treatment.
     pub fn sums(&self) -> [Outcome; 2] {
         self.sums
     }
 
-    /// Where it stands.
+    /// Current state of the trial.
     pub fn standing(&self) -> Standing {
         let count = self.samples() as f64;
         let mean = |sum: f64| (count > 0.0).then(|| sum / count);

@@ -1,4 +1,4 @@
-//! Laws of a trial: it decides rightly, once, at any time, wherever it is put away.
+//! Properties of a trial: correct, final and anytime-valid decisions, and resuming from JSON.
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -22,7 +22,7 @@ fn settings(method: Method, min_samples: u64) -> TrialSettings {
     }
 }
 
-/// A reciprocal rank among five, or nothing.
+/// A reciprocal rank among five, or zero.
 fn reciprocal(random: &mut ChaCha8Rng, found: f64) -> f64 {
     if random.random_bool(found) {
         1.0 / f64::from(random.random_range(1..=5u32))
@@ -32,7 +32,7 @@ fn reciprocal(random: &mut ChaCha8Rng, found: f64) -> f64 {
 }
 
 #[test]
-fn a_better_one_is_accepted_and_a_worse_one_refused() {
+fn a_better_treatment_is_accepted_and_a_worse_one_rejected() {
     for method in [Method::Betting, Method::Sprt] {
         for (control, treatment, expected) in [
             (0.5, 1.0, Decision::AcceptTreatment),
@@ -40,7 +40,7 @@ fn a_better_one_is_accepted_and_a_worse_one_refused() {
         ] {
             let mut trial = Trial::new(settings(method, 30)).unwrap();
             let mut count = 0;
-            // Wald's test needs some spread to estimate.
+            // Wald's test requires some variance to estimate.
             while trial.decision() == Decision::Continue && count < 500 {
                 let same = count % 3 == 0;
                 trial
@@ -57,7 +57,7 @@ fn a_better_one_is_accepted_and_a_worse_one_refused() {
             let standing = trial.standing();
             let evidence = standing.log_likelihood_ratio.unwrap();
             assert!(evidence >= standing.upper_bound || evidence <= standing.lower_bound);
-            // Absorbing: whatever comes now does not count.
+            // A decision is final: further observations do not count.
             let before = trial.clone();
             assert!(!trial.observe(pair(treatment, control)).unwrap());
             assert_eq!(trial, before);
@@ -66,7 +66,7 @@ fn a_better_one_is_accepted_and_a_worse_one_refused() {
 }
 
 #[test]
-fn the_same_twice_stays_undecided_for_ever() {
+fn identical_arms_stay_undecided() {
     for method in [Method::Betting, Method::Sprt] {
         let mut trial = Trial::new(settings(method, 10)).unwrap();
         for at in 0..3000 {
@@ -79,7 +79,7 @@ fn the_same_twice_stays_undecided_for_ever() {
 }
 
 #[test]
-fn minimum_samples_are_waited_for() {
+fn no_decision_before_minimum_samples() {
     for method in [Method::Betting, Method::Sprt] {
         let mut trial = Trial::new(settings(method, 80)).unwrap();
         for at in 0..79 {
@@ -94,7 +94,7 @@ fn minimum_samples_are_waited_for() {
 }
 
 #[test]
-fn what_is_out_of_bounds_changes_nothing() {
+fn out_of_range_observations_change_nothing() {
     let mut trial = Trial::new(settings(Method::Betting, 10)).unwrap();
     trial.observe(pair(0.5, 1.0)).unwrap();
     let before = trial.clone();
@@ -104,11 +104,11 @@ fn what_is_out_of_bounds_changes_nothing() {
     }
 }
 
-/// Equal arms of different luck, looked at after every question: decisions in either direction are errors. 600 runs of up
-/// to 400 questions; with probability .05 at most, 43 is beyond the 99th percentile of a binomial
-/// (`scipy.stats.binom.ppf(.99, 600, .05)`: 43). perf/src/bin/ab.rs does thousands.
+/// Arms with equal expectation, evaluated after every query: any decision is an error. 600 runs of up to 400
+/// queries; with probability .05 at most, 43 is beyond the 99th percentile of a binomial
+/// (`scipy.stats.binom.ppf(.99, 600, .05)`: 43). perf/src/bin/ab.rs runs thousands.
 #[test]
-fn peeking_at_equal_arms_decides_wrongly_as_seldom_as_promised() {
+fn peeking_at_equal_arms_keeps_the_error_rate() {
     for (method, wrong) in [
         (
             Method::Betting,
@@ -130,9 +130,10 @@ fn peeking_at_equal_arms_decides_wrongly_as_seldom_as_promised() {
     }
 }
 
-/// The same simulation with a real effect: it must be found, or the test above would pass for one that never decides.
+/// The same simulation with a real effect: it must be detected, or the test above would pass for a trial that
+/// never decides.
 #[test]
-fn a_real_difference_is_found() {
+fn a_real_difference_is_detected() {
     for method in [Method::Betting, Method::Sprt] {
         let mut found = 0;
         for run in 0..100 {
@@ -150,9 +151,9 @@ fn a_real_difference_is_found() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Put away as JSON between any two observations, it goes on as if nothing had happened, bit by bit.
+    /// A trial stored as JSON between any two observations continues bit-identically.
     #[test]
-    fn it_survives_being_put_away(seed in any::<u64>(), sprt in any::<bool>(), gaps in proptest::collection::vec(any::<bool>(), 60)) {
+    fn a_stored_trial_resumes_identically(seed in any::<u64>(), sprt in any::<bool>(), gaps in proptest::collection::vec(any::<bool>(), 60)) {
         let method = if sprt { Method::Sprt } else { Method::Betting };
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut here = Trial::new(settings(method, 10)).unwrap();

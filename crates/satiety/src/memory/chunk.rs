@@ -1,12 +1,13 @@
-//! Long Markdown cut where its author cut it: at headings, then at blank lines, then at sentences. Each piece knows the
-//! headings above it, because "Use WAL" under "SQLite" and under "PostgreSQL" are different pieces of advice.
+//! Splits long Markdown at headings, then at blank lines, then at sentences. Each chunk carries the headings
+//! above it, because "Use WAL" means different things under "SQLite" and under "PostgreSQL".
 
 use super::estimate_tokens;
 
-/// How long pieces may be.
+/// Size limits of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkSettings {
-    /// Tokens of a piece at most; a text that fits is one piece. The built-in sentence model reads 256 word pieces.
+    /// Maximum number of tokens per chunk; a text that fits is one chunk. The built-in embedding model reads
+    /// 256 tokens.
     pub most_tokens: usize,
 }
 
@@ -16,16 +17,16 @@ impl Default for ChunkSettings {
     }
 }
 
-/// A piece of a text.
+/// A chunk of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// The headings above it, outermost first, joined by ` > `; empty before the first one.
+    /// Headings above the chunk, outermost first, joined by ` > `; empty before the first heading.
     pub heading: String,
-    /// What it says.
+    /// Text of the chunk.
     pub body: String,
 }
 
-/// Cuts a text. Every word of it is in exactly one piece or heading, and in order.
+/// Splits a text. Every word is in exactly one chunk or heading, in the original order.
 pub fn chunk(content: &str, settings: ChunkSettings) -> Vec<Chunk> {
     let content = content.trim();
     if estimate_tokens(content) <= settings.most_tokens {
@@ -51,7 +52,7 @@ struct Section<'a> {
     paragraphs: Vec<&'a str>,
 }
 
-/// A text by its headings; `#` inside a fenced block of code is a comment and no heading.
+/// Splits a text by headings; `#` inside a fenced code block is not a heading.
 fn sections(content: &str) -> Vec<Section<'_>> {
     let mut sections = vec![Section {
         heading: String::new(),
@@ -99,7 +100,7 @@ fn push_paragraph<'a>(sections: &mut [Section<'a>], paragraph: &'a str) {
     }
 }
 
-/// `## Two words` is level 2 and its text.
+/// Parses `## Two words` as level 2 and its text.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();
@@ -111,7 +112,8 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     ((1..=6).contains(&level) && !text.is_empty()).then_some((level, text))
 }
 
-/// Fills pieces with whole paragraphs; one that is too long by itself is cut at sentences, and those at words.
+/// Fills chunks with complete paragraphs. A paragraph that is too long is split at sentences, and those at
+/// words.
 fn pack(section: &Section<'_>, most: usize, chunks: &mut Vec<Chunk>) {
     let mut body = String::new();
     let flush = |body: &mut String, chunks: &mut Vec<Chunk>| {
@@ -123,49 +125,49 @@ fn pack(section: &Section<'_>, most: usize, chunks: &mut Vec<Chunk>) {
         }
     };
     for paragraph in &section.paragraphs {
-        let pieces = if estimate_tokens(paragraph) <= most {
+        let parts = if estimate_tokens(paragraph) <= most {
             vec![(*paragraph, "\n\n")]
         } else {
-            cut(paragraph, most)
+            split_paragraph(paragraph, most)
         };
-        for (piece, joint) in pieces {
-            let joined = body.len() + joint.len() + piece.len();
+        for (part, separator) in parts {
+            let joined = body.len() + separator.len() + part.len();
             if !body.is_empty() && joined.div_ceil(4) > most {
                 flush(&mut body, chunks);
             }
             if !body.is_empty() {
-                body.push_str(joint);
+                body.push_str(separator);
             }
-            body.push_str(piece);
+            body.push_str(part);
         }
     }
     flush(&mut body, chunks);
 }
 
-/// A paragraph as lines or sentences, each short enough, with what stood between them.
-fn cut(paragraph: &str, most: usize) -> Vec<(&str, &'static str)> {
-    let mut pieces = Vec::new();
+/// Splits a paragraph into lines or sentences that fit, each with its separator.
+fn split_paragraph(paragraph: &str, most: usize) -> Vec<(&str, &'static str)> {
+    let mut parts = Vec::new();
     for line in paragraph.split('\n').filter(|line| !line.trim().is_empty()) {
-        let mut joint = "\n";
+        let mut separator = "\n";
         let mut start = 0;
         let mut last_space = None;
         for (at, character) in line.char_indices() {
             let ends = character.is_whitespace() && line[start..at].ends_with(['.', '!', '?']);
             let full = estimate_tokens(&line[start..at]) >= most;
             if ends || full {
-                // A word longer than a piece is cut inside.
+                // A word longer than a chunk is split.
                 let end = if ends { at } else { last_space.unwrap_or(at) };
-                pieces.push((line[start..end].trim(), joint));
+                parts.push((line[start..end].trim(), separator));
                 (start, last_space) = (end, None);
-                joint = " ";
+                separator = " ";
             } else if character.is_whitespace() && at > start {
                 last_space = Some(at);
             }
         }
-        pieces.push((line[start..].trim(), joint));
+        parts.push((line[start..].trim(), separator));
     }
-    pieces.retain(|(piece, _)| !piece.is_empty());
-    pieces
+    parts.retain(|(part, _)| !part.is_empty());
+    parts
 }
 
 #[cfg(test)]
@@ -182,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn a_short_text_is_one_piece_and_an_empty_one_none() {
+    fn a_short_text_is_one_chunk_and_an_empty_one_none() {
         assert_eq!(cut_at("# A\n\nb", 100), [(String::new(), "# A\n\nb".into())]);
         assert_eq!(cut_at(" \n ", 100), []);
     }
 
     #[test]
-    fn pieces_know_their_headings_and_code_is_no_heading() {
+    fn chunks_carry_headings_and_code_is_not_a_heading() {
         let text = "Before.\n# Store\nOne store.\n## SQLite\nUse WAL.\n```sh\n# no heading\n```\n## PostgreSQL ##\nUse a pool.\n# Other\nEnd.";
         let found = cut_at(text, 6);
         let of = |heading: &str| {
@@ -219,21 +221,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_word_is_lost_or_moved_and_no_piece_is_too_long(
+        fn no_word_is_lost_or_moved_and_no_chunk_is_too_long(
             text in "([a-zäß]{1,9}[.!]?[ \n]{1,3}){1,80}", most in 3usize..40
         ) {
-            let pieces = cut_at(&text, most);
+            let parts = cut_at(&text, most);
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-            let joined: String = pieces.iter().map(|(_, body)| body.as_str()).collect::<Vec<_>>().join(" ");
-            // Words longer than a piece may be cut; without spaces nothing is lost.
+            let joined: String = parts.iter().map(|(_, body)| body.as_str()).collect::<Vec<_>>().join(" ");
+            // Words longer than a chunk may be split; ignoring spaces, no text is lost.
             prop_assert_eq!(words(&joined).concat(), words(&text).concat());
-            for (_, body) in &pieces {
+            for (_, body) in &parts {
                 prop_assert!(estimate_tokens(body) <= most + 2, "{} in {:?}", estimate_tokens(body), body);
             }
         }
 
         #[test]
-        fn any_text_can_be_cut(text in "\\PC{0,200}", most in 1usize..20) {
+        fn any_text_can_be_chunked(text in "\\PC{0,200}", most in 1usize..20) {
             let _ = cut_at(&text, most);
         }
     }

@@ -1,7 +1,7 @@
-//! Products of a vector of bytes with many others, with the instructions that the processor has: the one place of the
-//! memory with `unsafe`. Both ways give the same whole numbers.
+//! Dot products of 8-bit vectors, with SIMD instructions if the CPU supports them. The only module of the
+//! memory with `unsafe`. Both implementations return identical integers.
 
-/// The products of `query` with each row of `rows`, which are as long, in order.
+/// Appends the dot products of `query` with each row of `rows`; rows have the length of `query`.
 pub(super) fn products(rows: &[i8], query: &[i8], out: &mut Vec<i32>) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -9,7 +9,7 @@ pub(super) fn products(rows: &[i8], query: &[i8], out: &mut Vec<i32>) {
             unsafe_code,
             reason = "a function compiled for optional instructions is unsafe to call"
         )]
-        // SAFETY: the processor has just said that it knows these instructions.
+        // SAFETY: the CPU feature was detected just above.
         return unsafe { products_avx2(rows, query, out) };
     }
     products_plain(rows, query, out);
@@ -44,7 +44,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_give_the_same(rows in proptest::collection::vec(any::<i8>(), 0..600), length in 1usize..70) {
+        fn both_implementations_agree(rows in proptest::collection::vec(any::<i8>(), 0..600), length in 1usize..70) {
             let query: Vec<i8> = rows.iter().rev().copied().cycle().take(if rows.is_empty() { 0 } else { length }).collect();
             let (mut one, mut other) = (Vec::new(), Vec::new());
             products(&rows, &query, &mut one);

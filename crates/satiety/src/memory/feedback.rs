@@ -1,4 +1,4 @@
-//! What may be learnt from what an agent did with its results. Every rule is bounded and can be undone.
+//! Learning from feedback about search results. Every rule is bounded and reversible.
 
 use std::collections::BTreeSet;
 
@@ -9,35 +9,35 @@ use super::query_terms;
 use crate::text::words::WordRule;
 use crate::text::{jaccard, normalize};
 
-/// Phrases that selections may teach a memory, at most.
+/// Maximum number of phrases that a memory learns from selections.
 pub const LEARNT_PHRASES: usize = 5;
-/// Words of a learnt phrase: fewer say too little, more are a whole question.
-const LEARNT_WORDS: std::ops::RangeInclusive<usize> = 2..=6;
-/// Likeness of words from which on a query asks the same again.
-const SAME_QUESTION: f64 = 0.5;
-/// Words in a row that are no coincidence.
-const REFERENCE_WORDS: usize = 8;
+/// Number of words of a learnt phrase: fewer are not specific enough, more are a complete question.
+const LEARNT_PHRASE_WORDS: std::ops::RangeInclusive<usize> = 2..=6;
+/// Minimum word similarity of a query that repeats an earlier one.
+const REPEAT_SIMILARITY: f64 = 0.5;
+/// Number of consecutive words that identify a quotation.
+const QUOTE_WORDS: usize = 8;
 
-/// What an event says.
+/// Kind of a feedback event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeedbackKind {
-    /// A result was read.
+    /// A result was read after the search.
     ReadAfterSearch,
-    /// The same was asked again: the results did not do.
+    /// The query was repeated because the results did not suffice.
     ReSearch,
-    /// A result that stood above the one that was used.
+    /// A result ranked above the one that was used.
     ScrollPast,
-    /// What a result says was said again, word for word.
+    /// The text of a result was quoted literally.
     Reference,
-    /// Somebody said that it was useful.
+    /// The memory was judged useful.
     ValidateUseful,
-    /// Somebody said that it was not.
+    /// The memory was judged not useful.
     ValidateNotUseful,
 }
 
 impl FeedbackKind {
-    /// All kinds.
+    /// All kinds of feedback.
     pub const ALL: [Self; 6] = [
         Self::ReadAfterSearch,
         Self::ReSearch,
@@ -47,12 +47,12 @@ impl FeedbackKind {
         Self::ValidateNotUseful,
     ];
 
-    /// The kind of that name.
+    /// Returns the kind with the given name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadAfterSearch => "read_after_search",
@@ -65,25 +65,26 @@ impl FeedbackKind {
     }
 }
 
-/// How much a memory has proved itself.
+/// Confidence in a memory, learnt from validations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Confidence {
-    /// From 0 to 1; a new memory has 0.5.
+    /// Confidence from 0 to 1; a new memory has 0.5.
     pub value: f64,
-    /// How often somebody said whether it was useful.
+    /// Number of validations so far.
     pub validations: i64,
 }
 
-/// What a validation changed.
+/// Result of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
-    /// What it is now.
+    /// Confidence after the validation.
     pub confidence: Confidence,
-    /// Whether it may be promoted to a higher tier: confidence at least 0.9 after at least 5 validations.
+    /// Whether it qualifies for a higher tier: confidence at least 0.9 after at least 5 validations.
     pub promotion_eligible: bool,
 }
 
-/// Somebody says whether a memory was useful: +0.10 or −0.05, between 0 and 1.
+/// Updates the confidence by a validation: +0.10 if useful, −0.05 otherwise, clamped to the range from 0 to
+/// 1.
 ///
 /// ```
 /// use satiety::memory::{Confidence, validate};
@@ -92,7 +93,7 @@ pub struct Validation {
 /// ```
 pub fn validate(before: Confidence, useful: bool) -> Validation {
     let step = if useful { 0.10 } else { -0.05 };
-    // Hundredths: sums of 0.1 must reach 0.9 after four steps, not fall an ulp short.
+    // Rounded to hundredths: sums of 0.1 must reach 0.9 after four steps, without rounding error.
     let value = ((before.value + step).clamp(0.0, 1.0) * 100.0).round() / 100.0;
     let confidence = Confidence {
         value,
@@ -104,7 +105,7 @@ pub fn validate(before: Confidence, useful: bool) -> Validation {
     }
 }
 
-/// Whether a query asks again what an earlier one of the same session asked; asking the very same counts.
+/// Whether a query repeats an earlier one of the same session, literally or in similar words.
 pub fn is_research(query: &str, earlier: &str) -> bool {
     let words = |text| {
         query_terms(text, false)
@@ -113,10 +114,11 @@ pub fn is_research(query: &str, earlier: &str) -> bool {
             .collect::<BTreeSet<_>>()
     };
     let (one, other) = (words(query), words(earlier));
-    !one.is_empty() && jaccard(&one, &other) >= SAME_QUESTION
+    !one.is_empty() && jaccard(&one, &other) >= REPEAT_SIMILARITY
 }
 
-/// The results that were passed over: those above the first that was used. When none was used nothing is known.
+/// Results that were passed over: those ranked above the first used one. Empty when none was used, because
+/// then nothing is known.
 pub fn scroll_past<'a>(results: &'a [String], used: &BTreeSet<String>) -> &'a [String] {
     let first = results
         .iter()
@@ -125,15 +127,11 @@ pub fn scroll_past<'a>(results: &'a [String], used: &BTreeSet<String>) -> &'a [S
     &results[..first]
 }
 
-/// Which results a text says again: at least eight words in a row are the same.
+/// Results that a text quotes: at least eight consecutive words are equal.
 pub fn references<'a>(text: &str, results: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let text = words(text);
-    let said: BTreeSet<&[String]> = text.windows(REFERENCE_WORDS).collect();
-    let repeats = |content: &str| {
-        words(content)
-            .windows(REFERENCE_WORDS)
-            .any(|row| said.contains(row))
-    };
+    let said: BTreeSet<&[String]> = text.windows(QUOTE_WORDS).collect();
+    let repeats = |content: &str| words(content).windows(QUOTE_WORDS).any(|row| said.contains(row));
     let found = results
         .into_iter()
         .filter(|(_, content)| !said.is_empty() && repeats(content));
@@ -146,8 +144,9 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The trigger phrase that a selection teaches: the query's telling words, if they say enough, are not known yet, and
-/// the memory has not learnt its share. `learnt` are the phrases that selections taught it before.
+/// Returns the trigger phrase to learn from a selection: the significant words of the query, if they are
+/// specific enough, not known yet, and the memory has not reached its limit. `learnt` are the phrases learnt
+/// so far.
 ///
 /// ```
 /// use satiety::memory::learn_from_selection;
@@ -160,11 +159,11 @@ pub fn learn_from_selection(query: &str, triggers: &[String], learnt: &[String])
         .iter()
         .chain(learnt)
         .any(|other| normalize(other) == phrase);
-    let fits = LEARNT_WORDS.contains(&terms.len());
+    let fits = LEARNT_PHRASE_WORDS.contains(&terms.len());
     (fits && !known && learnt.len() < LEARNT_PHRASES).then_some(phrase)
 }
 
-/// Takes back a learnt phrase; says whether it was there. What people wrote is never touched.
+/// Removes a learnt phrase and returns whether it existed. Phrases written by people are never touched.
 pub fn unlearn(learnt: &mut Vec<String>, phrase: &str) -> bool {
     let phrase = normalize(phrase);
     let before = learnt.len();
@@ -178,7 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn promotion_needs_nine_tenths_and_five_validations() {
+    fn promotion_requires_confidence_and_validations() {
         let mut now = Confidence {
             value: 0.5,
             validations: 0,
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_the_same_again_is_told_from_asking_something_else() {
+    fn repeated_queries_are_distinguished_from_new_ones() {
         for (query, earlier, expected) in [
             ("sqlite locked error", "why is sqlite locked", true),
             ("sqlite locked", "sqlite locked", true),
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_above_the_first_that_was_used_was_passed_over() {
+    fn results_above_the_first_used_one_were_passed_over() {
         let results: Vec<String> = ["a", "b", "c"].map(Into::into).into();
         let used = |ids: &[&str]| ids.iter().map(ToString::to_string).collect();
         assert_eq!(scroll_past(&results, &used(&["c", "b"])), ["a"]);
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_words_in_a_row_are_a_reference() {
+    fn eight_consecutive_words_are_a_quotation() {
         let content = "Readers never wait for the writer, because the log is separate from the file.";
         let found = |text: &str| references(text, [("m", content), ("n", "something else entirely")]);
         assert_eq!(
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_known_by_their_names() {
+    fn kinds_round_trip_through_names() {
         for kind in FeedbackKind::ALL {
             assert_eq!(FeedbackKind::named(kind.name()), Some(kind));
         }
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn learning_is_bounded_and_can_be_taken_back() {
+    fn learning_is_bounded_and_reversible() {
         let mut learnt: Vec<String> = Vec::new();
         for number in 0..9 {
             if let Some(phrase) = learn_from_selection(&format!("database lock case{number}"), &[], &learnt) {

@@ -1,27 +1,28 @@
-//! What the channels found, as one list. Two ways: by ranks (reciprocal-rank fusion, Cormack et al. 2009, as the
-//! specification has it) and by scores, which measured better (docs/memory.md). Both give every result its channels.
+//! Fuses the ranked lists of the channels to one list, either by rank (reciprocal rank fusion, Cormack et al.
+//! 2009, as in the specification) or by score, which performed better in measurements (docs/memory.md). Both
+//! record the contributing channels of every result.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A way of finding memories.
+/// Retrieval channel that finds memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// By words.
+    /// Lexical search by words (BM25).
     Lexical,
-    /// By meaning.
+    /// Vector search by embedding similarity.
     Vector,
-    /// By trigger phrases.
+    /// Trigger phrases that occur in the query.
     Trigger,
-    /// By causal links from what the other channels found.
+    /// Causal links from results of the other channels.
     Graph,
 }
 
 impl Channel {
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lexical => "lexical",
@@ -32,22 +33,22 @@ impl Channel {
     }
 }
 
-/// How much each channel counts.
+/// Weight of each channel in the fusion.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
-    /// Words.
+    /// Weight of the lexical channel.
     pub lexical: f64,
-    /// Meaning.
+    /// Weight of the vector channel.
     pub vector: f64,
-    /// Trigger phrases.
+    /// Weight of the trigger channel.
     pub trigger: f64,
-    /// Causal links.
+    /// Weight of the graph channel.
     pub graph: f64,
 }
 
 impl Weights {
-    /// The weight of a channel.
+    /// Weight of a channel.
     pub fn of(self, channel: Channel) -> f64 {
         match channel {
             Channel::Lexical => self.lexical,
@@ -58,57 +59,58 @@ impl Weights {
     }
 }
 
-/// How lists become one.
+/// How the lists of the channels are fused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fusion {
-    /// The weighted mean of scores: words as a share of the best, everything else as it is, from 0 to 1.
+    /// Weighted mean of scores: lexical scores relative to the best, all others unchanged, from 0 to 1.
     Score,
-    /// The weighted sum of 1 / (k + rank); the specification has k = 60.
+    /// Weighted sum of 1 / (k + rank); the specification uses k = 60.
     ReciprocalRank {
-        /// How much the first ranks are levelled.
+        /// Smoothing constant: larger values reduce the advantage of the first ranks.
         k: u32,
     },
 }
 
-/// Something that a channel found.
+/// A result of one channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    /// Which memory.
+    /// Id of the memory.
     pub id: String,
-    /// How well it fits, on the channel's own scale; more is better.
+    /// Relevance on the scale of the channel; higher is better.
     pub score: f64,
 }
 
 impl Hit {
-    /// A hit.
+    /// Creates a hit of one channel.
     pub fn new(id: impl Into<String>, score: f64) -> Self {
         Self { id: id.into(), score }
     }
 }
 
-/// Where a channel had a result.
+/// Rank and score of a result in one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
-    /// From 1.
+    /// Rank in the channel, from 1.
     pub rank: u32,
-    /// On the channel's own scale.
+    /// Score on the scale of the channel.
     pub score: f64,
 }
 
-/// A result of all channels.
+/// A fused result of all channels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fused {
-    /// Which memory.
+    /// Id of the memory.
     pub id: String,
-    /// From 0 to 1 with scores; with ranks at most the weights' sum / (k + 1).
+    /// Fused score: from 0 to 1 with scores; with ranks, at most the sum of the weights / (k + 1).
     pub score: f64,
-    /// Where each channel had it.
+    /// Rank and score in each channel that found it.
     pub channels: BTreeMap<Channel, Found>,
 }
 
-/// Makes one list of the channels' lists, each best first; best first, equals by id. A memory that is in a list more
-/// than once counts where it is first. Channels with an empty list still count in the mean: they found nothing.
+/// Fuses the lists of the channels, each best first. The result is sorted best first, ties by id. A memory
+/// that occurs more than once in a list counts at its first position. Channels with an empty list still count
+/// in the mean, because they found nothing.
 pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Vec<Fused> {
     let mut found: BTreeMap<&str, BTreeMap<Channel, Found>> = BTreeMap::new();
     for (channel, hits) in lists {
@@ -136,12 +138,12 @@ pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Ve
         Fusion::ReciprocalRank { k } => weights.of(channel) / (f64::from(k) + f64::from(found.rank)),
         Fusion::Score => {
             let scale = match channel {
-                // Scores by words have no upper end.
+                // Lexical scores have no upper bound.
                 Channel::Lexical => best.get(&channel).copied().unwrap_or(1.0),
                 Channel::Vector | Channel::Trigger | Channel::Graph => 1.0,
             };
             let share = if scale > 0.0 { found.score / scale } else { 0.0 };
-            // Weights that are all zero make no order, and still no score that is not a number.
+            // If all weights are zero, the order is arbitrary but no score is NaN.
             weights.of(channel) * share.clamp(0.0, 1.0) / all.max(f64::MIN_POSITIVE)
         }
     };
@@ -197,7 +199,7 @@ mod tests {
 
     /// By hand, weights .6 and .4: a is .6 · 9/9 + .4 · .1 = .64; b .6 · 3/9 + .4 · .9 = .56; c .4 · .8 = .32.
     #[test]
-    fn scores_are_shares_of_the_best_word_score_and_cosines_as_they_are() {
+    fn lexical_scores_are_normalised_and_cosines_are_unchanged() {
         let (words, meaning) = (
             hits(&[("a", 9.0), ("b", 3.0)]),
             hits(&[("b", 0.9), ("c", 0.8), ("a", 0.1)]),
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_counts_once_and_takes_no_rank() {
+    fn a_duplicate_counts_once_and_takes_no_rank() {
         let words = hits(&[("a", 2.0), ("a", 2.0), ("b", 1.0)]);
         let fused = fuse(
             &[(Channel::Lexical, &words)],
@@ -233,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_found_is_in_the_list_once_and_scores_stay_in_range(
+        fn every_hit_is_fused_once_with_a_score_in_range(
             words in proptest::collection::vec((0u8..30, 0.0..20.0f64), 0..30),
             meaning in proptest::collection::vec((0u8..30, -1.0..1.0f64), 0..30),
         ) {

@@ -1,7 +1,8 @@
-//! What searches look at: headers of all memories, their words, their vectors and their trigger phrases, in memory.
+//! In-memory search index: headers of all memories, and their lexical, vector and trigger indexes.
 //!
-//! An index is a value. Whoever follows a store clones it, changes the clone and publishes it; a clone shares with the
-//! original what did not change, and searches under way keep the version that they began with.
+//! An index is a value with copy-on-write clones. A process that follows a store clones the index, changes
+//! the clone and publishes it. The clone shares unchanged data with the original, and running searches keep
+//! the version that they started with.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,65 +13,66 @@ use super::shared::{SharedMap, SharedVec};
 use super::{LexicalIndex, Project, Scope, TriggerIndex, VectorIndex, decode_vector, in_folder};
 use crate::retrieval::Tier;
 
-/// From so many removed pieces on, and more than those that are there, building the index anew pays.
-const MANY_GONE: usize = 10_000;
+/// Minimum number of removed chunks for a rebuild, which also requires that more chunks are removed than
+/// live.
+const MIN_REMOVED_FOR_REBUILD: usize = 10_000;
 
-/// A memory as the index takes it.
+/// A memory as input of the index.
 #[derive(Debug, Clone)]
 pub struct IndexedMemory {
-    /// Its id.
+    /// Id of the memory.
     pub id: String,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// Its tier.
+    /// Importance tier of the memory.
     pub tier: Tier,
-    /// What kind of thing it is.
+    /// Kind of the memory, such as `decision`, `bug` or `note`.
     pub kind: String,
-    /// How much it has proved itself, from 0 to 1.
+    /// Confidence in the memory, from 0 to 1.
     pub confidence: f64,
-    /// When it expires, in microseconds since 1970.
+    /// Expiry time in microseconds since 1970, if any.
     pub expires_at: Option<i64>,
-    /// Bytes of its content.
+    /// Size of the content in bytes.
     pub bytes: usize,
-    /// Where it belongs.
+    /// Folder of the memory.
     pub folder: String,
-    /// The project that it belongs to; none for one that every project sees.
+    /// Project of the memory; `None` for a global memory that every project sees.
     pub project: Option<Project>,
-    /// Its trigger phrases, those that were learnt included.
+    /// Trigger phrases, including learnt ones.
     pub phrases: Vec<String>,
 }
 
-/// A piece of a memory as the index takes it.
+/// A chunk of a memory as input of the index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedChunk<'a> {
-    /// Its number in the store, by which its text is read.
+    /// Number of the chunk in the store, by which its text is read.
     pub doc: i64,
-    /// The memory's title with the piece's heading.
+    /// Title of the memory, followed by the heading of the chunk.
     pub title: &'a str,
-    /// The memory's trigger phrases.
+    /// Trigger phrases of the memory.
     pub phrases: &'a str,
-    /// Its text.
+    /// Text of the chunk.
     pub body: &'a str,
-    /// The embedder that made its vector, and the vector as [`super::encode_vector`] writes it.
+    /// Name of the embedding model, and the vector as written by [`super::encode_vector`].
     pub vector: Option<(&'a str, &'a str)>,
 }
 
-/// A memory whose phrase was said.
+/// A memory with a trigger phrase that occurs in a text.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TriggerMatch {
-    /// Its id.
+    /// Id of the memory.
     pub id: String,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// Its tier.
+    /// Importance tier of the memory.
     pub tier: Tier,
-    /// How much of the text its phrase is, from 0.5 to 1.
+    /// Fraction of the text that the phrase covers, from 0.5 to 1.
     pub score: f64,
-    /// The project that it belongs to; null for one that every project sees.
+    /// Project of the memory; null for a global memory that every project sees.
     pub project: Option<Project>,
 }
 
-/// What is known about a memory without asking the store.
+/// Metadata of a memory that is available without the store.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryHeader {
     pub(super) id: String,
@@ -82,38 +84,38 @@ pub(super) struct MemoryHeader {
     pub(super) bytes: usize,
     folder: u32,
     project: u32,
-    /// Its pieces stand in a row.
+    /// First of its chunks, which are contiguous.
     first: u32,
-    pieces: u32,
-    here: bool,
+    chunks: u32,
+    live: bool,
 }
 
-/// A piece of a memory.
+/// Metadata of a chunk of a memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct ChunkEntry {
     pub(super) memory: u32,
     pub(super) doc: i64,
     pub(super) bytes: u32,
-    /// The number of its vector, when the chosen model made one.
+    /// Number of its vector, if the index's embedding model made one.
     pub(super) vector: Option<u32>,
-    /// Whether it has a vector of another model, which cannot be compared.
-    other: bool,
+    /// Whether it has a vector of another model, which is not comparable.
+    other_model: bool,
 }
 
-/// All memories, ready to be searched.
+/// Search index of all memories.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryIndex {
-    /// The model whose vectors are held; empty when none are.
+    /// Embedding model of the vectors; empty without vectors.
     embedder: String,
     headers: SharedVec<MemoryHeader>,
     positions: SharedMap<String, u32>,
-    pieces: SharedVec<Piece>,
+    chunks: SharedVec<ChunkEntry>,
     pub(super) lexical: LexicalIndex,
     pub(super) vectors: VectorIndex,
     pub(super) triggers: TriggerIndex,
     folders: Vec<String>,
     folder_numbers: HashMap<String, u32>,
-    /// Projects by number; none for memories that every project sees.
+    /// Projects by number; `None` for global memories.
     projects: Vec<Option<Project>>,
     project_numbers: HashMap<Option<Project>, u32>,
     constitutional: BTreeSet<u32>,
@@ -121,7 +123,7 @@ pub struct MemoryIndex {
 }
 
 impl MemoryIndex {
-    /// No memories yet, with vectors of this embedder; an empty name for none.
+    /// Creates an empty index for vectors of this embedding model; an empty name disables vectors.
     pub fn new(embedder: impl Into<String>, dimension: usize) -> Self {
         Self {
             embedder: embedder.into(),
@@ -130,68 +132,68 @@ impl MemoryIndex {
         }
     }
 
-    /// The model whose vectors are held; empty when none are.
+    /// Embedding model of the vectors; empty without vectors.
     pub fn embedder(&self) -> &str {
         &self.embedder
     }
 
-    /// Components of a vector.
+    /// Number of components of a vector.
     pub fn dimension(&self) -> usize {
         self.vectors.dimension()
     }
 
-    /// How many memories there are.
+    /// Number of memories in the index.
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether there are none.
+    /// Whether the index has no memories.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Ids of all memories, in no order.
+    /// Ids of all memories, in arbitrary order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.positions.keys().map(String::as_str)
     }
 
-    /// How many memories are constitutional.
+    /// Number of constitutional memories.
     pub fn constitutional_count(&self) -> usize {
         self.constitutional.len()
     }
 
-    /// Pieces with a vector of another model, which cannot be compared.
+    /// Number of chunks with a vector of another model, which is not comparable.
     pub fn other_vectors(&self) -> usize {
-        let all = self.positions.values().flat_map(|memory| self.pieces_of(*memory));
-        all.filter(|piece| piece.other).count()
+        let all = self.positions.values().flat_map(|memory| self.chunks_of(*memory));
+        all.filter(|chunk| chunk.other_model).count()
     }
 
-    /// Bytes that vectors take.
+    /// Memory used by vectors, in bytes.
     pub fn vector_bytes(&self) -> usize {
         self.vectors.bytes()
     }
 
-    /// Bytes that words take, about.
+    /// Approximate memory used by the lexical index, in bytes.
     pub fn word_bytes(&self) -> usize {
         self.lexical.bytes()
     }
 
-    /// Whether so much was removed that the index should be built anew.
+    /// Whether so many chunks were removed that the index should be rebuilt.
     pub fn is_wasteful(&self) -> bool {
         let gone = self.lexical.gone();
-        gone > MANY_GONE && gone > self.lexical.pieces() / 2
+        gone > MIN_REMOVED_FOR_REBUILD && gone > self.lexical.pieces() / 2
     }
 
-    /// Adds a memory or changes what is known about it; its pieces stay.
+    /// Adds a memory or updates its metadata; its chunks are kept.
     pub fn put(&mut self, memory: IndexedMemory) {
-        let folder = number(&mut self.folders, &mut self.folder_numbers, memory.folder);
-        let project = number(&mut self.projects, &mut self.project_numbers, memory.project);
+        let folder = intern(&mut self.folders, &mut self.folder_numbers, memory.folder);
+        let project = intern(&mut self.projects, &mut self.project_numbers, memory.project);
         let at = self
             .position(&memory.id)
-            .unwrap_or_else(|| small(self.headers.len()));
+            .unwrap_or_else(|| to_u32(self.headers.len()));
         self.triggers.put(at, memory.phrases.iter().map(String::as_str));
-        mark(&mut self.constitutional, at, memory.tier == Tier::Constitutional);
-        mark(&mut self.expiring, at, memory.expires_at.is_some());
+        set_member(&mut self.constitutional, at, memory.tier == Tier::Constitutional);
+        set_member(&mut self.expiring, at, memory.expires_at.is_some());
         let old = self.headers.get(at as usize);
         let header = MemoryHeader {
             id: memory.id,
@@ -204,8 +206,8 @@ impl MemoryIndex {
             folder,
             project,
             first: old.map_or(0, |old| old.first),
-            pieces: old.map_or(0, |old| old.pieces),
-            here: true,
+            chunks: old.map_or(0, |old| old.chunks),
+            live: true,
         };
         if let Some(place) = self.headers.get_mut(at as usize) {
             *place = header;
@@ -215,13 +217,13 @@ impl MemoryIndex {
         }
     }
 
-    /// Sets the pieces of a memory; the same ones again change nothing, and neither do those of an unknown memory.
-    pub fn set_pieces(&mut self, id: &str, pieces: &[IndexedChunk<'_>]) {
-        let Some(memory) = self.position(id).filter(|_| !pieces.is_empty()) else {
+    /// Sets the chunks of a memory. No effect if they are unchanged or the memory is unknown.
+    pub fn set_pieces(&mut self, id: &str, chunks: &[IndexedChunk<'_>]) {
+        let Some(memory) = self.position(id).filter(|_| !chunks.is_empty()) else {
             return;
         };
-        let same = self.pieces_of(memory).map(|piece| piece.doc);
-        if same.eq(pieces.iter().map(|piece| piece.doc)) {
+        let same = self.chunks_of(memory).map(|chunk| chunk.doc);
+        if same.eq(chunks.iter().map(|chunk| chunk.doc)) {
             return;
         }
         self.remove_vectors(memory);
@@ -230,42 +232,43 @@ impl MemoryIndex {
             .map(|header| header.title.clone())
             .unwrap_or_default();
         let mut last_heading = "";
-        let texts = pieces.iter().enumerate().map(|(at, piece)| {
-            // The memory's title and phrases are in every piece, and a heading in every piece below it: each counts once.
-            let heading = piece.title.strip_prefix(title.as_str()).unwrap_or(piece.title);
+        let texts = chunks.iter().enumerate().map(|(at, chunk)| {
+            // Every chunk repeats the title and phrases of its memory and the headings above it; index each
+            // only once.
+            let heading = chunk.title.strip_prefix(title.as_str()).unwrap_or(chunk.title);
             let new = heading != last_heading;
             last_heading = heading;
             match (at, new) {
-                (0, _) => (format!("{} {}", piece.title, piece.phrases), piece.body),
-                (_, true) => (heading.to_owned(), piece.body),
-                (_, false) => (String::new(), piece.body),
+                (0, _) => (format!("{} {}", chunk.title, chunk.phrases), chunk.body),
+                (_, true) => (heading.to_owned(), chunk.body),
+                (_, false) => (String::new(), chunk.body),
             }
         });
         let texts: Vec<(String, &str)> = texts.collect();
         self.lexical
             .put(memory, texts.iter().map(|(title, body)| (title.as_str(), *body)));
-        let first = small(self.pieces.len());
-        for piece in pieces {
-            let number = small(self.pieces.len());
-            let vector = piece.vector.and_then(|(embedder, text)| {
+        let first = to_u32(self.chunks.len());
+        for chunk in chunks {
+            let number = to_u32(self.chunks.len());
+            let vector = chunk.vector.and_then(|(embedder, text)| {
                 let vector = (embedder == self.embedder).then(|| decode_vector(text)).flatten();
                 self.vectors.push(number, &vector?)
             });
-            self.pieces.push(Piece {
+            self.chunks.push(ChunkEntry {
                 memory,
-                doc: piece.doc,
-                bytes: small(piece.body.len()),
-                other: piece.vector.is_some() && vector.is_none(),
+                doc: chunk.doc,
+                bytes: to_u32(chunk.body.len()),
+                other_model: chunk.vector.is_some() && vector.is_none(),
                 vector,
             });
         }
         if let Some(header) = self.headers.get_mut(memory as usize) {
             header.first = first;
-            header.pieces = small(pieces.len());
+            header.chunks = to_u32(chunks.len());
         }
     }
 
-    /// Removes a memory.
+    /// Removes a memory from the index.
     pub fn remove(&mut self, id: &str) {
         let Some(at) = self.positions.remove(id) else {
             return;
@@ -276,22 +279,23 @@ impl MemoryIndex {
         self.constitutional.remove(&at);
         self.expiring.remove(&at);
         if let Some(header) = self.headers.get_mut(at as usize) {
-            header.here = false;
-            header.pieces = 0;
+            header.live = false;
+            header.chunks = 0;
         }
     }
 
     fn remove_vectors(&mut self, memory: u32) {
-        let old: Vec<u32> = self.pieces_of(memory).filter_map(|piece| piece.vector).collect();
+        let old: Vec<u32> = self.chunks_of(memory).filter_map(|chunk| chunk.vector).collect();
         for vector in old {
             self.vectors.remove(vector);
         }
     }
 
-    /// Memories whose trigger phrases are said in a text, best first, of those that a scope sees at a time.
+    /// Finds memories whose trigger phrases occur in a text, best first, among those visible in the scope at
+    /// the given time (microseconds since 1970).
     pub fn match_triggers(&self, text: &str, scope: &Scope, now: i64, limit: usize) -> Vec<TriggerMatch> {
         let filter = self.filter("", scope, now);
-        let hits = self.triggers.matches(text, |memory| filter.wants(self, memory));
+        let hits = self.triggers.matches(text, |memory| filter.allows(self, memory));
         let mut matches: Vec<TriggerMatch> = hits
             .into_iter()
             .filter_map(|(memory, score)| {
@@ -311,24 +315,24 @@ impl MemoryIndex {
     }
 
     pub(super) fn get(&self, memory: u32) -> Option<&MemoryHeader> {
-        self.headers.get(memory as usize).filter(|header| header.here)
+        self.headers.get(memory as usize).filter(|header| header.live)
     }
 
     pub(super) fn position(&self, id: &str) -> Option<u32> {
         self.positions.get(id).copied()
     }
 
-    pub(super) fn piece(&self, number: u32) -> Option<Piece> {
-        self.pieces.get(number as usize).copied()
+    pub(super) fn chunk(&self, number: u32) -> Option<ChunkEntry> {
+        self.chunks.get(number as usize).copied()
     }
 
-    /// The pieces of a memory, in order.
-    pub(super) fn pieces_of(&self, memory: u32) -> impl Iterator<Item = &Piece> + Clone {
+    /// Chunks of a memory, in order.
+    pub(super) fn chunks_of(&self, memory: u32) -> impl Iterator<Item = &ChunkEntry> + Clone {
         let header = self.headers.get(memory as usize);
         let range = header.map_or(0..0, |header| {
-            header.first as usize..(header.first + header.pieces) as usize
+            header.first as usize..(header.first + header.chunks) as usize
         });
-        range.filter_map(|at| self.pieces.get(at))
+        range.filter_map(|at| self.chunks.get(at))
     }
 
     pub(super) fn folder(&self, header: &MemoryHeader) -> &str {
@@ -341,7 +345,7 @@ impl MemoryIndex {
         self.projects.get(header.project as usize)?.as_ref()
     }
 
-    /// Which memories a search in this folder and scope may find at this time, in microseconds since 1970.
+    /// Filter for memories visible in a folder and scope at the given time, in microseconds since 1970.
     pub(super) fn filter(&self, folder: &str, scope: &Scope, now: i64) -> Filter {
         let everywhere = folder.trim_matches('/').is_empty();
         let sees =
@@ -355,7 +359,7 @@ impl MemoryIndex {
         }
     }
 
-    /// Constitutional memories that hold in a folder: its own and those of the folders above.
+    /// Constitutional memories that apply in a folder: its own and those of its parent folders.
     pub(super) fn rules(&self, filter: &Filter, folder: &str) -> BTreeSet<u32> {
         let holds = |at: &u32| {
             self.get(*at).is_some_and(|header| {
@@ -369,18 +373,18 @@ impl MemoryIndex {
     }
 }
 
-/// Which memories may be found.
+/// Visibility filter of a search.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
-    /// By number of project; absent when all are.
+    /// Visible projects by number; `None` when all are visible.
     projects: Option<Vec<bool>>,
-    /// By number of folder; absent when all are.
+    /// Visible folders by number; `None` when all are visible.
     folders: Option<Vec<bool>>,
     expired: HashSet<u32>,
 }
 
 impl Filter {
-    pub(super) fn wants(&self, index: &MemoryIndex, memory: u32) -> bool {
+    pub(super) fn allows(&self, index: &MemoryIndex, memory: u32) -> bool {
         let in_folder = self.folders.as_ref().is_none_or(|folders| {
             let folder = index.headers.get(memory as usize).map(|header| header.folder);
             folder.is_some_and(|folder| folders.get(folder as usize) == Some(&true))
@@ -390,7 +394,7 @@ impl Filter {
             && (self.expired.is_empty() || !self.expired.contains(&memory))
     }
 
-    /// Whether it belongs to a project that is searched, or to all of them.
+    /// Whether the memory belongs to a visible project or is global.
     pub(super) fn in_project(&self, index: &MemoryIndex, memory: u32) -> bool {
         self.projects.as_ref().is_none_or(|projects| {
             let project = index.headers.get(memory as usize).map(|header| header.project);
@@ -399,8 +403,8 @@ impl Filter {
     }
 }
 
-/// The number of a value in a list that holds each value once.
-fn number<T: Clone + Eq + std::hash::Hash>(
+/// Returns the number of a value in a list of distinct values, adding it if missing.
+fn intern<T: Clone + Eq + std::hash::Hash>(
     list: &mut Vec<T>,
     numbers: &mut HashMap<T, u32>,
     value: T,
@@ -408,17 +412,17 @@ fn number<T: Clone + Eq + std::hash::Hash>(
     if let Some(number) = numbers.get(&value) {
         return *number;
     }
-    let number = small(list.len());
+    let number = to_u32(list.len());
     list.push(value.clone());
     numbers.insert(value, number);
     number
 }
 
-fn small(number: usize) -> u32 {
+fn to_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn mark(set: &mut BTreeSet<u32>, at: u32, is: bool) {
+fn set_member(set: &mut BTreeSet<u32>, at: u32, is: bool) {
     if is {
         set.insert(at);
     } else {

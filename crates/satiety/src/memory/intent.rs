@@ -1,4 +1,4 @@
-//! What the asker is after, told by words, and how much each channel counts for it. The words are data.
+//! Rule-based intent classification of queries, and channel weights by intent. The rules are data.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use super::Weights;
 use crate::text::{Tokenization, normalize};
 
-/// What an asker may be after.
+/// Intent of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
-    /// Something new.
+    /// Adding a new feature.
     AddFeature,
-    /// Something is broken.
+    /// Fixing a bug or error.
     FixBug,
-    /// The same in better shape.
+    /// Refactoring or restructuring existing code.
     Refactor,
-    /// What could be abused.
+    /// Reviewing the security of code.
     SecurityAudit,
-    /// How something works.
+    /// Understanding how something works.
     Understand,
-    /// What was asked for.
+    /// Finding a specification or requirement.
     FindSpec,
-    /// Why something is as it is.
+    /// Finding the reason for a decision.
     FindDecision,
 }
 
 impl Intent {
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::AddFeature => "add_feature",
@@ -44,16 +44,16 @@ impl Intent {
     }
 }
 
-/// An intent, and what told it.
+/// An intent and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Classified {
-    /// The intent; absent when no word tells.
+    /// Detected intent; absent when no keyword matches.
     pub intent: Option<Intent>,
-    /// The words and phrases that told it.
+    /// Keywords and phrases that matched.
     pub because: Vec<String>,
 }
 
-/// Tells what a query is after.
+/// Classifies the intent of a query.
 ///
 /// ```
 /// use satiety::memory::{Intent, classify};
@@ -76,10 +76,10 @@ pub fn classify(query: &str) -> Classified {
             .iter()
             .filter(|phrase| normal.contains(&format!(" {phrase} ")))
             .collect();
-        let told: Vec<&String> = entry.words.iter().filter(|word| words.contains(*word)).collect();
-        let count = 2 * phrases.len() + told.len();
+        let matched_words: Vec<&String> = entry.words.iter().filter(|word| words.contains(*word)).collect();
+        let count = 2 * phrases.len() + matched_words.len();
         if count > best.0 {
-            let because = phrases.into_iter().chain(told).cloned().collect();
+            let because = phrases.into_iter().chain(matched_words).cloned().collect();
             let intent = Some(entry.name);
             best = (count, Classified { intent, because });
         }
@@ -87,7 +87,7 @@ pub fn classify(query: &str) -> Classified {
     best.1
 }
 
-/// How much each channel counts for an intent.
+/// Channel weights for an intent.
 pub fn weights(intent: Option<Intent>) -> Weights {
     let entry = intent.and_then(|intent| TABLE.intent.iter().find(|entry| entry.name == intent));
     entry.map_or(TABLE.general, |entry| Weights {
@@ -98,7 +98,7 @@ pub fn weights(intent: Option<Intent>) -> Weights {
     })
 }
 
-/// Whether such questions are worth a deep search.
+/// Whether queries with this intent benefit from a deep search.
 pub fn wants_depth(intent: Option<Intent>) -> bool {
     TABLE
         .intent
@@ -108,14 +108,14 @@ pub fn wants_depth(intent: Option<Intent>) -> bool {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct IntentTable {
     general: Weights,
-    intent: Vec<Entry>,
+    intent: Vec<IntentEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct IntentEntry {
     name: Intent,
     words: BTreeSet<String>,
     phrases: BTreeSet<String>,
@@ -129,9 +129,9 @@ struct Entry {
 
 #[expect(
     clippy::expect_used,
-    reason = "a file of the program, read by the tests below"
+    reason = "the file is compiled in, and the tests below read it"
 )]
-static TABLE: LazyLock<Table> =
+static TABLE: LazyLock<IntentTable> =
     LazyLock::new(|| toml::from_str(include_str!("data/intents.toml")).expect("intents.toml can be read"));
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seven_intents_are_told_by_their_words() {
+    fn the_seven_intents_are_detected_by_keywords() {
         for (query, expected) in [
             ("add rate limiting to the gateway", Some(Intent::AddFeature)),
             ("the login page crashes after an upgrade", Some(Intent::FixBug)),
@@ -154,7 +154,7 @@ mod tests {
                 "Why did we use Postgres instead of MySQL?",
                 Some(Intent::FindDecision),
             ),
-            // "how" and "what" are weak: anything more telling wins.
+            // "how" and "what" are weak: any more specific keyword wins.
             ("how do I fix the failing build", Some(Intent::FixBug)),
             ("prefix tree addition", None),
             ("", None),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_every_intent_that_corpora_know_once() {
+    fn the_table_has_every_corpus_intent_once() {
         let names: Vec<&str> = TABLE.intent.iter().map(|entry| entry.name.name()).collect();
         assert_eq!(
             names.iter().copied().collect::<BTreeSet<_>>(),

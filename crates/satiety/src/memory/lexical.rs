@@ -1,22 +1,22 @@
-//! The settings of the search by words.
+//! Settings of the lexical search channel.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::Bm25;
 
-/// How words are weighed.
+/// BM25 parameters of the lexical channel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = super::pipeline::optional)]
 pub struct LexicalSettings {
-    /// How soon another occurrence stops counting.
+    /// BM25 `k1`: term frequency saturation.
     pub k1: f64,
-    /// How much long memories are held back, from 0 to 1.
+    /// BM25 `b`: length normalisation, from 0 to 1.
     pub b: f64,
-    /// How much an occurrence in a title, heading or trigger phrase counts beside one in the text.
+    /// Weight of an occurrence in a title, heading or trigger phrase, relative to one in the text.
     pub title: f64,
-    /// How much a word that is said for one of the question counts beside that.
+    /// Weight of a synonym, relative to a word of the query.
     pub expansion: f64,
 }
 

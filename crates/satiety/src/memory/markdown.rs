@@ -1,26 +1,27 @@
-//! A Markdown file as a memory: its front matter where it has one, its first heading or its name as the title.
+//! Reads a Markdown file as a memory: optional front matter, with the first heading or the file name as
+//! title.
 
 use serde::Deserialize;
 
 use super::{Draft, DraftError, tier_named};
 use crate::retrieval::Tier;
 
-/// Why a file is no memory.
+/// Reason why a file cannot be read as a memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MarkdownError {
-    /// The front matter has no end.
-    #[error("the front matter that begins in line 1 has no closing `---`")]
+    /// The front matter is not closed.
+    #[error("front matter is not closed: missing `---`")]
     NoEnd,
-    /// The front matter cannot be read.
-    #[error("the front matter cannot be read: {0}")]
+    /// The front matter is not valid YAML.
+    #[error("cannot parse the front matter: {0}")]
     FrontMatter(String),
-    /// What it says is no memory.
+    /// The memory is not valid.
     #[error(transparent)]
     Draft(#[from] DraftError),
 }
 
-/// What a front matter may say; anything else in it is somebody else's.
+/// Known keys of a front matter; other keys are ignored.
 #[derive(Deserialize, Default)]
 struct FrontMatter {
     title: Option<String>,
@@ -34,11 +35,11 @@ struct FrontMatter {
     kind: Option<String>,
 }
 
-/// Reads a file. `name` is the title without anything better, `folder` where it lies.
+/// Reads a file. `name` is the fallback for the title, `folder` the folder of the file.
 pub fn read_markdown(text: &str, name: &str, folder: &str) -> Result<Draft, MarkdownError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (front, body) = match split(text)? {
-        Some((front, body)) => (parse(front)?, body),
+    let (front, body) = match split_front_matter(text)? {
+        Some((front, body)) => (parse_front_matter(front)?, body),
         None => (FrontMatter::default(), text),
     };
     let heading = body
@@ -48,7 +49,7 @@ pub fn read_markdown(text: &str, name: &str, folder: &str) -> Result<Draft, Mark
     let title = front.title.as_deref().or(heading).unwrap_or(name);
     let draft = Draft {
         title: title.chars().take(300).collect(),
-        // A file with nothing but a title is still a memory of it.
+        // A file with only a title is still a memory.
         content: if body.trim().is_empty() { title } else { body }.to_owned(),
         tier: front.tier.as_deref().map_or(Ok(Tier::Normal), tier_named)?,
         triggers: front.triggers,
@@ -58,8 +59,8 @@ pub fn read_markdown(text: &str, name: &str, folder: &str) -> Result<Draft, Mark
     Ok(draft.checked()?)
 }
 
-/// The front matter and the rest, when the first line is `---`.
-fn split(text: &str) -> Result<Option<(&str, &str)>, MarkdownError> {
+/// Splits front matter and text, if the first line is `---`.
+fn split_front_matter(text: &str) -> Result<Option<(&str, &str)>, MarkdownError> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
     if first.trim_end() != "---" || !first.ends_with('\n') {
@@ -75,7 +76,7 @@ fn split(text: &str) -> Result<Option<(&str, &str)>, MarkdownError> {
     Err(MarkdownError::NoEnd)
 }
 
-fn parse(front: &str) -> Result<FrontMatter, MarkdownError> {
+fn parse_front_matter(front: &str) -> Result<FrontMatter, MarkdownError> {
     if front.trim().is_empty() {
         return Ok(FrontMatter::default());
     }
@@ -89,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn front_matter_is_read_and_strange_keys_are_left_alone() {
+    fn front_matter_is_read_and_unknown_keys_are_ignored() {
         let text = "---\ntitle: Use WAL\nimportance: critical\ntriggers:\n  - sqlite locked\nkind: decision\nauthor: me\n---\n# Other\nText.\n";
         let draft = read_markdown(text, "file", "store/notes").unwrap();
         assert_eq!(
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn errors_are_reported() {
         let error = |text: &str| read_markdown(text, "n", "").unwrap_err();
         assert_eq!(error("---\ntitle: x\n"), MarkdownError::NoEnd);
         assert!(matches!(
@@ -123,7 +124,7 @@ mod tests {
         assert!(
             error("---\ntier: vital\n---\nx")
                 .to_string()
-                .contains("`vital` is no tier")
+                .contains("unknown tier `vital`")
         );
     }
 

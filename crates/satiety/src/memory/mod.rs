@@ -1,9 +1,8 @@
-//! An agent's memory: what a memory is, which ones a question should bring back and in which order, and what may be
-//! learnt from what the agent did with them.
+//! Agent memory: the data model of memories, retrieval and ranking, and learning from feedback.
 //!
-//! [`SearchMachine`] decides a search from the query to the list with its reasons; embedding the query and reading links
-//! and texts is the caller's part. [`MemoryIndex`] is what it looks at. Nothing here knows about stores, models, clocks or
-//! protocols.
+//! [`SearchMachine`] runs a search from the query to the ranked list with its explanations; the caller embeds
+//! the query and reads links and texts. [`MemoryIndex`] is the searched index. This module is independent of
+//! stores, models, clocks and protocols.
 //!
 //! ```
 //! use satiety::memory::{Channel, Fusion, Hit, Weights, fuse};

@@ -1,4 +1,4 @@
-//! How deep a search goes, and what it may cost the one who asks: tokens of the answer.
+//! Search modes: how deep a search goes, and how many tokens its results may use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,42 +6,42 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How deep a search goes.
+/// Depth of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Words and triggers only, few results.
+    /// Lexical and trigger channels only, with few results.
     Quick,
-    /// All channels.
+    /// All channels are searched.
     Focused,
-    /// All channels, the query expanded, links followed twice, more results.
+    /// All channels, with query expansion, two link hops and more results.
     Deep,
 }
 
-/// What a mode means.
+/// Limits and channels of a search mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = super::pipeline::optional)]
 pub struct ModeSettings {
-    /// Results at most.
+    /// Maximum number of results.
     pub limit: usize,
-    /// Candidates that each channel may bring.
+    /// Maximum number of candidates per channel.
     pub candidates: usize,
-    /// Tokens that the results may have.
+    /// Maximum number of tokens of all results.
     pub token_budget: usize,
-    /// Whether meaning is compared.
+    /// Whether the vector channel is searched.
     pub vectors: bool,
-    /// Whether the query is expanded.
+    /// Whether the query is expanded by synonyms.
     pub expand: bool,
-    /// How many links are followed.
+    /// Maximum number of link hops from a result.
     pub hops: usize,
 }
 
 impl Mode {
-    /// All modes.
+    /// All modes, from shallow to deep.
     pub const ALL: [Self; 3] = [Self::Quick, Self::Focused, Self::Deep];
 
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -62,50 +62,50 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no mode; there are quick, focused and deep"))
+        found.ok_or_else(|| format!("unknown mode `{text}` (expected one of: quick, focused, deep)"))
     }
 }
 
-/// A mode, and why it was chosen.
+/// The selected mode and why it was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeChoice {
-    /// The mode.
+    /// Mode that the search uses.
     pub selected_mode: Mode,
-    /// Whether pressure on the context made it another than the one that was asked for.
+    /// Whether context pressure replaced the requested mode by a shallower one.
     pub mode_override_applied: bool,
-    /// How full the context is.
+    /// Pressure on the caller's context.
     pub pressure_level: Pressure,
 }
 
-/// How full the asker's context is.
+/// Pressure on the caller's context, by how full it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pressure {
-    /// Nobody said.
+    /// The caller did not report its context usage.
     Unknown,
-    /// Room enough.
+    /// Enough capacity remains for any mode.
     None,
-    /// Nothing deeper than focused.
+    /// No mode deeper than focused is used.
     Warning,
-    /// Nothing deeper than quick.
+    /// No mode deeper than quick is used.
     Critical,
 }
 
-/// Used shares of the asker's context from which on searches are shallower.
+/// Context usage thresholds above which searches become shallower.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = super::pipeline::optional)]
 pub struct PressureSettings {
-    /// From here on nothing is deeper than focused.
+    /// Context usage from 0 to 1 from which no mode deeper than focused is used.
     pub focused_from: f64,
-    /// From here on nothing is deeper than quick.
+    /// Context usage from 0 to 1 from which no mode deeper than quick is used.
     pub quick_from: f64,
 }
 
-/// Chooses a mode: the one that was asked for, or with none (auto) deep for questions that need it and focused for
-/// others; but never deeper than the room that is left allows.
+/// Selects a mode: the requested one, or without one (auto) deep for intents that benefit from it and focused
+/// for all others; but never deeper than the remaining context capacity allows.
 ///
-/// `usage` is the used share of the asker's context, from 0 to 1, where it is known.
+/// `usage` is the used fraction of the caller's context, from 0 to 1, if known.
 pub fn choose_mode(
     asked: Option<Mode>,
     usage: Option<f64>,
@@ -118,7 +118,7 @@ pub fn choose_mode(
         Some(usage) if usage >= pressure.focused_from => Pressure::Warning,
         Some(_) => Pressure::None,
     };
-    // Depth costs three times the tokens: only where there is room for certain.
+    // Deep mode costs three times the tokens, so it is used only if the capacity is known to suffice.
     let wanted = asked.unwrap_or(if wants_depth && pressure_level == Pressure::None {
         Mode::Deep
     } else {
@@ -136,7 +136,7 @@ pub fn choose_mode(
     }
 }
 
-/// Tokens of a text, about: a quarter of its bytes, rounded up.
+/// Estimated number of tokens of a text: a quarter of its bytes, rounded up.
 pub fn estimate_tokens(text: &str) -> usize {
     text.len().div_ceil(4)
 }

@@ -1,4 +1,4 @@
-//! What a memory is, before it has an id: its fields, their limits, and the hash that says whether its text changed.
+//! Data model of a memory before it has an id: its fields, their limits, and the content hash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,66 +8,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::retrieval::Tier;
 
-/// Longest title, in characters.
-const LONGEST_TITLE: usize = 300;
-/// Longest text, in bytes: a book, and still far from what a store cannot hold.
-const LONGEST_CONTENT: usize = 4 << 20;
-/// Most trigger phrases, and the longest one.
-const MOST_TRIGGERS: usize = 50;
-const LONGEST_TRIGGER: usize = 200;
-/// Longest folder and kind, in bytes: both come with every result.
-const LONGEST_FOLDER: usize = 1024;
-const LONGEST_KIND: usize = 100;
+/// Maximum length of a title in characters.
+const MAX_TITLE_CHARS: usize = 300;
+/// Maximum length of the content in bytes: enough for a book, well within the limits of any store.
+const MAX_CONTENT_BYTES: usize = 4 << 20;
+/// Maximum number of trigger phrases, and maximum length of one in characters.
+const MAX_TRIGGERS: usize = 50;
+const MAX_TRIGGER_CHARS: usize = 200;
+/// Maximum length of folder and kind in bytes; both are returned with every result.
+const MAX_FOLDER_BYTES: usize = 1024;
+const MAX_KIND_BYTES: usize = 100;
 
-/// A memory to be kept.
+/// A memory to be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Draft {
-    /// What it is called.
+    /// Title of the memory.
     pub title: String,
-    /// What it says.
+    /// Content of the memory in Markdown.
     pub content: String,
-    /// How important it is.
+    /// Importance tier of the memory.
     pub tier: Tier,
-    /// Phrases that bring it back when they are said.
+    /// Phrases that bring the memory up when they occur in a query.
     pub triggers: Vec<String>,
-    /// Where it belongs: segments joined by `/`; empty for everywhere.
+    /// Folder of the memory: segments joined by `/`; empty for the root.
     pub folder: String,
-    /// What kind of thing it is: `decision`, `bug`, `note`, …
+    /// Kind of the memory: `decision`, `bug`, `note`, …
     pub kind: String,
 }
 
-/// Why something cannot be kept as a memory.
+/// Reason why a memory cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DraftError {
-    /// A field that must say something is empty.
-    #[error("a memory needs a {field}, and it is empty")]
+    /// A required field is empty.
+    #[error("{field} must not be empty")]
     Empty {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
     /// A field is too long.
-    #[error("the {field} has {length} {unit}, and at most {most} are kept")]
+    #[error("{field} is too long: {length} {unit} (maximum {most})")]
     TooLong {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// How long it is.
+        /// Actual length of the field.
         length: usize,
-        /// The limit.
+        /// Maximum length of the field.
         most: usize,
-        /// What is counted.
+        /// Unit of both lengths.
         unit: &'static str,
     },
-    /// No tier of that name.
-    #[error("`{0}` is no tier; there are temporary, normal, important, critical and constitutional")]
+    /// The tier does not exist.
+    #[error("unknown tier `{0}` (expected one of: temporary, normal, important, critical, constitutional)")]
     Tier(String),
-    /// No kind of link of that name.
-    #[error("`{0}` is no kind of link; there are caused, enabled, supersedes, contradicts and supports")]
+    /// The kind of link does not exist.
+    #[error("unknown link kind `{0}` (expected one of: caused, enabled, supersedes, contradicts, supports)")]
     Link(String),
 }
 
 impl Draft {
-    /// A memory as it is kept: trimmed, triggers normalised and without repeats, the folder without empty segments.
+    /// Normalizes and checks the draft: fields are trimmed, triggers normalised and deduplicated, empty
+    /// folder segments removed.
     ///
     /// ```
     /// use satiety::memory::Draft;
@@ -95,42 +96,42 @@ impl Draft {
         if content.is_empty() {
             return Err(DraftError::Empty { field: "content" });
         }
-        within("title", title.chars().count(), LONGEST_TITLE, "characters")?;
-        within("content", content.len(), LONGEST_CONTENT, "bytes")?;
+        check_length("title", title.chars().count(), MAX_TITLE_CHARS, "characters")?;
+        check_length("content", content.len(), MAX_CONTENT_BYTES, "bytes")?;
         let mut triggers: Vec<String> = Vec::new();
         for phrase in self.triggers {
             let phrase = crate::text::normalize(&phrase);
-            within(
+            check_length(
                 "trigger phrase",
                 phrase.chars().count(),
-                LONGEST_TRIGGER,
+                MAX_TRIGGER_CHARS,
                 "characters",
             )?;
             if !phrase.is_empty() && !triggers.contains(&phrase) {
                 triggers.push(phrase);
             }
         }
-        within(
-            "list of trigger phrases",
-            triggers.len(),
-            MOST_TRIGGERS,
-            "entries",
-        )?;
+        check_length("list of trigger phrases", triggers.len(), MAX_TRIGGERS, "entries")?;
         let kind = self.kind.trim();
-        within("kind", kind.len(), LONGEST_KIND, "bytes")?;
-        within("folder", self.folder.len(), LONGEST_FOLDER, "bytes")?;
+        check_length("kind", kind.len(), MAX_KIND_BYTES, "bytes")?;
+        check_length("folder", self.folder.len(), MAX_FOLDER_BYTES, "bytes")?;
         Ok(Self {
             title,
             content,
             tier: self.tier,
             triggers,
-            folder: plain_folder(&self.folder),
+            folder: normalize_folder(&self.folder),
             kind: if kind.is_empty() { "note" } else { kind }.to_owned(),
         })
     }
 }
 
-fn within(field: &'static str, length: usize, most: usize, unit: &'static str) -> Result<(), DraftError> {
+fn check_length(
+    field: &'static str,
+    length: usize,
+    most: usize,
+    unit: &'static str,
+) -> Result<(), DraftError> {
     if length > most {
         return Err(DraftError::TooLong {
             field,
@@ -142,7 +143,7 @@ fn within(field: &'static str, length: usize, most: usize, unit: &'static str) -
     Ok(())
 }
 
-fn plain_folder(folder: &str) -> String {
+fn normalize_folder(folder: &str) -> String {
     let segments: Vec<&str> = folder
         .split(['/', '\\'])
         .map(str::trim)
@@ -151,7 +152,7 @@ fn plain_folder(folder: &str) -> String {
     segments.join("/")
 }
 
-/// Whether a memory's folder is the one that is asked for, or below it. Asking for nothing means everything.
+/// Whether a folder equals the requested one or is below it. An empty request matches every folder.
 ///
 /// ```
 /// use satiety::memory::in_folder;
@@ -163,41 +164,41 @@ pub fn in_folder(folder: &str, asked: &str) -> bool {
     asked.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The tier of that name.
+/// Parses the name of a tier.
 pub fn tier_named(name: &str) -> Result<Tier, DraftError> {
     let lower = name.trim().to_lowercase();
     let found = Tier::ALL.into_iter().find(|tier| tier.name() == lower);
     found.ok_or_else(|| DraftError::Tier(name.into()))
 }
 
-/// What decides whether a memory must be chunked and embedded again: its title and its text.
+/// Hash of title and content; a change means that the memory must be chunked and embedded again.
 pub fn content_hash(title: &str, content: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    // The length tells "ab" + "c" from "a" + "bc".
+    // The length distinguishes "ab" + "c" from "a" + "bc".
     hasher.update(&(title.len() as u64).to_le_bytes());
     hasher.update(title.as_bytes());
     hasher.update(content.as_bytes());
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-/// How one memory bears on another.
+/// Relation of one memory to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
-    /// It brought the other about.
+    /// It caused the other memory.
     Caused,
-    /// It made the other possible.
+    /// It enabled the other memory.
     Enabled,
-    /// It takes the other's place.
+    /// It replaces the other memory.
     Supersedes,
-    /// It says the contrary.
+    /// It contradicts the other memory.
     Contradicts,
-    /// It speaks for the other.
+    /// It supports the other memory.
     Supports,
 }
 
 impl LinkKind {
-    /// All kinds.
+    /// All kinds of links.
     pub const ALL: [Self; 5] = [
         Self::Caused,
         Self::Enabled,
@@ -206,7 +207,7 @@ impl LinkKind {
         Self::Supports,
     ];
 
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Caused => "caused",
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_or_too_much_is_refused() {
+    fn empty_or_too_long_fields_are_rejected() {
         assert_eq!(
             draft(" \n", "x").checked(),
             Err(DraftError::Empty { field: "title" })
@@ -263,7 +264,7 @@ mod tests {
         let error = draft(&"ü".repeat(301), "x").checked().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the title has 301 characters, and at most 300 are kept"
+            "title is too long: 301 characters (maximum 300)"
         );
         let mut many = draft("x", "x");
         many.triggers = (0..51).map(|number| format!("phrase {number}")).collect();
@@ -274,13 +275,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_tells_titles_from_texts() {
+    fn a_hash_separates_title_and_content() {
         assert_ne!(content_hash("ab", "c"), content_hash("a", "bc"));
         assert_eq!(content_hash("a", "b"), content_hash("a", "b"));
     }
 
     #[test]
-    fn names_are_read_back_and_others_refused() {
+    fn names_round_trip_and_unknown_ones_are_rejected() {
         for kind in LinkKind::ALL {
             assert_eq!(kind.name().to_uppercase().parse(), Ok(kind));
         }

@@ -1,6 +1,6 @@
-//! Every knob of a search as one value, so that a search can be named, stored, compared and tried beside another.
-//! The defaults are data. A part of it is enough (JSON or TOML): what is absent is as it is by default, what nobody
-//! knows is refused.
+//! Search pipeline: all search parameters as one value, so that a search can be named, stored, compared and
+//! run next to another. Defaults come from a data file. Partial values (JSON or TOML) suffice: absent keys
+//! keep their defaults, unknown keys are rejected.
 
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use super::mode::{Mode, ModeSettings, PressureSettings};
 use super::rank::{ConfidenceFactors, Diversity, RankSettings, TierFactors};
 use super::{Channel, Fusion, LexicalSettings, Weights};
 
-/// How a search goes.
+/// Parameters of a search.
 ///
 /// ```
 /// use satiety::memory::{Fusion, Mode, Pipeline};
@@ -29,49 +29,49 @@ use super::{Channel, Fusion, LexicalSettings, Weights};
 #[serde(remote = "Self", deny_unknown_fields)]
 #[schemars(transform = optional)]
 pub struct Pipeline {
-    /// How channels become one list.
+    /// How the lists of the channels are fused.
     pub fusion: Fusion,
-    /// A channel is asked for so many times its candidates, because some are elsewhere or expired.
+    /// Oversampling factor of each channel, because some candidates are filtered out or expired.
     pub candidates_over: usize,
-    /// Constitutional memories are among so many first results.
+    /// Constitutional memories appear within this many first results.
     pub constitutional_within: usize,
-    /// Which channels are searched at all.
+    /// Channels that are searched.
     pub channels: ChannelSwitches,
-    /// How much each channel counts, by intent.
+    /// Weight of each channel, by intent.
     pub weights: IntentWeights,
-    /// How words are weighed.
+    /// Parameters of the lexical channel (BM25).
     pub lexical: LexicalSettings,
-    /// How near-repeats give way.
+    /// How near-duplicates are demoted.
     pub diversity: Diversity,
-    /// How much a tier moves a score.
+    /// Score factor of each tier.
     pub tiers: TierFactors,
-    /// How much confidence moves a score.
+    /// Score factors by confidence.
     pub confidence: ConfidenceFactors,
-    /// What the session's earlier uses do.
+    /// Influence of earlier feedback in the session.
     pub session: SessionSettings,
-    /// What causal links do.
+    /// Influence of causal links on the results.
     pub links: LinkSettings,
-    /// How many candidates are ranked in full.
+    /// Number of candidates that are reranked.
     pub rerank: RerankSettings,
-    /// When searches get shallower.
+    /// Context usage thresholds for shallower searches.
     pub pressure: PressureSettings,
-    /// What each mode means.
+    /// Limits of each search mode.
     pub modes: ModeTable,
 }
 
-/// Which channels are searched at all.
+/// Channels that are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = optional)]
-#[expect(clippy::struct_excessive_bools, reason = "one switch a channel")]
+#[expect(clippy::struct_excessive_bools, reason = "one switch per channel")]
 pub struct ChannelSwitches {
-    /// Words.
+    /// Whether to search the lexical channel.
     pub lexical: bool,
-    /// Meaning, where the mode wants it.
+    /// Whether to search the vector channel, if the mode enables it.
     pub vector: bool,
-    /// Trigger phrases.
+    /// Whether to search the trigger channel.
     pub trigger: bool,
-    /// Causal links.
+    /// Whether to follow causal links.
     pub graph: bool,
 }
 
@@ -87,31 +87,31 @@ impl ChannelSwitches {
     }
 }
 
-/// How much each channel counts, by intent.
+/// Weight of each channel, by intent of the query.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = optional)]
 pub struct IntentWeights {
-    /// When nothing tells what the asker is after.
+    /// Weights for queries without a recognised intent.
     pub general: Weights,
-    /// Something new.
+    /// Weights for queries about adding a feature.
     pub add_feature: Weights,
-    /// Something is broken.
+    /// Weights for queries about fixing a bug.
     pub fix_bug: Weights,
-    /// The same in better shape.
+    /// Weights for queries about refactoring code.
     pub refactor: Weights,
-    /// What could be abused.
+    /// Weights for queries about security.
     pub security_audit: Weights,
-    /// How something works.
+    /// Weights for queries about how something works.
     pub understand: Weights,
-    /// What was asked for.
+    /// Weights for queries about a specification or requirement.
     pub find_spec: Weights,
-    /// Why something is as it is.
+    /// Weights for queries about a past decision.
     pub find_decision: Weights,
 }
 
 impl IntentWeights {
-    /// The weights for an intent.
+    /// Weights for an intent.
     pub fn of(&self, intent: Option<Intent>) -> Weights {
         match intent {
             None => self.general,
@@ -125,7 +125,7 @@ impl IntentWeights {
         }
     }
 
-    /// The same weights whatever the asker is after.
+    /// Uses the same weights for every intent.
     pub fn all(weights: Weights) -> Self {
         Self {
             general: weights,
@@ -139,7 +139,7 @@ impl IntentWeights {
         }
     }
 
-    fn of_the_table() -> Self {
+    fn from_intent_table() -> Self {
         Self {
             general: weights(None),
             add_feature: weights(Some(Intent::AddFeature)),
@@ -153,56 +153,56 @@ impl IntentWeights {
     }
 }
 
-/// What the session's earlier uses do.
+/// Influence of earlier feedback in the session.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = optional)]
 pub struct SessionSettings {
-    /// What full attention adds, as a share of the score.
+    /// Maximum score increase by session attention, as a fraction of the score.
     pub boost: f64,
-    /// What a use counts for each query that was asked since.
+    /// Decay factor of a use per later query, from 0 to 1.
     pub decay: f64,
-    /// Queries and events that are looked at.
+    /// Number of recent queries and events to consider.
     pub look_back: u32,
 }
 
-/// What causal links do.
+/// Influence of causal links on the results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = optional)]
 pub struct LinkSettings {
-    /// What a causal neighbour gets of the score of what led to it.
+    /// Fraction of a result's score that its causal neighbour inherits.
     pub share: f64,
-    /// Of so many best results links are followed.
+    /// Number of best results whose links are followed.
     pub seeds: usize,
 }
 
-/// How many candidates are ranked in full.
+/// Number of candidates that are reranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = optional)]
 pub struct RerankSettings {
-    /// So many for each result.
+    /// Number of reranked candidates per requested result.
     pub per_result: usize,
-    /// And never fewer than this.
+    /// Minimum number of reranked candidates.
     pub least: usize,
 }
 
-/// What each mode means.
+/// Limits of each search mode.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = optional)]
 pub struct ModeTable {
-    /// Words and triggers only, few results.
+    /// Quick mode: lexical and trigger channels only, few results.
     pub quick: ModeSettings,
-    /// All channels.
+    /// Focused mode: all channels.
     pub focused: ModeSettings,
-    /// All channels, the query expanded, links followed further, more results.
+    /// Deep mode: all channels, query expansion, more link hops and more results.
     pub deep: ModeSettings,
 }
 
 impl ModeTable {
-    /// What a mode means.
+    /// Settings of a mode.
     pub fn of(&self, mode: Mode) -> ModeSettings {
         match mode {
             Mode::Quick => self.quick,
@@ -212,44 +212,44 @@ impl ModeTable {
     }
 }
 
-/// Why something is no pipeline.
+/// Reason why a pipeline is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {
-    /// A knob that nobody knows, or a value of the wrong kind.
-    #[error("the search pipeline cannot be read: {0}")]
+    /// A key is unknown, or a value has the wrong type.
+    #[error("cannot read the search pipeline: {0}")]
     Unreadable(String),
-    /// A number that makes no sense.
-    #[error("`{knob}` of the search pipeline must be from {least} to {most}, and it is {value}")]
+    /// A number is out of range.
+    #[error("`{knob}` of the search pipeline must be from {least} to {most}, got {value}")]
     OutOfRange {
-        /// Which knob.
+        /// Path of the key.
         knob: String,
-        /// What it is.
+        /// Value that was given.
         value: f64,
-        /// What it may be at least.
+        /// Minimum of the range.
         least: f64,
-        /// What it may be at most.
+        /// Maximum of the range.
         most: f64,
     },
-    /// Nothing is left to search with.
-    #[error("the search pipeline searches nothing: {0}")]
+    /// All channels are disabled.
+    #[error("invalid search pipeline: {0}")]
     Nothing(&'static str),
 }
 
 impl Pipeline {
-    /// The defaults as they are written, with what each knob does.
+    /// The default pipeline as TOML, with comments about each key.
     pub const DEFAULTS: &'static str = include_str!("data/pipeline.toml");
 
-    /// The default with some knobs changed.
+    /// Returns the default pipeline with some keys changed.
     pub fn with(changes: &Value) -> Result<ValidPipeline, PipelineError> {
-        let mut whole = WHOLE.clone();
+        let mut whole = COMPLETE_DEFAULTS.clone();
         overlay(&mut whole, changes);
-        let Read(pipeline) = serde_path_to_error::deserialize(whole)
+        let StrictPipeline(pipeline) = serde_path_to_error::deserialize(whole)
             .map_err(|error| PipelineError::Unreadable(error.to_string()))?;
         pipeline.validate()
     }
 
-    /// Makes sure that every knob is in its range, and that there is something to search with.
+    /// Checks that every number is in range and that at least one channel is enabled.
     pub fn validate(self) -> Result<ValidPipeline, PipelineError> {
         let value =
             serde_json::to_value(&self).map_err(|error| PipelineError::Unreadable(error.to_string()))?;
@@ -272,13 +272,13 @@ impl Pipeline {
         } = self.channels;
         if !(lexical || vector || trigger) {
             return Err(PipelineError::Nothing(
-                "words, meaning and triggers are all off, and links begin at what those find",
+                "at least one of the channels lexical, vector and trigger must be enabled",
             ));
         }
         Ok(ValidPipeline(self))
     }
 
-    /// How candidates become the list, with the limit and the budget of this search.
+    /// Ranking settings for a search with the given limit and token budget.
     pub fn rank_settings(&self, limit: usize, token_budget: usize) -> RankSettings {
         RankSettings {
             limit,
@@ -298,12 +298,12 @@ impl Default for Pipeline {
     }
 }
 
-/// A pipeline that was validated, once: searches need not look again.
+/// A validated pipeline; searches need not check it again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidPipeline(Pipeline);
 
 impl ValidPipeline {
-    /// The default.
+    /// Returns the shared default pipeline.
     pub fn standard() -> &'static Arc<Self> {
         &STANDARD
     }
@@ -323,7 +323,7 @@ impl Deref for ValidPipeline {
     }
 }
 
-/// What each number may be. `*` stands for every key.
+/// Valid range of each number. `*` matches every key.
 const RANGES: &[(&str, f64, f64)] = &[
     ("fusion.reciprocal_rank.k", 0.0, 100_000.0),
     ("candidates_over", 1.0, 100.0),
@@ -369,7 +369,7 @@ fn check_range(value: &Value, path: &str, least: f64, most: f64) -> Result<(), P
         waiting = next;
     }
     for (knob, value) in waiting {
-        // Numbers that JSON cannot write (infinity, not a number) come as null.
+        // Numbers that JSON cannot represent (infinity, NaN) are null.
         let value = value.as_f64().unwrap_or(f64::NAN);
         if !(least..=most).contains(&value) {
             return Err(PipelineError::OutOfRange {
@@ -383,7 +383,7 @@ fn check_range(value: &Value, path: &str, least: f64, most: f64) -> Result<(), P
     Ok(())
 }
 
-/// Puts what `changes` says over `base`, object by object.
+/// Applies `changes` to `base`, recursively by object.
 fn overlay(base: &mut Value, changes: &Value) {
     match (base, changes) {
         (Value::Object(base), Value::Object(changes)) => {
@@ -400,12 +400,12 @@ fn overlay(base: &mut Value, changes: &Value) {
     }
 }
 
-/// What was read strictly.
-struct Read(Pipeline);
+/// A pipeline that was deserialized strictly.
+struct StrictPipeline(Pipeline);
 
-impl<'de> Deserialize<'de> for Read {
+impl<'de> Deserialize<'de> for StrictPipeline {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The derived function, which knows no defaults.
+        // The derived function, which has no defaults.
         Pipeline::deserialize(deserializer).map(Self)
     }
 }
@@ -425,20 +425,26 @@ impl<'de> Deserialize<'de> for Pipeline {
     }
 }
 
-/// A part is enough, so nothing is required.
+/// Partial values suffice, so no key is required.
 pub(super) fn optional(schema: &mut Schema) {
     schema.remove("required");
 }
 
-#[expect(clippy::expect_used, reason = "files of the program, read by the tests below")]
-static WHOLE: LazyLock<Value> = LazyLock::new(|| {
+#[expect(
+    clippy::expect_used,
+    reason = "the files are compiled in, and the tests below read them"
+)]
+static COMPLETE_DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
     let mut whole: Value = toml::from_str(Pipeline::DEFAULTS).expect("pipeline.toml is TOML");
-    let weights = serde_json::to_value(IntentWeights::of_the_table()).expect("numbers can be written");
+    let weights = serde_json::to_value(IntentWeights::from_intent_table()).expect("numbers can be written");
     overlay(&mut whole, &serde_json::json!({ "weights": weights }));
     whole
 });
 
-#[expect(clippy::expect_used, reason = "files of the program, read by the tests below")]
+#[expect(
+    clippy::expect_used,
+    reason = "the files are compiled in, and the tests below read them"
+)]
 static STANDARD: LazyLock<Arc<ValidPipeline>> = LazyLock::new(|| {
     let nothing = Value::Object(serde_json::Map::new());
     Arc::new(Pipeline::with(&nothing).expect("pipeline.toml is a whole pipeline"))
@@ -450,7 +456,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_defaults_are_what_the_documents_say() {
+    fn the_defaults_match_the_documentation() {
         let pipeline = Pipeline::default();
         assert_eq!(pipeline.fusion, Fusion::Score);
         let focused = pipeline.modes.of(Mode::Focused);
@@ -463,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_from_json_and_toml_and_a_part_is_enough() {
+    fn pipelines_round_trip_and_partial_values_suffice() {
         let mut pipeline = Pipeline::default();
         pipeline.weights.fix_bug.graph = 0.75;
         pipeline.fusion = Fusion::ReciprocalRank { k: 10 };
@@ -480,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_and_what_makes_no_sense_is_refused_with_its_name() {
+    fn unknown_keys_and_invalid_values_are_rejected_by_name() {
         for (changes, expected) in [
             (json!({"lambda": 1}), "unknown field `lambda`"),
             (
@@ -508,7 +514,7 @@ mod tests {
             ),
             (
                 json!({"channels": {"lexical": false, "vector": false, "trigger": false}}),
-                "searches nothing",
+                "at least one of the channels",
             ),
             (json!(3), "invalid type"),
             (json!({"tiers": 3}), "tiers: invalid type"),
@@ -526,7 +532,7 @@ mod tests {
         assert!(pipeline.validate().is_err());
     }
 
-    /// Every number has a range: a knob that is added without one fails here.
+    /// Every number has a range: a new key without one fails here.
     #[test]
     fn every_number_has_a_range() {
         fn numbers(value: &Value, path: &str, found: &mut Vec<String>) {
@@ -541,7 +547,7 @@ mod tests {
             }
         }
         let mut found = Vec::new();
-        numbers(&WHOLE, "", &mut found);
+        numbers(&COMPLETE_DEFAULTS, "", &mut found);
         for path in found {
             let fits = |pattern: &str| {
                 let (pattern, path): (Vec<&str>, Vec<&str>) =
@@ -556,11 +562,11 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_knows_the_knobs_and_requires_none() {
+    fn the_schema_has_all_keys_and_requires_none() {
         let schema = serde_json::to_value(schemars::schema_for!(Pipeline)).unwrap();
         assert_eq!(schema["required"], Value::Null);
         assert_eq!(schema["additionalProperties"], json!(false));
-        for knob in WHOLE.as_object().unwrap().keys() {
+        for knob in COMPLETE_DEFAULTS.as_object().unwrap().keys() {
             assert!(schema["properties"].get(knob).is_some(), "{knob}");
         }
     }

@@ -1,46 +1,46 @@
-//! Which project a memory belongs to, which memories a request sees, and what only a person may write.
+//! Projects and scopes of memories, and operations that require a person.
 //!
-//! Projects keep memories of different repositories apart; they are no access control: whoever may read a store may ask
-//! for all of them.
+//! Projects separate memories of different repositories. They are not an access control: any client that can
+//! read a store can request all projects.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::retrieval::Tier;
 
-/// Longest name of a project, in bytes.
-const LONGEST_NAME: usize = 300;
-/// What the id of a project begins with.
+/// Maximum length of a project name in bytes.
+const MAX_NAME_BYTES: usize = 300;
+/// Prefix of project ids.
 const PREFIX: &str = "project-";
-/// Hexadecimal digits that follow.
+/// Number of hexadecimal digits after the prefix.
 const DIGITS: usize = 16;
 
 /// A project, such as a repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Project {
-    /// What tells it from others: `project-` and 16 hexadecimal digits, made from its directory or its name.
+    /// Unique id: `project-` and 16 hexadecimal digits, derived from its directory or its name.
     pub id: String,
-    /// What people call it: the name of its directory, or the name that was given.
+    /// Display name: the name of its directory, or the given name.
     pub label: String,
 }
 
-/// Why text names no project.
+/// Reason why a text is not a valid project name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProjectError {
-    /// It says nothing.
-    #[error("the project's name is empty")]
+    /// The name is empty.
+    #[error("project name must not be empty")]
     Empty,
-    /// It is too long.
-    #[error("the project's name has {0} bytes, and at most {LONGEST_NAME} are allowed")]
+    /// The name is too long.
+    #[error("project name is too long: {0} bytes (maximum {MAX_NAME_BYTES})")]
     TooLong(usize),
-    /// It could deceive whoever reads it.
-    #[error("the project's name has control characters")]
+    /// The name contains control characters, which could mislead readers.
+    #[error("project name must not contain control characters")]
     Control,
 }
 
 impl Project {
-    /// The project of a directory, by its canonical path.
+    /// Returns the project of a directory, by its canonical path.
     ///
     /// ```
     /// use satiety::memory::Project;
@@ -60,13 +60,13 @@ impl Project {
         }
     }
 
-    /// A project by a name of the caller's choice, or by its id.
+    /// Returns the project with the given name or id.
     pub fn named(name: &str) -> Result<Self, ProjectError> {
         let name = name.trim();
         if name.is_empty() {
             return Err(ProjectError::Empty);
         }
-        if name.len() > LONGEST_NAME {
+        if name.len() > MAX_NAME_BYTES {
             return Err(ProjectError::TooLong(name.len()));
         }
         if name.chars().any(char::is_control) {
@@ -96,20 +96,20 @@ fn id_of(kind: &str, text: &str) -> String {
     format!("{PREFIX}{}", &hash[..DIGITS])
 }
 
-/// Which memories a request is about; in JSON the text that [`Scope::parse`] reads.
+/// Memories visible to a request; serialized as the text that [`Scope::parse`] accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scope {
-    /// Those of every project.
+    /// Memories of all projects.
     All,
-    /// Those that belong to no project and are seen from everywhere.
+    /// Memories without a project, which every project sees.
     Global,
-    /// Those of a project, and the global ones.
+    /// Memories of one project and global memories.
     Project(Project),
 }
 
 impl Scope {
-    /// Reads `all`, `global`, or the name or id of a project.
+    /// Parses `all`, `global`, or the name or id of a project.
     ///
     /// ```
     /// use satiety::memory::Scope;
@@ -126,7 +126,7 @@ impl Scope {
         })
     }
 
-    /// Whether a memory of this project, or of none, is seen.
+    /// Whether a memory of this project (`None`: global) is visible.
     pub fn sees(&self, project: Option<&str>) -> bool {
         match (self, project) {
             (Self::All, _) | (_, None) => true,
@@ -154,33 +154,33 @@ impl From<Scope> for String {
     }
 }
 
-/// Who writes.
+/// Author of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Author {
-    /// A program: an agent, a script, a client without an administrator's token.
+    /// A program: an agent, a script, or a client without an administrator token.
     #[default]
     Agent,
-    /// A person who confirmed it at a terminal, or whoever holds an administrator's token.
+    /// A person who confirmed the change at a terminal, or a client with an administrator token.
     Person,
 }
 
-/// Something that only a person may do.
+/// An operation that requires a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NeedsPerson {
-    /// To make a memory constitutional: it comes with every search from then on.
+    /// Making a memory constitutional; it then appears in every search.
     #[error("only a person may make a memory constitutional")]
     Constitutional,
-    /// To change or forget one that is.
+    /// Changing or deleting a constitutional memory.
     #[error("only a person may change or forget a constitutional memory")]
     Rule,
-    /// To put a memory where every project sees it, or to take one away from there.
-    #[error("only a person may keep a memory for all projects, or take one away from them")]
+    /// Making a memory global, or removing one from the global scope.
+    #[error("only a person may make a memory global or remove it from the global scope")]
     Global,
 }
 
-/// Whether an author may turn a memory of one tier into one of another; `None` stands for one that is not there, before
-/// or afterwards.
+/// Whether an author may change the tier of a memory. `None` means that the memory does not exist before or
+/// after.
 pub fn may_write(author: Author, before: Option<Tier>, after: Option<Tier>) -> Result<(), NeedsPerson> {
     if author == Author::Person {
         return Ok(());
@@ -194,7 +194,8 @@ pub fn may_write(author: Author, before: Option<Tier>, after: Option<Tier>) -> R
     Ok(())
 }
 
-/// The tier that a file of an index gets: whoever can write a file is not whoever may make rules.
+/// Tier of a memory that is indexed from a file. Files cannot create constitutional memories, because write
+/// access to a file does not imply the right to make rules.
 pub fn indexed_tier(asked: Tier) -> Tier {
     asked.min(Tier::Important)
 }
@@ -205,7 +206,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ids_are_taken_as_they_are_and_names_are_hashed() {
+    fn ids_are_kept_and_names_are_hashed() {
         let named = Project::named("shop").unwrap();
         assert_eq!(Project::named(&named.id).unwrap().id, named.id);
         assert_ne!(named.id, Project::at("shop").id);

@@ -1,5 +1,5 @@
-//! A question as words to look for. Natural questions name few of the words of their answer: terms are alternatives,
-//! never all required, and words that say nothing are left out.
+//! Extracts search terms from a query. Natural questions share few words with their answers, so terms are
+//! alternatives, never all required, and stop words are dropped.
 
 use std::sync::LazyLock;
 
@@ -8,27 +8,27 @@ use rustc_hash::FxHashMap;
 use crate::text::words::WordRule;
 use crate::text::{StopWords, Term};
 
-/// Most words of a question that are looked for.
-const MOST_TERMS: usize = 64;
+/// Maximum number of terms of a query.
+const MAX_TERMS: usize = 64;
 
-/// What to look for.
+/// Search terms of a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryTerms {
-    /// The question's own words, lowercased, in order, once each.
+    /// Distinct words of the query in lower case, in order.
     pub terms: Vec<String>,
-    /// How often the question says each of them.
+    /// Number of occurrences of each term in the query.
     pub times: Vec<u32>,
-    /// Words that are said for them.
+    /// Synonyms of the terms.
     pub expansions: Vec<String>,
 }
 
 impl QueryTerms {
-    /// All of them.
+    /// Iterates over terms and expansions.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().chain(&self.expansions).map(String::as_str)
     }
 
-    /// All of them with how much each counts: a word of the question as often as it is said, another `expansion`.
+    /// Terms and expansions with weights: a term by its number of occurrences, a synonym by `expansion`.
     pub fn weighed(&self, expansion: f64) -> Vec<Term> {
         let own = self.terms.iter().zip(&self.times);
         let own = own.map(|(word, times)| (word, f64::from(*times)));
@@ -41,7 +41,7 @@ impl QueryTerms {
     }
 }
 
-/// The words of a question; with `expand`, also those that are said for them.
+/// Extracts the terms of a query; with `expand`, also their synonyms.
 ///
 /// ```
 /// use satiety::memory::query_terms;
@@ -59,11 +59,11 @@ pub fn query_terms(query: &str, expand: bool) -> QueryTerms {
             words.push((word.to_owned(), 1));
         }
     });
-    // "What is it?" has no telling word; then its own words are better than nothing.
+    // "What is it?" consists of stop words only; then they are better than no terms.
     if words.iter().any(|(word, _)| !StopWords::Notes.contains(word)) {
         words.retain(|(word, _)| !StopWords::Notes.contains(word));
     }
-    words.truncate(MOST_TERMS);
+    words.truncate(MAX_TERMS);
     let (terms, times): (Vec<String>, Vec<u32>) = words.into_iter().unzip();
     let mut expansions = Vec::new();
     if expand {
@@ -89,10 +89,10 @@ static SYNONYMS: LazyLock<Vec<Vec<&'static str>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Characters of a question that are logged.
-const LOGGED_CHARACTERS: usize = 512;
+/// Maximum number of characters of a query in the log.
+const MAX_LOGGED_CHARS: usize = 512;
 
-/// A question as it is logged: its first 512 characters, with `…` where there is more.
+/// Query text as logged: its first 512 characters, followed by `…` if truncated.
 ///
 /// ```
 /// use satiety::memory::excerpt_of_query;
@@ -100,7 +100,7 @@ const LOGGED_CHARACTERS: usize = 512;
 /// assert_eq!(excerpt_of_query(&"ü".repeat(600)).chars().count(), 513);
 /// ```
 pub fn excerpt_of_query(query: &str) -> std::borrow::Cow<'_, str> {
-    match query.char_indices().nth(LOGGED_CHARACTERS) {
+    match query.char_indices().nth(MAX_LOGGED_CHARS) {
         None => query.into(),
         Some((end, _)) => format!("{}…", &query[..end]).into(),
     }
@@ -112,7 +112,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn questions_become_telling_words() {
+    fn queries_become_significant_words() {
         for (query, expected) in [
             ("How do I speed up the database?", vec!["speed", "database"]),
             ("what is it", vec!["what", "is", "it"]),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn synonyms_are_lines_of_at_least_two_words_in_one_line_each() {
+    fn synonym_lines_have_two_or_more_distinct_words() {
         let mut seen = BTreeSet::new();
         for line in SYNONYMS.iter() {
             assert!(line.len() > 1, "{line:?}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_counts_as_often_as_it_is_said() {
+    fn a_word_counts_by_its_occurrences() {
         let terms = query_terms("cache or cache, the login", true);
         let weighed: Vec<(String, f64)> = terms
             .weighed(0.5)
@@ -160,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_question_is_cut() {
+    fn a_long_query_is_truncated() {
         let long: Vec<String> = (0..500).map(|number| format!("word{number}")).collect();
-        assert_eq!(query_terms(&long.join(" "), false).terms.len(), MOST_TERMS);
+        assert_eq!(query_terms(&long.join(" "), false).terms.len(), MAX_TERMS);
     }
 }

@@ -1,5 +1,5 @@
-//! From candidates to the list that is returned: importance and the session's boost, diversity, the constitutional
-//! memories in their places, what the session has already, and the token budget.
+//! Ranking: turns candidates into the returned list by tier factors and session boost, diversity, placement
+//! of constitutional memories, removal of already shown results, and the token budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,82 +8,82 @@ use serde::{Deserialize, Serialize};
 
 use crate::retrieval::Tier;
 
-/// How much a result's likeness to better ones counts against it (maximal marginal relevance, Carbonell and Goldstein
-/// 1998). Likeness below the floor counts as none and then rises to all, so that only near-repeats give way.
+/// Diversity by maximal marginal relevance (Carbonell and Goldstein 1998). Similarity below the floor counts
+/// as 0 and then rises linearly to 1, so that only near-duplicates are demoted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = super::pipeline::optional)]
 pub struct Diversity {
-    /// How much relevance counts; likeness counts the rest. 1 turns it off.
+    /// Weight of relevance; similarity has the remaining weight. 1 disables diversity.
     pub lambda: f64,
-    /// Likeness of meaning from which on two results repeat each other.
+    /// Cosine similarity above which two results count as near-duplicates.
     pub floor: f64,
-    /// The same for likeness of words, which is compared where there are no vectors.
+    /// Word similarity above which two results count as near-duplicates; used without vectors.
     pub word_floor: f64,
 }
 
 impl Diversity {
-    /// How much two results repeat each other, from 0 to 1, by the cosine of their vectors.
+    /// Redundancy of two results from 0 to 1, by the cosine similarity of their vectors.
     pub fn by_meaning(self, cosine: f64) -> f64 {
-        over(cosine, self.floor)
+        rescale(cosine, self.floor)
     }
 
-    /// How much two results repeat each other, from 0 to 1, by the share of their words that is common.
+    /// Redundancy of two results from 0 to 1, by the fraction of common words.
     pub fn by_words(self, share: f64) -> f64 {
-        over(share, self.word_floor)
+        rescale(share, self.word_floor)
     }
 }
 
-fn over(likeness: f64, floor: f64) -> f64 {
-    ((likeness - floor) / (1.0 - floor).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+fn rescale(similarity: f64, floor: f64) -> f64 {
+    ((similarity - floor) / (1.0 - floor).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
 }
 
-/// How a list is made.
+/// Limits and factors of the ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankSettings {
-    /// Results at most.
+    /// Maximum number of results.
     pub limit: usize,
-    /// Tokens that the results may have in all.
+    /// Maximum number of tokens of all results.
     pub token_budget: usize,
-    /// Constitutional memories are among so many first results.
+    /// Constitutional memories appear within this many first results.
     pub constitutional_within: usize,
-    /// How much the session's attention may raise a score: 0.2 is a fifth.
+    /// Maximum score increase by session attention, as a fraction: 0.2 is 20 %.
     pub session_boost: f64,
-    /// Diversity.
+    /// How near-duplicates are demoted.
     pub diversity: Diversity,
-    /// How much a tier moves a score.
+    /// Score factor of each tier.
     pub tiers: TierFactors,
-    /// How much confidence moves a score.
+    /// Score factors by confidence.
     pub confidence: ConfidenceFactors,
 }
 
 impl Default for RankSettings {
-    /// As the default pipeline has it in focused mode.
+    /// Settings of the default pipeline in focused mode.
     fn default() -> Self {
         let pipeline = super::Pipeline::default();
         pipeline.rank_settings(pipeline.modes.focused.limit, pipeline.modes.focused.token_budget)
     }
 }
 
-/// How much a tier moves a score: important things first among equals, not instead of what fits.
+/// Score factor of each tier. Factors near 1 break ties by importance without overriding relevance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = super::pipeline::optional)]
 pub struct TierFactors {
-    /// For the moment.
+    /// Score factor of temporary memories.
     pub temporary: f64,
-    /// As most are.
+    /// Score factor of normal memories.
     pub normal: f64,
-    /// More than most.
+    /// Score factor of important memories.
     pub important: f64,
-    /// Not to be missed.
+    /// Score factor of critical memories.
     pub critical: f64,
-    /// Always to be shown.
+    /// Score factor of constitutional memories.
     pub constitutional: f64,
 }
 
 impl TierFactors {
-    /// The factor of a tier.
+    /// Score factor of a tier.
     pub fn of(self, tier: Tier) -> f64 {
         match tier {
             Tier::Temporary => self.temporary,
@@ -95,72 +95,73 @@ impl TierFactors {
     }
 }
 
-/// How much confidence moves a score: a line between two factors.
+/// Score factors by confidence, interpolated linearly.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = super::pipeline::optional)]
 pub struct ConfidenceFactors {
-    /// At confidence 0.
+    /// Score factor at confidence 0.
     pub lowest: f64,
-    /// At confidence 1.
+    /// Score factor at confidence 1.
     pub highest: f64,
 }
 
 impl ConfidenceFactors {
-    /// The factor at a confidence.
+    /// Score factor at the given confidence.
     pub fn of(self, confidence: f64) -> f64 {
         self.lowest + (self.highest - self.lowest) * confidence.clamp(0.0, 1.0)
     }
 }
 
-/// Something that may be returned.
+/// A candidate for the result list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// Which memory.
+    /// Id of the memory.
     pub id: String,
-    /// Its fused score; 0 for a constitutional memory that no channel found.
+    /// Fused score; 0 for a constitutional memory that no channel found.
     pub score: f64,
-    /// How important it is.
+    /// Importance tier of the memory.
     pub tier: Tier,
-    /// How much it has proved itself, from 0 to 1; 0.5 says nothing.
+    /// Confidence in the memory from 0 to 1; 0.5 is neutral.
     pub confidence: f64,
-    /// The session's attention to it, from 0 to 1.
+    /// Attention of the session to the memory, from 0 to 1.
     pub attention: f64,
-    /// Tokens that it would cost.
+    /// Number of tokens of the candidate.
     pub tokens: usize,
-    /// Whether the session has it already.
+    /// Whether the session has already received it.
     pub already_shown: bool,
 }
 
-/// A result.
+/// An entry of the result list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Chosen {
-    /// Which candidate, by its position in the input.
+    /// Position of the candidate in the input.
     pub candidate: usize,
-    /// Its score after importance and boost.
+    /// Score after tier, confidence and session factors.
     pub score: f64,
-    /// Whether it is here only because it is constitutional.
+    /// Whether it is included only because it is constitutional.
     pub lifted: bool,
 }
 
-/// The list, and what is not in it.
+/// The result list and the excluded candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Ranked {
-    /// Best first.
+    /// Selected candidates, best first.
     pub chosen: Vec<Chosen>,
-    /// Candidates that the session has already, best first.
+    /// Candidates that the session has already received, best first.
     pub already_shown: Vec<usize>,
-    /// Candidates that the budget had no room for, best first.
+    /// Candidates that exceed the token budget, best first.
     pub over_budget: Vec<usize>,
-    /// How much attention changed the mean score of the results.
+    /// Change of the mean score of the results by session attention.
     pub boost_delta: f64,
 }
 
-/// Makes the list. `repeats` says how much two candidates, by position, repeat each other, from 0 to 1; see
+/// Ranks candidates. `repeats` returns the redundancy of two candidates, by position, from 0 to 1; see
 /// [`Diversity`].
 ///
-/// Constitutional memories are always among the first `constitutional_within`, as far as they are not more: those that
-/// did not get there by themselves take the last of these places. Neither session nor budget keeps them away.
+/// All constitutional memories appear within the first `constitutional_within` results, up to that number.
+/// Those that did not rank there are moved to the last of these positions. Neither session nor token budget
+/// excludes them.
 pub fn rank(
     candidates: &[Candidate],
     settings: &RankSettings,
@@ -199,7 +200,7 @@ pub fn rank(
         already_shown,
         ..Ranked::default()
     };
-    // What must be there is paid for first.
+    // Mandatory results are charged to the budget first.
     let must: usize = order
         .iter()
         .take(settings.constitutional_within)
@@ -213,7 +214,7 @@ pub fn rank(
         if ranked.chosen.len() >= settings.limit {
             break;
         }
-        // Nothing was found that fits: one result that is too long beats none.
+        // No result fits the budget: one that is too long is better than none.
         let only = ranked.chosen.is_empty() && must == 0;
         if !free && tokens > left && !only {
             ranked.over_budget.push(position);
@@ -236,8 +237,8 @@ pub fn rank(
     ranked
 }
 
-/// Takes the best again and again, counting likeness to what was taken. Only the head of the list: what is far below
-/// the limit cannot come up.
+/// Selects the best candidate repeatedly, penalizing similarity to those selected before. Only the head of
+/// the list is considered, because candidates far below the limit cannot move up.
 fn diversify(
     order: &[usize],
     scores: &[f64],
@@ -253,9 +254,9 @@ fn diversify(
         .first()
         .map_or(1.0, |first| scores[*first])
         .max(f64::MIN_POSITIVE);
-    // The greatest likeness of each to what was taken so far.
+    // Maximum similarity of each candidate to the selected ones.
     let mut waiting: Vec<(usize, f64)> = order[..head].iter().map(|position| (*position, 0.0)).collect();
-    let mut taken = Vec::with_capacity(order.len());
+    let mut selected = Vec::with_capacity(order.len());
     while !waiting.is_empty() {
         let worth =
             |(position, like): &(usize, f64)| lambda * scores[*position] / top - (1.0 - lambda) * like;
@@ -269,20 +270,20 @@ fn diversify(
         for (position, like) in &mut waiting {
             *like = like.max(repeats(next, *position).clamp(0.0, 1.0));
         }
-        taken.push(next);
+        selected.push(next);
     }
-    taken.extend(&order[head..]);
-    taken
+    selected.extend(&order[head..]);
+    selected
 }
 
-/// Brings constitutional memories that are too far down to the last of the first places, in their order.
+/// Moves constitutional memories that rank too low to the last of the first positions, in their order.
 fn lift(
     order: &[usize],
     within: usize,
     is_constitutional: impl Fn(&usize) -> bool,
 ) -> (Vec<usize>, BTreeSet<usize>) {
     let (head, tail) = order.split_at(order.len().min(within));
-    let room = head
+    let capacity = head
         .iter()
         .filter(|position| !is_constitutional(position))
         .count();
@@ -290,10 +291,10 @@ fn lift(
         .iter()
         .copied()
         .filter(|position| is_constitutional(position));
-    let lifted: Vec<usize> = below.take(room).collect();
+    let lifted: Vec<usize> = below.take(capacity).collect();
     let mut kept = Vec::with_capacity(order.len());
     let mut displaced = Vec::new();
-    let mut leave = room - lifted.len();
+    let mut leave = capacity - lifted.len();
     for position in head {
         if is_constitutional(position) {
             kept.push(*position);
@@ -311,7 +312,8 @@ fn lift(
     (kept, lifted_set)
 }
 
-/// What a session pays attention to: memories it used, most recent first, each turn back counting `decay` as much.
+/// Attention of a session to memories it used, most recent first; each query back multiplies the weight by
+/// `decay`.
 pub fn session_attention<'a>(
     used: impl IntoIterator<Item = (&'a str, u32)>,
     decay: f64,
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_repeat_gives_way_and_others_stay() {
+    fn a_near_duplicate_is_demoted() {
         let candidates: Vec<Candidate> = [("a", 1.0), ("a2", 0.99), ("b", 0.9), ("c", 0.5)]
             .map(|(id, score)| candidate(id, score, Tier::Normal))
             .into();
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_kept_and_told() {
+    fn the_budget_is_respected_and_reported() {
         let mut candidates: Vec<Candidate> = [("a", 0.9), ("b", 0.8), ("c", 0.7)]
             .map(|(id, score)| candidate(id, score, Tier::Normal))
             .into();
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_session_has_is_held_back_unless_it_is_constitutional() {
+    fn already_shown_results_are_excluded_unless_constitutional() {
         let mut candidates = vec![
             candidate("a", 0.9, Tier::Normal),
             candidate("rule", 0.0, Tier::Constitutional),
@@ -421,14 +423,15 @@ mod tests {
     }
 
     #[test]
-    fn attention_fades_with_turns_and_adds_up() {
+    fn attention_decays_by_query_and_adds_up() {
         let attention = session_attention([("a", 0), ("b", 2), ("b", 3), ("a", 1)], 0.5);
         let expected = [("a".to_owned(), 1.0), ("b".to_owned(), 0.375)];
         assert_eq!(attention, BTreeMap::from(expected));
     }
 
     proptest! {
-        /// The promise of the specification: all of up to five constitutional memories are among the first five.
+        /// Guarantee of the specification: up to five constitutional memories are among the first five
+        /// results.
         #[test]
         fn constitutional_memories_always_surface(
             others in proptest::collection::vec((0.0..1.0f64, 0usize..3000, any::<bool>()), 0..60),
@@ -451,7 +454,7 @@ mod tests {
             prop_assert!(ranked.chosen.len() <= limit);
             let distinct: BTreeSet<usize> = ranked.chosen.iter().map(|chosen| chosen.candidate).collect();
             prop_assert_eq!(distinct.len(), ranked.chosen.len());
-            // Others never take more than the budget, unless the very first is longer than that.
+            // Other results never exceed the budget, unless the first one alone does.
             let spent: Vec<usize> = ranked.chosen.iter().map(|chosen| &candidates[chosen.candidate])
                 .filter(|one| one.tier == Tier::Normal).map(|one| one.tokens).collect();
             prop_assert!(spent.iter().sum::<usize>() <= budget.max(spent.first().copied().unwrap_or(0)));

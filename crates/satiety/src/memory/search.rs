@@ -1,9 +1,9 @@
-//! A search as a state machine without I/O: [`SearchMachine::next`] says what is needed, the answer is given back with
-//! [`SearchMachine::observe`], and work for a processor is done by [`SearchMachine::compute`], on whichever thread the
-//! caller likes.
+//! Sans-I/O search state machine: [`SearchMachine::next`] returns the next action, [`SearchMachine::observe`]
+//! takes its result, and [`SearchMachine::compute`] does CPU work on a thread of the caller's choice.
 //!
-//! Channels find candidates, their lists are fused, causal links add neighbours, constitutional memories of the folder
-//! join, the best are ranked, and what fits limit and token budget is returned.
+//! Channels find candidates, their lists are fused, causal links add neighbours, constitutional memories of
+//! the folder are added, the best candidates are ranked, and results within limit and token budget are
+//! returned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::index::{Filter, MemoryHeader, MemoryIndex, Piece};
+use super::index::{ChunkEntry, Filter, MemoryHeader, MemoryIndex};
 use super::{
     Candidate, Channel, Classified, Found, Fused, Hit, Mode, ModeChoice, ModeSettings, Project, Ranked,
     Scope, SessionSettings, Stage, StageTrace, ValidPipeline, Weights, choose_mode, classify,
@@ -21,28 +21,29 @@ use super::{
 use crate::retrieval::Tier;
 use crate::text::{Tokenization, jaccard};
 
-/// What to search for.
+/// Parameters of a search request.
 #[derive(Debug, Clone)]
 pub struct SearchQuery {
-    /// The question.
+    /// Query text in natural language.
     pub text: String,
-    /// How deep; absent for a choice by question and context usage.
+    /// Search mode; chosen by intent and context usage when absent.
     pub mode: Option<Mode>,
-    /// Results at most, instead of the mode's.
+    /// Maximum number of results; defaults to that of the mode.
     pub limit: Option<usize>,
-    /// Tokens of all results, instead of the mode's.
+    /// Maximum number of tokens of all results; defaults to that of the mode.
     pub token_budget: Option<usize>,
-    /// How full the caller's context is, from 0 to 1.
+    /// Used fraction of the caller's context, from 0 to 1.
     pub token_usage: Option<f64>,
-    /// Only this folder and below; constitutional memories from the folders above come along. Empty for all.
+    /// Restricts the search to this folder and below, plus constitutional memories of its parent folders.
+    /// Empty for all folders.
     pub folder: String,
-    /// Which project's memories.
+    /// Scope of visible projects.
     pub scope: Scope,
-    /// Hold back what the session has already.
+    /// Whether to exclude results that the session has already received.
     pub skip_shown: bool,
 }
 
-/// What the session did before.
+/// Earlier queries and feedback of the session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionHistory {
     shown: BTreeSet<String>,
@@ -51,15 +52,15 @@ pub struct SessionHistory {
 }
 
 impl SessionHistory {
-    /// `queries` are the session's with id, text and results, newest first; `used` are memories that were read, quoted
-    /// or judged useful, each with the query that found it.
+    /// `queries` are those of the session with id, text and results, newest first. `used` are memories that
+    /// were read, quoted or judged useful, each with the query that found it.
     pub fn new<'a>(
         asked: &str,
         queries: &[(String, String, Vec<String>)],
         used: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
         settings: SessionSettings,
     ) -> Self {
-        // How many queries were asked since the one that the use belongs to.
+        // Number of queries since the one that the use belongs to.
         let turns = |query: Option<&str>| {
             let at = queries.iter().position(|(id, ..)| Some(id.as_str()) == query);
             u32::try_from(at.unwrap_or(0)).unwrap_or(settings.look_back)
@@ -79,52 +80,52 @@ impl SessionHistory {
     }
 }
 
-/// What a search needs next.
+/// Next action that a search requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// The vector of the query; answered by [`Observation::QueryVector`].
+    /// Embed the query; answered by [`Observation::QueryVector`].
     EmbedQuery,
-    /// The index and what the session did before; answered by [`Observation::Index`].
+    /// Load the index and the session history; answered by [`Observation::Index`].
     OpenIndex,
-    /// A processor: call [`SearchMachine::compute`].
+    /// Do CPU work: call [`SearchMachine::compute`].
     Compute {
-        /// Bytes that are about to be looked through: a measure of how long it takes.
+        /// Approximate number of bytes to process, as an estimate of the duration.
         bytes: usize,
     },
-    /// All links that begin or end at these memories; answered by [`Observation::Links`].
+    /// Read all links that start or end at these memories; answered by [`Observation::Links`].
     ReadLinks(Vec<String>),
-    /// The texts of these pieces; answered by [`Observation::Texts`].
+    /// Read the texts of these chunks; answered by [`Observation::Texts`].
     ReadTexts(Vec<i64>),
-    /// Nothing: call [`SearchMachine::finish`].
+    /// The search is complete: call [`SearchMachine::finish`].
     Done,
 }
 
-/// What came of an [`Action`].
+/// Result of an [`Action`].
 #[derive(Debug, Clone)]
 pub enum Observation {
-    /// The vector of the query; absent without a model, and then meaning is not compared.
+    /// Vector of the query; absent without a model, in which case the vector channel is not used.
     QueryVector {
-        /// Of length 1.
+        /// Vector of length 1.
         vector: Option<Vec<f32>>,
-        /// How long it took.
+        /// Duration of the embedding in milliseconds.
         took_ms: f64,
     },
-    /// The index that the whole search looks at.
+    /// Index snapshot for the whole search.
     Index {
-        /// With vectors of the model that embedded the query.
+        /// Index with vectors of the model that embedded the query.
         index: Arc<MemoryIndex>,
-        /// What the session did before.
+        /// Session history of the caller.
         history: SessionHistory,
-        /// The present moment, in microseconds since 1970.
+        /// Current time in microseconds since 1970.
         now: i64,
     },
     /// Links, each from one memory to another.
     Links(Vec<(String, String)>),
-    /// Texts by the number of their piece. One that is missing was changed or deleted meanwhile.
+    /// Texts by chunk number. A missing one was changed or deleted in the meantime.
     Texts(Vec<(i64, String)>),
 }
 
-/// Where a search is: what it waits for, or what it computes next.
+/// State of a search: the awaited observation or the next computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Embed,
@@ -139,7 +140,7 @@ enum Phase {
     Done,
 }
 
-/// A search under way.
+/// A running memory search.
 #[derive(Debug)]
 pub struct SearchMachine {
     pipeline: Arc<ValidPipeline>,
@@ -159,7 +160,7 @@ pub struct SearchMachine {
     links: LinkWalk,
     head: Vec<Head>,
     candidates: Vec<Candidate>,
-    /// Pieces whose texts are waited for.
+    /// Chunks whose texts are awaited.
     wanted: Vec<i64>,
     texts: HashMap<i64, String>,
     ranked: Ranked,
@@ -168,22 +169,22 @@ pub struct SearchMachine {
     stage_began: f64,
 }
 
-/// What the channels found, each list best first and each memory once.
+/// Results of the channels, each list best first and without duplicate memories.
 #[derive(Debug, Default)]
 struct ChannelHits {
     lexical: Vec<Hit>,
     vector: Vec<Hit>,
     trigger: Vec<Hit>,
     graph: Vec<Hit>,
-    /// What they looked at before each memory counted once.
-    looked_at: usize,
-    /// By memory, the nearest piece by its number.
+    /// Number of results before deduplication by memory.
+    hits_before_dedup: usize,
+    /// Nearest chunk of each memory, by number.
     nearest: HashMap<u32, u32>,
-    /// By memory of several pieces, the place of the piece with most of the words.
+    /// Index of the best lexical chunk of each memory with several chunks.
     best_place: HashMap<u32, u32>,
 }
 
-/// A walk along causal links from the best of what was found: each neighbour gets a share of the score of what led to it.
+/// Traversal of causal links from the best results: each neighbour inherits a fraction of the score.
 #[derive(Debug, Default)]
 struct LinkWalk {
     reached: BTreeMap<String, f64>,
@@ -191,18 +192,18 @@ struct LinkWalk {
     hops_left: usize,
 }
 
-/// A candidate that is ranked in full.
+/// A candidate that is reranked.
 #[derive(Debug)]
 struct Head {
     memory: u32,
     fused: Fused,
-    /// The piece that is shown.
-    piece: Piece,
+    /// Chunk to return as excerpt.
+    chunk: ChunkEntry,
     tokens: usize,
 }
 
 impl SearchMachine {
-    /// Begins a search.
+    /// Starts a search with a validated pipeline.
     pub fn new(pipeline: Arc<ValidPipeline>, query: SearchQuery) -> Self {
         let intent = classify(&query.text);
         let mode = choose_mode(
@@ -240,21 +241,21 @@ impl SearchMachine {
         }
     }
 
-    /// What is needed next.
+    /// Returns the next required action.
     pub fn next(&self) -> Action {
         match self.phase {
             Phase::Embed => Action::EmbedQuery,
             Phase::Open => Action::OpenIndex,
             Phase::Links => Action::ReadLinks(self.links.border.keys().cloned().collect()),
             Phase::CompareTexts | Phase::ResultTexts => Action::ReadTexts(self.wanted.clone()),
-            Phase::Channels | Phase::Fuse | Phase::Rank | Phase::Results => {
-                Action::Compute { bytes: self.work() }
-            }
+            Phase::Channels | Phase::Fuse | Phase::Rank | Phase::Results => Action::Compute {
+                bytes: self.next_work_bytes(),
+            },
             Phase::Done => Action::Done,
         }
     }
 
-    /// Takes what came of the action that [`SearchMachine::next`] named; the answer to another one is ignored.
+    /// Takes the result of the action that [`SearchMachine::next`] returned; other observations are ignored.
     pub fn observe(&mut self, observation: Observation) {
         match (self.phase, observation) {
             (Phase::Embed, Observation::QueryVector { vector, took_ms }) => {
@@ -267,7 +268,7 @@ impl SearchMachine {
                 self.phase = Phase::Channels;
             }
             (Phase::Links, Observation::Links(links)) => {
-                self.follow(&links);
+                self.follow_links(&links);
                 self.phase = self.after_hop();
             }
             (Phase::CompareTexts, Observation::Texts(texts)) => {
@@ -282,7 +283,8 @@ impl SearchMachine {
         }
     }
 
-    /// Does the work that [`Action::Compute`] announced. `elapsed_ms` is the time since the search began, for the trace.
+    /// Does the work that [`Action::Compute`] announced. `elapsed_ms` returns the time since the search
+    /// started, for the trace.
     pub fn compute(&mut self, elapsed_ms: &dyn Fn() -> f64) {
         match self.phase {
             Phase::Channels => self.search_channels(elapsed_ms),
@@ -298,15 +300,15 @@ impl SearchMachine {
         }
     }
 
-    /// Bytes that the next computation looks through, about.
-    fn work(&self) -> usize {
+    /// Approximate number of bytes that the next computation processes.
+    fn next_work_bytes(&self) -> usize {
         match self.phase {
             Phase::Channels => {
                 let vectors = self.vector.as_ref().map_or(0, Vec::len) * self.index.vectors.len();
                 vectors + 64 * self.index.len()
             }
             Phase::Fuse => 256 * self.fused.len(),
-            // Words are cut, put into sets, and sets are compared with each other.
+            // Texts are split into word sets, which are compared pairwise.
             Phase::Rank => 64 * self.texts.values().map(String::len).sum::<usize>(),
             _ => 0,
         }
@@ -323,12 +325,12 @@ impl SearchMachine {
     }
 
     fn search_channels(&mut self, elapsed_ms: &dyn Fn() -> f64) {
-        self.hits = self.look();
+        self.hits = self.search_all_channels();
         let hits = &self.hits;
         let kept = hits.lexical.len() + hits.vector.len() + hits.trigger.len();
-        let (all, looked_at) = (self.index.len(), hits.looked_at);
-        self.end_stage(Stage::Candidate, all, looked_at, elapsed_ms());
-        self.end_stage(Stage::Filter, looked_at, kept, elapsed_ms());
+        let (all, hits_before_dedup) = (self.index.len(), hits.hits_before_dedup);
+        self.end_stage(Stage::Candidate, all, hits_before_dedup, elapsed_ms());
+        self.end_stage(Stage::Filter, hits_before_dedup, kept, elapsed_ms());
         self.fused = self.fuse(false);
         let seeds = self.fused.iter().take(self.pipeline.links.seeds);
         let top = self
@@ -348,7 +350,7 @@ impl SearchMachine {
         self.phase = self.after_hop();
     }
 
-    fn look(&self) -> ChannelHits {
+    fn search_all_channels(&self) -> ChannelHits {
         let (index, filter, most) = (&*self.index, &self.filter, self.settings.candidates);
         let (switches, settings) = (self.pipeline.channels, self.pipeline.lexical);
         let mut found = ChannelHits::default();
@@ -361,10 +363,10 @@ impl SearchMachine {
         if switches.lexical {
             let terms = query_terms(&self.query.text, self.settings.expand).weighed(settings.expansion);
             let question = index.lexical.question(&terms);
-            let all = question.search(settings, most, |memory| filter.wants(index, memory));
-            found.looked_at += all.len();
+            let all = question.search(settings, most, |memory| filter.allows(index, memory));
+            found.hits_before_dedup += all.len();
             for (memory, _) in &all {
-                if index.pieces_of(*memory).nth(1).is_some()
+                if index.chunks_of(*memory).nth(1).is_some()
                     && let Some(place) = question.best_piece(settings, *memory)
                 {
                     found.best_place.insert(*memory, place);
@@ -373,19 +375,19 @@ impl SearchMachine {
             found.lexical = hits(all);
         }
         if let Some(vector) = &self.vector {
-            // A memory has several pieces, and more than one may be near.
-            let pieces = most.saturating_mul(self.pipeline.candidates_over);
-            let owner = |piece: u32| index.piece(piece).map(|piece| piece.memory);
-            let near = index.vectors.nearest(vector, pieces, |piece| {
-                owner(piece).is_some_and(|memory| filter.wants(index, memory))
+            // A memory has several chunks, of which more than one may be near.
+            let chunks = most.saturating_mul(self.pipeline.candidates_over);
+            let owner = |chunk: u32| index.chunk(chunk).map(|chunk| chunk.memory);
+            let near = index.vectors.nearest(vector, chunks, |chunk| {
+                owner(chunk).is_some_and(|memory| filter.allows(index, memory))
             });
-            found.looked_at += near.len();
-            for (piece, cosine) in near {
-                let Some(memory) = owner(piece).filter(|_| found.vector.len() < most) else {
+            found.hits_before_dedup += near.len();
+            for (chunk, cosine) in near {
+                let Some(memory) = owner(chunk).filter(|_| found.vector.len() < most) else {
                     continue;
                 };
                 if let std::collections::hash_map::Entry::Vacant(place) = found.nearest.entry(memory) {
-                    place.insert(piece);
+                    place.insert(chunk);
                     found.vector.extend(hit(memory, cosine));
                 }
             }
@@ -393,12 +395,12 @@ impl SearchMachine {
         if switches.trigger {
             let all = index
                 .triggers
-                .matches(&self.query.text, |memory| filter.wants(index, memory));
-            found.looked_at += all.len();
+                .matches(&self.query.text, |memory| filter.allows(index, memory));
+            found.hits_before_dedup += all.len();
             found.trigger = hits(all);
         }
         for list in [&mut found.lexical, &mut found.vector, &mut found.trigger] {
-            // Equals in the order of ids, whatever order the index happened to be filled in.
+            // Ties are ordered by id, independently of the insertion order of the index.
             best_first(list);
             list.truncate(most);
         }
@@ -428,8 +430,8 @@ impl SearchMachine {
         }
     }
 
-    /// One hop. A way leads only through memories of the projects that are searched.
-    fn follow(&mut self, links: &[(String, String)]) {
+    /// Follows links for one hop, only through memories of visible projects.
+    fn follow_links(&mut self, links: &[(String, String)]) {
         let may_pass = |id: &str| {
             let memory = self.index.position(id);
             memory.is_some_and(|memory| self.filter.in_project(&self.index, memory))
@@ -452,7 +454,7 @@ impl SearchMachine {
         walk.hops_left -= 1;
     }
 
-    /// Fuses once more, with what links led to, and picks what is ranked in full.
+    /// Fuses again, including graph results, and selects the candidates to rerank.
     fn choose_head(&mut self, elapsed_ms: &dyn Fn() -> f64) {
         let seeds = self.fused.len();
         if self.pipeline.channels.graph {
@@ -461,7 +463,7 @@ impl SearchMachine {
             best_first(&mut graph);
             graph.retain(|hit| {
                 let memory = self.index.position(&hit.id);
-                memory.is_some_and(|memory| self.filter.wants(&self.index, memory))
+                memory.is_some_and(|memory| self.filter.allows(&self.index, memory))
             });
             graph.truncate(self.settings.candidates);
             self.hits.graph = graph;
@@ -470,7 +472,7 @@ impl SearchMachine {
         self.end_stage(Stage::Fusion, seeds, self.fused.len(), elapsed_ms());
 
         let rerank = self.pipeline.rerank;
-        let looked_at = (rerank.per_result * self.limit()).max(rerank.least);
+        let rerank_count = (rerank.per_result * self.limit()).max(rerank.least);
         let rules = self.index.rules(&self.filter, &self.query.folder);
         let mut head = Vec::new();
         let fused = std::mem::take(&mut self.fused).into_iter();
@@ -478,11 +480,11 @@ impl SearchMachine {
             let Some(memory) = self.index.position(&fused.id) else {
                 continue;
             };
-            if at < looked_at || rules.contains(&memory) {
+            if at < rerank_count || rules.contains(&memory) {
                 head.push((memory, fused));
             }
         }
-        // What is constitutional for the folders above holds here, too, whether a channel found it or not.
+        // Constitutional memories of parent folders also apply, whether a channel found them or not.
         let there: BTreeSet<u32> = head.iter().map(|(memory, _)| *memory).collect();
         for memory in rules.difference(&there) {
             let Some(header) = self.index.get(*memory) else {
@@ -496,12 +498,12 @@ impl SearchMachine {
             head.push((*memory, fused));
         }
         for (memory, fused) in head {
-            let (Some(piece), Some(header)) = (self.shown_piece(memory, &fused), self.index.get(memory))
+            let (Some(chunk), Some(header)) = (self.excerpt_chunk(memory, &fused), self.index.get(memory))
             else {
                 continue;
             };
-            // As `estimate_tokens` of the piece and of the title.
-            let tokens = (piece.bytes as usize).div_ceil(4) + estimate_tokens(&header.title);
+            // Equals `estimate_tokens` of the chunk and of the title.
+            let tokens = (chunk.bytes as usize).div_ceil(4) + estimate_tokens(&header.title);
             self.candidates.push(Candidate {
                 id: header.id.clone(),
                 score: fused.score,
@@ -514,17 +516,18 @@ impl SearchMachine {
             self.head.push(Head {
                 memory,
                 fused,
-                piece,
+                chunk,
                 tokens,
             });
         }
-        // By meaning only when this search compares it: whether vectors happen to be held must not decide.
-        let by_words = |head: &&Head| self.vector.is_none() || head.piece.vector.is_none();
+        // Vector similarity is used only if this search uses the vector channel, regardless of the vectors in
+        // the index.
+        let by_words = |head: &&Head| self.vector.is_none() || head.chunk.vector.is_none();
         self.wanted = self
             .head
             .iter()
             .filter(by_words)
-            .map(|head| head.piece.doc)
+            .map(|head| head.chunk.doc)
             .collect();
         self.phase = if self.wanted.is_empty() {
             Phase::Rank
@@ -537,11 +540,11 @@ impl SearchMachine {
         self.query.limit.unwrap_or(self.settings.limit)
     }
 
-    /// The piece of a memory that is shown: the one with most of the words, else the nearest, else the first.
-    fn shown_piece(&self, memory: u32, fused: &Fused) -> Option<Piece> {
+    /// Chunk to return for a memory: the best lexical one, else the nearest, else the first.
+    fn excerpt_chunk(&self, memory: u32, fused: &Fused) -> Option<ChunkEntry> {
         let by_words = fused.channels.contains_key(&Channel::Lexical);
         let place = self.hits.best_place.get(&memory).filter(|_| by_words);
-        let mut own = self.index.pieces_of(memory);
+        let mut own = self.index.chunks_of(memory);
         if let Some(place) = place {
             return own.nth(*place as usize).copied();
         }
@@ -549,7 +552,7 @@ impl SearchMachine {
             .hits
             .nearest
             .get(&memory)
-            .and_then(|piece| self.index.piece(*piece));
+            .and_then(|chunk| self.index.chunk(*chunk));
         nearest.or_else(|| own.next().copied())
     }
 
@@ -557,16 +560,16 @@ impl SearchMachine {
         let words: Vec<BTreeSet<String>> = self
             .head
             .iter()
-            .map(|head| self.texts.get(&head.piece.doc))
+            .map(|head| self.texts.get(&head.chunk.doc))
             .map(|text| text.map(|text| Tokenization::Words.set(text)).unwrap_or_default())
             .collect();
         let diversity = self.pipeline.diversity;
         let budget = self.query.token_budget.unwrap_or(self.settings.token_budget);
         let settings = self.pipeline.rank_settings(self.limit(), budget);
         self.ranked = rank(&self.candidates, &settings, |one, other| {
-            let vectors = self.head[one].piece.vector.zip(self.head[other].piece.vector);
+            let vectors = self.head[one].chunk.vector.zip(self.head[other].chunk.vector);
             let vectors = vectors.filter(|_| self.vector.is_some());
-            let cosine = vectors.and_then(|(one, other)| self.index.vectors.likeness(one, other));
+            let cosine = vectors.and_then(|(one, other)| self.index.vectors.similarity(one, other));
             match cosine {
                 Some(cosine) => diversity.by_meaning(cosine),
                 None => diversity.by_words(jaccard(&words[one], &words[other])),
@@ -575,7 +578,7 @@ impl SearchMachine {
         let (all, chosen) = (self.candidates.len(), self.ranked.chosen.len());
         self.end_stage(Stage::Rerank, all, chosen, elapsed_ms());
         let chosen = self.ranked.chosen.iter();
-        let docs = chosen.filter_map(|chosen| Some(self.head.get(chosen.candidate)?.piece.doc));
+        let docs = chosen.filter_map(|chosen| Some(self.head.get(chosen.candidate)?.chunk.doc));
         self.wanted = docs.filter(|doc| !self.texts.contains_key(doc)).collect();
         self.phase = if self.wanted.is_empty() {
             Phase::Results
@@ -589,8 +592,8 @@ impl SearchMachine {
             let Some(head) = self.head.get(chosen.candidate) else {
                 continue;
             };
-            // A text that is missing was changed or deleted while we searched.
-            let text = self.texts.remove(&head.piece.doc);
+            // A missing text was changed or deleted during the search.
+            let text = self.texts.remove(&head.chunk.doc);
             let (Some(excerpt), Some(header)) = (text, self.index.get(head.memory)) else {
                 continue;
             };
@@ -615,7 +618,8 @@ impl SearchMachine {
         self.phase = Phase::Done;
     }
 
-    /// The answer, with what only the caller knows: ids, whether a channel could not be used, and how long it all took.
+    /// Returns the result. The caller adds the ids, the reason if a channel was unavailable, and the total
+    /// duration.
     pub fn finish(
         self,
         query_id: String,
@@ -665,99 +669,99 @@ fn best_first(hits: &mut [Hit]) {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
 }
 
-/// What was found.
+/// Result of a memory search.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemorySearch {
-    /// The query in the log.
+    /// Id of the query in the query log.
     pub query_id: String,
-    /// The question.
+    /// Query text in natural language.
     pub query: String,
-    /// What the asker is after.
+    /// Detected intent of the query.
     #[serde(flatten)]
     pub intent: Classified,
-    /// How deep it went.
+    /// Search mode that was used.
     #[serde(flatten)]
     pub mode: ModeChoice,
-    /// Best first.
+    /// Results of the search, best first.
     pub results: Vec<MemoryResult>,
-    /// What the session has already and is not sent again.
+    /// Results that the session has already received; not returned again.
     pub already_shown: Vec<Held>,
-    /// What fits and had no room in the budget.
+    /// Results that exceed the token budget.
     pub over_budget: Vec<Held>,
-    /// Tokens of the results.
+    /// Total number of tokens of the results.
     pub tokens: usize,
-    /// Whether a channel could not be used, and why.
+    /// Reason why a channel was unavailable; absent otherwise.
     pub degraded: Option<String>,
-    /// How it went.
+    /// Timings and statistics of the search.
     pub telemetry: SearchTelemetry,
 }
 
-/// A result.
+/// One result of a memory search.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryResult {
-    /// From 1.
+    /// Rank of the result, from 1.
     pub rank: usize,
-    /// Its id.
+    /// Id of the memory.
     pub id: String,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// The piece of it that fits best.
+    /// Best matching chunk of the memory.
     pub excerpt: String,
-    /// Whether there is more of it.
+    /// Whether the memory has more text than the excerpt.
     pub partial: bool,
-    /// Its tier.
+    /// Importance tier of the memory.
     pub tier: Tier,
-    /// Where it belongs.
+    /// Folder of the memory.
     pub folder: String,
-    /// What kind of thing it is.
+    /// Kind of the memory, such as `decision`, `bug` or `note`.
     pub kind: String,
-    /// The project that it belongs to; null for one that every project sees.
+    /// Project of the memory; null for a global memory that every project sees.
     pub project: Option<Project>,
-    /// How well it fits.
+    /// Relevance score after ranking.
     pub score: f64,
-    /// Whether it is here only because it is constitutional.
+    /// Whether it is included only because it is constitutional.
     pub constitutional_only: bool,
-    /// Which channels found it, and where.
+    /// Rank and score in each channel that found it.
     pub channels: BTreeMap<Channel, Found>,
-    /// Tokens of the excerpt.
+    /// Number of tokens of the excerpt.
     pub tokens: usize,
 }
 
-/// A result that was held back.
+/// A result that was excluded from the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
-    /// Its id.
+    /// Id of the memory.
     pub id: String,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// Tokens that it would cost.
+    /// Number of tokens of the result.
     pub tokens: usize,
 }
 
-/// How a search went, by the names of the specification.
+/// Telemetry of a search, with the field names of the specification.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SearchTelemetry {
-    /// What tells this trace from others.
+    /// Unique id of this trace.
     pub trace_id: String,
-    /// Stage by stage.
+    /// Trace of each stage, in order.
     pub stages: Vec<StageTrace>,
-    /// All of it.
+    /// Total duration in milliseconds.
     pub total_latency_ms: f64,
-    /// Of that, turning the question into a vector.
+    /// Duration of embedding the query, in milliseconds.
     pub embedding_latency_ms: f64,
-    /// How much each channel counted.
+    /// Weight of each channel in the fusion.
     pub weights: Weights,
-    /// Results.
+    /// Number of results returned.
     pub result_count: usize,
-    /// Their mean score.
+    /// Mean score of the results.
     pub avg_relevance_score: f64,
-    /// The best score.
+    /// Score of the best result.
     pub top_result_score: f64,
-    /// How much the session changed the mean.
+    /// Change of the mean score by session attention.
     pub boost_impact_delta: f64,
-    /// The specification's figure of health.
+    /// Health score from 0 to 1 as defined by the specification.
     pub quality_proxy_score: f64,
-    /// Whether this asks again what the session asked before.
+    /// Id of the earlier query that this one repeats, if any.
     pub re_search_of: Option<String>,
 }
 
@@ -773,7 +777,7 @@ mod tests {
     ];
     const FOLDERS: [&str; 4] = ["", "store", "store/sqlite", "web"];
 
-    /// What a caller would have: an index, the texts of pieces, and links.
+    /// Test fixture of a caller: an index, chunk texts and links.
     #[derive(Default)]
     struct World {
         index: MemoryIndex,
@@ -797,7 +801,7 @@ mod tests {
             });
             let first = i64::try_from(self.texts.len()).unwrap();
             let vectors: Vec<String> = bodies.iter().map(|body| encode_vector(&embed(body))).collect();
-            let pieces = bodies
+            let chunks = bodies
                 .iter()
                 .zip(&vectors)
                 .zip(first..)
@@ -808,12 +812,12 @@ mod tests {
                     body,
                     vector: Some(("letters", vector)),
                 });
-            self.index.set_pieces(id, &pieces.collect::<Vec<_>>());
+            self.index.set_pieces(id, &chunks.collect::<Vec<_>>());
             self.texts
                 .extend((first..).zip(bodies.iter().map(ToString::to_string)));
         }
 
-        /// Drives a search to its end and says which actions it took.
+        /// Runs a search to completion and returns the actions it took.
         fn search(&self, mut machine: SearchMachine) -> (MemorySearch, Vec<Action>) {
             let index = Arc::new(self.index.clone());
             let mut actions = Vec::new();
@@ -846,7 +850,7 @@ mod tests {
         }
     }
 
-    /// Letters of a text as a vector of length 1.
+    /// Letter frequencies of a text as a vector of length 1.
     fn embed(text: &str) -> Vec<f32> {
         let mut vector = [0.01_f32; 26];
         for letter in text.bytes().filter(u8::is_ascii_lowercase) {
@@ -903,7 +907,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mode_asks_for_what_it_needs() {
+    fn each_mode_requests_only_required_actions() {
         let world = world();
         let (found, actions) = world.search(standard(query("cold cache", Mode::Focused)));
         assert_eq!(
@@ -914,7 +918,7 @@ mod tests {
         );
         assert_eq!(
             found.results[0].excerpt, "the cache is cold",
-            "the piece with the words is shown"
+            "the chunk with the matching words is returned"
         );
         assert!(found.results[0].partial && found.results[0].rank == 1);
         assert_eq!(found.telemetry.stages.len(), 5);
@@ -929,13 +933,13 @@ mod tests {
         let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
         assert_eq!(ids, ["a", "c"]);
         assert!(found.results[1].constitutional_only);
-        // Two hops, the second from where the first one led.
+        // Two hops, the second starting from results of the first.
         let (_, actions) = world.search(standard(query("locked database", Mode::Deep)));
         assert_eq!(kinds(&actions).iter().filter(|kind| **kind == "links").count(), 2);
     }
 
     #[test]
-    fn an_answer_to_another_action_is_ignored() {
+    fn an_unexpected_observation_is_ignored() {
         let mut machine = standard(query("cold cache", Mode::Focused));
         machine.compute(&|| 0.0);
         machine.observe(Observation::Links(Vec::new()));
@@ -944,7 +948,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_deleted_meanwhile_is_left_out_and_a_model_that_fails_costs_only_meaning() {
+    fn deleted_memories_are_omitted_and_a_failed_model_disables_only_vectors() {
         let mut world = world();
         world.texts.remove(&2);
         let (found, _) = world.search(standard(query("rollback", Mode::Quick)));
@@ -958,7 +962,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_as_far_as_the_mode_and_its_share_say() {
+    fn links_are_followed_within_the_mode_and_share() {
         let mut world = world();
         world.add("d", &["zzz"], Tier::Normal, "web");
         world.links.push(("b".into(), "d".into()));
@@ -1013,10 +1017,11 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Limits hold, ranks count up, nobody comes twice, constitutional memories of the folder are there up to five,
-        /// nothing of another folder is but for them, and the same observations give the same answer.
+        /// Limits hold, ranks are consecutive, no memory occurs twice, up to five constitutional memories of
+        /// the folder are included, no other memory is from another folder, and equal observations give equal
+        /// results.
         #[test]
-        fn every_search_keeps_its_promises(
+        fn every_search_keeps_its_invariants(
             memories in memories(), text in words(), mode in 0..3_usize, folder in 0..FOLDERS.len(),
             limit in 5..12_usize, budget in 1..300_usize,
         ) {
@@ -1046,14 +1051,14 @@ mod tests {
             prop_assert_eq!(&found, &world.search(standard(asked)).0);
         }
 
-        /// A search keeps the index that it began with: changing a clone of it changes nothing.
+        /// A search keeps its index snapshot: changing a clone has no effect.
         #[test]
         fn a_snapshot_does_not_change(memories in memories(), others in memories(), text in words()) {
             let mut world = filled(&memories);
             let before = world.index.clone();
             let expected = world.search(standard(query(&text, Mode::Focused))).0;
             for (number, (text, ..)) in others.iter().enumerate() {
-                world.add(&format!("m{:02}", number * 2), &[text, "another piece"], Tier::Important, "new");
+                world.add(&format!("m{:02}", number * 2), &[text, "another chunk"], Tier::Important, "new");
                 world.index.remove(&format!("m{:02}", number * 2 + 1));
             }
             world.index = before;

@@ -1,4 +1,4 @@
-//! A session as a whole: what was asked, what was done with the results, and what came of the task.
+//! Summary of a session: its queries, the feedback on their results, and the outcomes of its tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,113 +7,114 @@ use serde::{Deserialize, Serialize};
 
 use super::{FeedbackKind, Outcome, TaskDeltas};
 
-const MICROS_A_MINUTE: f64 = 60e6;
+const MICROS_PER_MINUTE: f64 = 60e6;
 
-/// A query of a session, as it was logged.
+/// A logged query of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedQuery {
-    /// Its id.
+    /// Id of the query.
     pub query_id: String,
-    /// What was asked.
+    /// Query text as logged.
     pub query: String,
-    /// What the asker was after.
+    /// Detected intent of the query, if any.
     pub intent: Option<String>,
-    /// What was found, best first.
+    /// Ids of the results, best first.
     pub result_ids: Vec<String>,
-    /// When, in microseconds.
+    /// Time of the query in microseconds since 1970.
     pub at: i64,
 }
 
-/// Something that was done with a result.
+/// A logged feedback event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedEvent {
-    /// What.
+    /// Kind of feedback that was given.
     pub kind: FeedbackKind,
-    /// After which query.
+    /// Query that the feedback belongs to.
     pub query_id: Option<String>,
-    /// With which memory.
+    /// Memory that the feedback is about.
     pub memory_id: Option<String>,
-    /// For a repeated question, the query that asked it again.
+    /// For a repeated query, the id of the repetition.
     pub asked_again_as: Option<String>,
-    /// When, in microseconds.
+    /// Time of the event in microseconds since 1970.
     pub at: i64,
 }
 
-/// A session, under the names of the specification.
+/// Summary of a session, with the field names of the specification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionEvalSummary {
-    /// Which session.
+    /// Id of the session.
     pub session_id: String,
     /// All queries, oldest first.
     pub queries: Vec<SessionQuery>,
-    /// What came of its tasks, oldest first.
+    /// Outcomes of the session's tasks, oldest first.
     pub task_outcomes: Vec<TaskOutcome>,
-    /// The session in figures.
+    /// Aggregate metrics of the session.
     pub aggregate_metrics: SessionMetrics,
 }
 
-/// A query, and what was done with its results.
+/// A query and the feedback on its results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionQuery {
-    /// Its id.
+    /// Id of the query.
     pub query_id: String,
-    /// What was asked.
+    /// Query text as logged.
     pub query: String,
-    /// What the asker was after.
+    /// Detected intent of the query, if any.
     pub intent: Option<String>,
-    /// What was found, best first.
+    /// Ids of the results, best first.
     pub result_ids: Vec<String>,
-    /// What of it was read or quoted.
+    /// Ids of results that were read or quoted.
     pub selected_ids: Vec<String>,
-    /// What somebody said about it.
+    /// Results that were judged useful or not useful.
     pub validated_ids: Vec<ValidatedId>,
-    /// Whether it asked again what was asked before.
+    /// Whether it repeats an earlier query.
     pub re_search: bool,
 }
 
 /// A judgment about a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValidatedId {
-    /// Which memory.
+    /// Id of the memory.
     pub memory_id: String,
-    /// Whether it was useful.
+    /// Whether the memory was judged useful.
     pub was_useful: bool,
 }
 
-/// What came of a task.
+/// Outcome of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskOutcome {
-    /// Where it belongs.
+    /// Folder of the task's specification.
     pub spec_folder: String,
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// How it went.
+    /// How the task ended.
     pub outcome: Outcome,
-    /// What it changed.
+    /// Changes of the task scores.
     #[serde(flatten)]
     pub deltas: TaskDeltas,
 }
 
-/// A session in figures. What nothing is known about is absent.
+/// Aggregate metrics of a session. Unknown values are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionMetrics {
-    /// Queries.
+    /// Number of queries in the session.
     pub total_searches: usize,
-    /// Memories that were read, quoted or judged.
+    /// Number of memories that were read, quoted or judged.
     pub total_memories_accessed: usize,
-    /// The mean reciprocal rank of the first relevant result, over queries with judgments.
+    /// Mean reciprocal rank of the first relevant result, over queries with judgments.
     pub avg_mrr: Option<f64>,
-    /// The mean reciprocal rank of the first result that was read, quoted or judged useful, over queries with one.
+    /// Mean reciprocal rank of the first result that was read, quoted or judged useful, over queries with
+    /// one.
     pub avg_selection_mrr: Option<f64>,
-    /// The share of queries that asked again what was asked before.
+    /// Fraction of queries that repeat an earlier one.
     pub re_search_rate: Option<f64>,
-    /// The share of queries of whose results something was read, quoted or judged useful.
+    /// Fraction of queries with a result that was read, quoted or judged useful.
     pub used_rate: Option<f64>,
-    /// From the first query to the last thing that happened.
+    /// Minutes from the first query to the last event.
     pub session_duration_minutes: Option<f64>,
 }
 
-/// The latest query that found a memory, and its rank there from 1. `queries` are newest first.
+/// The latest query that found a memory, and the memory's rank in it from 1. `queries` are newest first.
 pub fn found_by<'a>(
     queries: &'a [(String, String, Vec<String>)],
     memory: &str,
@@ -124,8 +125,8 @@ pub fn found_by<'a>(
     })
 }
 
-/// Sums a session up. `queries` and `events` are in any order; `relevant` has the relevant memories of queries that somebody
-/// judged.
+/// Summarizes a session. `queries` and `events` are in any order; `relevant` has the relevant memories of
+/// judged queries.
 pub fn session_summary(
     session: &str,
     mut queries: Vec<LoggedQuery>,
@@ -208,7 +209,7 @@ pub fn session_summary(
             avg_selection_mrr: mean(&selected),
             re_search_rate: share(shown.iter().filter(|query| query.re_search).count()),
             used_rate: share(selected.len()),
-            session_duration_minutes: duration.map(|(from, to)| (to - from) as f64 / MICROS_A_MINUTE),
+            session_duration_minutes: duration.map(|(from, to)| (to - from) as f64 / MICROS_PER_MINUTE),
         },
         queries: shown,
     }
@@ -259,7 +260,7 @@ mod tests {
 
     /// Two of four queries were used, at ranks 2 and 1: (1/2 + 1) / 2. One was judged, its relevant result at rank 3.
     #[test]
-    fn a_session_is_summed_up() {
+    fn a_session_is_summarized() {
         let queries = vec![
             query("q2", &["c", "d"], 60_000_000),
             query("q1", &["a", "b", "c"], 0),
@@ -285,28 +286,28 @@ mod tests {
         assert_eq!(summary.queries[0].selected_ids, ["b"]);
         assert!(summary.queries[1].re_search && !summary.queries[0].re_search);
         assert!(!summary.queries[3].validated_ids[0].was_useful);
-        let figures = summary.aggregate_metrics;
-        assert_eq!(figures.total_searches, 4);
-        assert_eq!(figures.total_memories_accessed, 3);
-        assert_eq!(figures.avg_mrr, Some(1.0 / 3.0));
-        assert_eq!(figures.avg_selection_mrr, Some(0.75));
+        let metrics = summary.aggregate_metrics;
+        assert_eq!(metrics.total_searches, 4);
+        assert_eq!(metrics.total_memories_accessed, 3);
+        assert_eq!(metrics.avg_mrr, Some(1.0 / 3.0));
+        assert_eq!(metrics.avg_selection_mrr, Some(0.75));
         assert_eq!(
-            (figures.re_search_rate, figures.used_rate),
+            (metrics.re_search_rate, metrics.used_rate),
             (Some(0.25), Some(0.5))
         );
-        assert_eq!(figures.session_duration_minutes, Some(2.0));
+        assert_eq!(metrics.session_duration_minutes, Some(2.0));
     }
 
     #[test]
-    fn a_session_without_anything_claims_nothing() {
+    fn an_empty_session_has_no_metrics() {
         let summary = session_summary("s", Vec::new(), &[], Vec::new(), &BTreeMap::new());
-        let figures = summary.aggregate_metrics;
-        assert_eq!((figures.avg_mrr, figures.re_search_rate), (None, None));
-        assert_eq!(figures.session_duration_minutes, None);
+        let metrics = summary.aggregate_metrics;
+        assert_eq!((metrics.avg_mrr, metrics.re_search_rate), (None, None));
+        assert_eq!(metrics.session_duration_minutes, None);
     }
 
     #[test]
-    fn the_latest_query_that_found_it_counts() {
+    fn the_latest_query_with_the_memory_counts() {
         let queries = [
             ("q2".to_owned(), "x".to_owned(), vec!["a".to_owned()]),
             (

@@ -1,5 +1,5 @@
-//! Collections whose clones share what has not changed since (copy on write): an index is cloned, changed a little and
-//! published while searches still read the version before.
+//! Copy-on-write collections: clones share unchanged parts, so that an index can be cloned, changed and
+//! published while searches still read the previous version.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-/// Values of a block of a [`SharedVec`].
+/// Number of values per block of a [`SharedVec`].
 const BLOCK: usize = 256;
-/// Shards of a [`SharedMap`].
+/// Number of shards of a [`SharedMap`].
 const SHARDS: usize = 256;
 
-/// A vector in blocks. A change copies the block that it touches, unless nobody else has it.
+/// A vector in blocks. A change copies the affected block if it is shared.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedVec<T> {
     blocks: Vec<Arc<Vec<T>>>,
@@ -26,7 +26,7 @@ impl<T> Default for SharedVec<T> {
 
 impl<T: Clone> SharedVec<T> {
     pub(crate) fn len(&self) -> usize {
-        // All blocks but the last are full.
+        // All blocks except the last are full.
         let full = self.blocks.len().saturating_sub(1) * BLOCK;
         full + self.blocks.last().map_or(0, |block| block.len())
     }
@@ -51,7 +51,7 @@ impl<T: Clone> SharedVec<T> {
     }
 }
 
-/// A hash map in shards. A change copies the shard that it touches, unless nobody else has it.
+/// A hash map in shards. A change copies the affected shard if it is shared.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedMap<K, V> {
     shards: Vec<Arc<FxHashMap<K, V>>>,
@@ -75,7 +75,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.shards.get(shard_of(key))?.get(key)
     }
 
-    /// The value of a key, to be changed; a missing one is made first.
+    /// Mutable value of a key; a missing one is inserted first.
     pub(crate) fn entry(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -87,7 +87,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.shard(&key).insert(key, value);
     }
 
-    /// The shard of a key, to be changed. An empty map has none yet.
+    /// Mutable shard of a key. An empty map has no shards yet.
     fn shard(&mut self, key: &K) -> &mut FxHashMap<K, V> {
         if self.shards.is_empty() {
             self.shards = vec![Arc::default(); SHARDS];
@@ -114,7 +114,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     }
 }
 
-/// Bits from the middle: the table of a shard uses the lowest and the highest ones.
+/// Uses bits from the middle, because the table of a shard uses the lowest and the highest ones.
 fn shard_of<Q: Hash + ?Sized>(key: &Q) -> usize {
     usize::try_from(FxBuildHasher.hash_one(key) >> 40).unwrap_or(0) % SHARDS
 }
@@ -126,9 +126,9 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// The oracle is the plain collection; a clone from the middle stays as it was.
+        /// Oracle: the standard collection. A clone taken in between is unaffected by later changes.
         #[test]
-        fn they_are_what_plain_collections_are_and_clones_do_not_change(
+        fn shared_collections_match_standard_ones_and_clones_do_not_change(
             changes in proptest::collection::vec((0..600_u32, any::<bool>()), 0..900), cut in 0..900_usize,
         ) {
             let (mut vec, mut plain_vec) = (SharedVec::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! What a task changed: scores before and after, and one figure for what was learnt.
+//! Effect of a task: scores before and after, and the learning index.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,28 +6,28 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much of the learning index each part is: knowledge gained, uncertainty lost, context gained.
-const SHARES: [f64; 3] = [0.40, 0.35, 0.25];
+/// Weights of the learning index: knowledge gained, uncertainty reduced, context gained.
+const LEARNING_WEIGHTS: [f64; 3] = [0.40, 0.35, 0.25];
 
-/// How a task went.
+/// Outcome of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done.
+    /// The task was completed.
     Success,
-    /// Done in part.
+    /// The task was completed in part.
     Partial,
-    /// Tried, and not done.
+    /// The task was attempted and failed.
     Failure,
-    /// Given up before it was tried.
+    /// The task was abandoned before an attempt.
     Abandoned,
 }
 
 impl Outcome {
-    /// All outcomes.
+    /// All outcomes of a task.
     pub const ALL: [Self; 4] = [Self::Success, Self::Partial, Self::Failure, Self::Abandoned];
 
-    /// Its name, as it is written.
+    /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -50,29 +50,29 @@ impl FromStr for Outcome {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|outcome| outcome.name() == text);
         found.ok_or_else(|| {
-            format!("`{text}` is no outcome; there are success, partial, failure and abandoned")
+            format!("unknown outcome `{text}` (expected one of: success, partial, failure, abandoned)")
         })
     }
 }
 
-/// How somebody sees a task, each from 0 to 100; what was not said is absent.
+/// Self-assessment of a task, each score from 0 to 100; unknown scores are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskScores {
-    /// How much is known about it.
+    /// Knowledge about the task, from 0 to 100.
     pub knowledge: Option<f64>,
-    /// How unsure one is.
+    /// Uncertainty about the task, from 0 to 100.
     pub uncertainty: Option<f64>,
-    /// How much of the needed context is there.
+    /// Completeness of the required context, from 0 to 100.
     pub context: Option<f64>,
 }
 
 impl TaskScores {
-    /// The first score that is out of range, by name.
+    /// Returns the first score that is out of range, by name.
     pub fn wrong(&self) -> Option<(&'static str, f64)> {
         let all = [
-            ("the knowledge score", self.knowledge),
-            ("the uncertainty score", self.uncertainty),
-            ("the context score", self.context),
+            ("knowledge score", self.knowledge),
+            ("uncertainty score", self.uncertainty),
+            ("context score", self.context),
         ];
         all.into_iter()
             .filter_map(|(name, score)| Some((name, score?)))
@@ -80,20 +80,21 @@ impl TaskScores {
     }
 }
 
-/// What a task changed. More is better; what has no score before or after is absent.
+/// Changes of the scores by a task. Positive is better; without a score before or after, the change is
+/// absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskDeltas {
-    /// Knowledge after minus before.
+    /// Knowledge score after minus before.
     pub knowledge_delta: Option<f64>,
-    /// Uncertainty before minus after.
+    /// Uncertainty score before minus after.
     pub uncertainty_reduction: Option<f64>,
-    /// Context after minus before.
+    /// Context score after minus before.
     pub context_improvement: Option<f64>,
-    /// 0.40 knowledge + 0.35 uncertainty + 0.25 context, over those that are there.
+    /// 0.40 knowledge + 0.35 uncertainty + 0.25 context, over the available parts.
     pub learning_index: Option<f64>,
 }
 
-/// What changed between two looks at a task. The learning index is the weighted mean of the parts that are there.
+/// Changes between two assessments of a task. The learning index is the weighted mean of the available parts.
 ///
 /// ```
 /// use satiety::memory::{TaskScores, task_deltas};
@@ -109,7 +110,7 @@ pub fn task_deltas(before: TaskScores, after: TaskScores) -> TaskDeltas {
     let context_improvement = gain(before.context, after.context);
     let parts = [knowledge_delta, uncertainty_reduction, context_improvement];
     let (mut sum, mut weight) = (0.0, 0.0);
-    for (part, share) in parts.into_iter().zip(SHARES) {
+    for (part, share) in parts.into_iter().zip(LEARNING_WEIGHTS) {
         if let Some(part) = part {
             sum += share * part;
             weight += share;
@@ -119,7 +120,7 @@ pub fn task_deltas(before: TaskScores, after: TaskScores) -> TaskDeltas {
         knowledge_delta,
         uncertainty_reduction,
         context_improvement,
-        // Hundredths: what people gave in whole numbers should not come back with an ulp too much.
+        // Rounded to hundredths, so that whole-number scores yield results without rounding error.
         learning_index: (weight > 0.0).then(|| (sum / weight * 100.0).round() / 100.0),
     }
 }
@@ -138,7 +139,7 @@ mod tests {
 
     /// (0.40 · 10 + 0.35 · −20) / 0.75 = −4.
     #[test]
-    fn parts_without_two_scores_are_left_out() {
+    fn parts_without_both_scores_are_omitted() {
         let deltas = task_deltas(
             scores(50.0, Some(20.0), Some(10.0)),
             scores(60.0, Some(40.0), None),
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(scores(0.0, Some(100.0), None).wrong(), None);
         assert_eq!(
             scores(5.0, Some(100.5), None).wrong(),
-            Some(("the uncertainty score", 100.5))
+            Some(("uncertainty score", 100.5))
         );
         assert!(scores(f64::NAN, None, None).wrong().is_some());
         for outcome in Outcome::ALL {

@@ -1,46 +1,46 @@
-//! What a search tells about itself: stage by stage, and one figure for its health.
+//! Search telemetry: stage traces and a health score.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A stage of a search, by the names of the specification.
+/// Stage of a search, with the names of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// The channels look.
+    /// The channels find candidates.
     Candidate,
-    /// What is expired or elsewhere goes.
+    /// Expired and invisible candidates are removed.
     Filter,
-    /// The channels' lists become one.
+    /// The lists of the channels are fused.
     Fusion,
-    /// Boosts and diversity.
+    /// Boosts and diversity are applied.
     Rerank,
-    /// A channel could not be used, and the others had to do.
+    /// A channel was unavailable, and the others were used.
     Fallback,
-    /// Places, budget, excerpts.
+    /// Placement, token budget and excerpts.
     FinalRank,
 }
 
-/// What a stage did.
+/// Trace of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageTrace {
-    /// Which stage.
+    /// Stage that the trace is about.
     pub stage: Stage,
-    /// What came in.
+    /// Number of candidates before the stage.
     pub input_count: usize,
-    /// What went out.
+    /// Number of candidates after the stage.
     pub output_count: usize,
-    /// How long it took.
+    /// Duration of the stage in milliseconds.
     pub duration_ms: f64,
 }
 
-/// Results from which on there are enough, and the times between which a search goes from quick to slow.
-const ENOUGH: f64 = 5.0;
-const QUICK_MS: f64 = 50.0;
+/// Number of results that suffices, and the durations that count as fast and as slow.
+const SUFFICIENT_RESULTS: f64 = 5.0;
+const FAST_MS: f64 = 50.0;
 const SLOW_MS: f64 = 1000.0;
 
-/// The specification's proxy for quality: .40 mean score + .25 best score + .20 whether there are enough results + .15
-/// whether it was quick. It tells the pipeline's health and not relevance, which needs judgments.
+/// Quality proxy of the specification: .40 mean score + .25 best score + .20 sufficient results + .15 speed.
+/// It measures the health of the pipeline, not relevance, which requires judgments.
 pub fn quality_proxy(scores: &[f64], total_ms: f64) -> f64 {
     if scores.is_empty() {
         return 0.0;
@@ -48,8 +48,8 @@ pub fn quality_proxy(scores: &[f64], total_ms: f64) -> f64 {
     let clamp = |value: f64| value.clamp(0.0, 1.0);
     let mean = scores.iter().map(|score| clamp(*score)).sum::<f64>() / scores.len() as f64;
     let top = scores.iter().copied().fold(0.0, f64::max);
-    let enough = clamp(scores.len() as f64 / ENOUGH);
-    let quick = clamp((SLOW_MS - total_ms) / (SLOW_MS - QUICK_MS));
+    let enough = clamp(scores.len() as f64 / SUFFICIENT_RESULTS);
+    let quick = clamp((SLOW_MS - total_ms) / (SLOW_MS - FAST_MS));
     0.40 * mean + 0.25 * clamp(top) + 0.20 * enough + 0.15 * quick
 }
 
@@ -57,9 +57,9 @@ pub fn quality_proxy(scores: &[f64], total_ms: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// .4 · .6 + .25 · .8 + .2 · 2/5 + .15 · 1 = .67; half way between quick and slow .595.
+    /// .4 · .6 + .25 · .8 + .2 · 2/5 + .15 · 1 = .67; halfway between fast and slow .595.
     #[test]
-    fn the_proxy_weighs_as_the_specification_says() {
+    fn the_proxy_has_the_weights_of_the_specification() {
         assert!((quality_proxy(&[0.8, 0.4], 10.0) - 0.67).abs() < 1e-12);
         assert!((quality_proxy(&[0.8, 0.4], 525.0) - 0.595).abs() < 1e-12);
         assert!(quality_proxy(&[], 1.0).abs() < 1e-12);

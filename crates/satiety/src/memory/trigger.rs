@@ -1,13 +1,13 @@
-//! Trigger phrases: which memories' phrases are said in a text. [`TriggerIndex`] finds them by the words of the text; its
-//! tests compare it with a look through all phrases.
+//! Trigger phrase matching: finds the memories whose phrases occur in a text. [`TriggerIndex`] looks phrases
+//! up by the words of the text; its tests compare it with an exhaustive search.
 
 #[cfg(test)]
 use super::Hit;
 use super::shared::SharedMap;
 use crate::text::words::WordRule;
 
-/// Memories one of whose phrases stands in the text, word for word, best first: 1 for a phrase that is all of the text,
-/// and less the less of it the phrase is, but never below 0.5. Of several phrases the longest counts.
+/// Memories with a phrase that occurs in the text as whole words, best first: 1 for a phrase that is the
+/// whole text, and less the smaller its share, but at least 0.5. The longest of several phrases counts.
 #[cfg(test)]
 fn match_triggers<'a>(text: &str, memories: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Vec<Hit> {
     let text = words(text);
@@ -30,7 +30,7 @@ fn match_triggers<'a>(text: &str, memories: impl IntoIterator<Item = (&'a str, &
     hits
 }
 
-/// The words of a text with one space around each, so that only whole words are found.
+/// Words of a text with one space around each, so that only whole words match.
 fn words(text: &str) -> String {
     let mut words = String::from(" ");
     WordRule::Search.for_each(text, |word| {
@@ -40,42 +40,43 @@ fn words(text: &str) -> String {
     words
 }
 
-/// Phrases of many memories, found by one word of each: what a text costs depends on its words and not on how many
-/// phrases there are.
+/// Phrases of many memories, each indexed by one of its words: the cost of a lookup depends on the words of
+/// the text and not on the number of phrases.
 #[derive(Debug, Clone, Default)]
 pub struct TriggerIndex {
     by_word: SharedMap<Box<str>, Vec<Phrase>>,
-    /// The words under which each memory's phrases are kept.
+    /// Index words of each memory's phrases.
     kept: SharedMap<u32, Vec<Box<str>>>,
 }
 
 #[derive(Debug, Clone)]
 struct Phrase {
     memory: u32,
-    /// All words, with one space between two.
+    /// All words, separated by single spaces.
     words: Box<str>,
-    /// Words before the one that it is found by, and of all.
+    /// Number of words before the index word, and number of all words.
     before: u16,
     count: u16,
 }
 
 impl TriggerIndex {
-    /// Sets a memory's phrases, instead of those that it had.
+    /// Replaces the phrases of a memory.
     pub fn put<'a>(&mut self, memory: u32, phrases: impl IntoIterator<Item = &'a str>) {
         self.remove(memory);
         let mut kept = Vec::new();
         for phrase in phrases {
             let text = words(phrase);
             let list: Vec<&str> = text.split_whitespace().collect();
-            // The longest word is seldom a common one; the first of equals, so that the choice never changes.
+            // Index by the longest word, which is rarely a common one; the first of equals keeps the choice
+            // stable.
             let longest = list.iter().enumerate().rev().max_by_key(|(_, word)| word.len());
             let Some((before, word)) = longest else { continue };
-            let small = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+            let to_u16 = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
             let phrase = Phrase {
                 memory,
                 words: list.join(" ").into(),
-                before: small(before),
-                count: small(list.len()),
+                before: to_u16(before),
+                count: to_u16(list.len()),
             };
             self.by_word.entry((*word).into()).push(phrase);
             kept.push((*word).into());
@@ -85,7 +86,7 @@ impl TriggerIndex {
         }
     }
 
-    /// Forgets a memory's phrases.
+    /// Removes the phrases of a memory.
     pub fn remove(&mut self, memory: u32) {
         for word in self.kept.remove(&memory).unwrap_or_default() {
             let list = self.by_word.entry(word.clone());
@@ -96,9 +97,9 @@ impl TriggerIndex {
         }
     }
 
-    /// Memories one of whose phrases stands in the text, word for word: 1 for a phrase that is all of the text and less the
-    /// less of it the phrase is, but never below 0.5; of several phrases the longest counts. In the order of
-    /// memories.
+    /// Memories with a phrase that occurs in the text as whole words, with a score: 1 for a phrase that is
+    /// the whole text, and less the smaller its share, but at least 0.5. The longest of several phrases
+    /// counts. Ordered by memory number.
     pub fn matches(&self, text: &str, wanted: impl Fn(u32) -> bool) -> Vec<(u32, f64)> {
         let text = words(text);
         let said: Vec<&str> = text.split_whitespace().collect();
@@ -146,7 +147,7 @@ mod tests {
             ("d", &["the rate limit, again!"]),
             ("e", &[""]),
         ];
-        // 4 words: "rate limit" is half of them, the phrase of four is all.
+        // Of 4 words, "rate limit" covers half, and the phrase of four all.
         assert_eq!(
             found("The rate-limit again?", phrases),
             [("d".to_owned(), 1.0), ("a".to_owned(), 0.75)]
@@ -155,9 +156,9 @@ mod tests {
         assert_eq!(found("?!", phrases), []);
     }
     proptest! {
-        /// The index finds what looking through all phrases finds, after any changes.
+        /// The index finds the same phrases as an exhaustive search, after any changes.
         #[test]
-        fn the_index_finds_what_the_definition_finds(
+        fn the_index_matches_the_definition(
             changes in proptest::collection::vec((0u32..8, proptest::collection::vec("[abC _.]{0,9}", 0..4)), 0..20),
             text in "[abc A-]{0,24}", odd in any::<bool>(),
         ) {

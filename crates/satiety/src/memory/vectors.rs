@@ -1,24 +1,25 @@
-//! Vectors of pieces of text, in memory: bytes to look through quickly, finer numbers to rank the best exactly.
+//! In-memory vector index for chunks: 8-bit vectors for a fast scan, 16-bit vectors for exact ranking of the
+//! best.
 //!
-//! Looking through all vectors is bound by memory bandwidth, so bytes are what counts: eight bits a component find the
-//! best few dozen, and sixteen bits put those in order.
+//! A scan over all vectors is bound by memory bandwidth, so size matters: 8 bits per component find the best
+//! few dozen, and 16 bits rank them.
 
 use std::sync::Arc;
 
 use super::cpu;
 
-/// Candidates beyond those that are asked for, which are ranked again with finer numbers, too.
-const AGAIN: usize = 50;
-/// Vectors that are kept together, and compared before the best are picked.
+/// Number of candidates beyond the requested ones that are rescored with 16-bit vectors.
+const RESCORE_EXTRA: usize = 50;
+/// Number of vectors per block; each block is scanned before its best are selected.
 const BLOCK: usize = 1024;
 
-/// Vectors of one embedder, each with the position of what it belongs to.
+/// Vectors of one embedding model, each with the number of its owner.
 #[derive(Debug, Clone, Default)]
 pub struct VectorIndex {
     dimension: usize,
-    /// [`BLOCK`] vectors each; a clone shares them, and a change copies the last one.
+    /// [`BLOCK`] vectors each; clones share blocks, and a change copies the last one.
     blocks: Vec<Arc<Block>>,
-    /// What one step of each coarse vector is worth, up to a factor that is the same for all.
+    /// Quantization step of each 8-bit vector, up to a common factor.
     steps: Vec<f32>,
     owners: Vec<Option<u32>>,
     gone: usize,
@@ -31,7 +32,7 @@ struct Block {
 }
 
 impl VectorIndex {
-    /// No vectors yet, of so many components.
+    /// Creates an empty index for vectors with the given number of components.
     pub fn new(dimension: usize) -> Self {
         Self {
             dimension,
@@ -39,27 +40,27 @@ impl VectorIndex {
         }
     }
 
-    /// Components of each vector.
+    /// Number of components of each vector.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// How many vectors there are.
+    /// Number of vectors in the index.
     pub fn len(&self) -> usize {
         self.owners.len() - self.gone
     }
 
-    /// Whether there are none.
+    /// Whether the index has no vectors.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many vectors were taken away and still take room.
+    /// Number of removed vectors that still use memory.
     pub fn gone(&self) -> usize {
         self.gone
     }
 
-    /// Bytes that the vectors take.
+    /// Memory used by the vectors, in bytes.
     pub fn bytes(&self) -> usize {
         let blocks = self.blocks.iter();
         let components: usize = blocks
@@ -68,13 +69,13 @@ impl VectorIndex {
         components + 4 * self.steps.capacity() + 8 * self.owners.capacity()
     }
 
-    /// Adds a vector and gives its number; none when it has another number of components, and then it is left out.
+    /// Adds a vector and returns its number, or `None` without adding it if the dimension does not match.
     pub fn push(&mut self, owner: u32, vector: &[i16]) -> Option<u32> {
         if vector.len() != self.dimension || self.dimension == 0 {
             return None;
         }
         let number = u32::try_from(self.owners.len()).ok()?;
-        // The largest component of this vector decides the step, so that small ones are not all zero.
+        // The largest component of the vector determines the step, so that small vectors do not become zero.
         let largest = vector
             .iter()
             .map(|value| i32::from(*value).abs())
@@ -97,7 +98,7 @@ impl VectorIndex {
         Some(number)
     }
 
-    /// Takes a vector away. Its room is not given back: whoever keeps the index builds it anew when too much is gone.
+    /// Removes a vector. Its memory is not reclaimed; rebuild the index when too many are removed.
     pub fn remove(&mut self, number: u32) {
         if let Some(owner) = self.owners.get_mut(number as usize)
             && owner.take().is_some()
@@ -106,31 +107,31 @@ impl VectorIndex {
         }
     }
 
-    /// The cosine of two vectors, by their numbers.
-    pub fn likeness(&self, one: u32, other: u32) -> Option<f64> {
+    /// Cosine similarity of two vectors, by their numbers.
+    pub fn similarity(&self, one: u32, other: u32) -> Option<f64> {
         let sum: i64 = self
-            .finely(one)?
+            .fine_vector(one)?
             .iter()
-            .zip(self.finely(other)?)
+            .zip(self.fine_vector(other)?)
             .map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)))
             .sum();
         Some(sum as f64 / (f64::from(i16::MAX) * f64::from(i16::MAX)))
     }
 
-    fn finely(&self, number: u32) -> Option<&[i16]> {
+    fn fine_vector(&self, number: u32) -> Option<&[i16]> {
         let block = self.blocks.get(number as usize / BLOCK)?;
         let start = number as usize % BLOCK * self.dimension;
         block.fine.get(start..start + self.dimension)
     }
 
-    /// The owners of the nearest vectors with their cosines, nearest first; each vector by itself.
+    /// Owners of the nearest vectors with their cosine similarities, nearest first; one entry per vector.
     pub fn nearest(&self, query: &[f32], most: usize, wanted: impl Fn(u32) -> bool) -> Vec<(u32, f64)> {
         if query.len() != self.dimension || most == 0 || self.dimension == 0 {
             return Vec::new();
         }
         let coarse_query = quantise(query);
-        let kept = most + AGAIN;
-        // What is below the worst of the best so far need not be remembered.
+        let kept = most + RESCORE_EXTRA;
+        // Candidates below the worst of the best so far are dropped early.
         let mut found: Vec<(f32, u32)> = Vec::with_capacity(2 * kept);
         let mut bar = f32::NEG_INFINITY;
         let mut products = Vec::with_capacity(BLOCK);
@@ -156,7 +157,7 @@ impl VectorIndex {
             .into_iter()
             .filter_map(|(_, at)| {
                 let owner = self.owners.get(at as usize).copied().flatten()?;
-                Some((owner, cosine(self.finely(at)?, query)))
+                Some((owner, cosine(self.fine_vector(at)?, query)))
             })
             .collect();
         best.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -165,7 +166,7 @@ impl VectorIndex {
     }
 }
 
-/// Keeps the best so many, in any order, and gives the score of the worst of them.
+/// Keeps the best `kept` entries, in any order, and returns the score of the worst of them.
 fn best_of(found: &mut Vec<(f32, u32)>, kept: usize) -> f32 {
     if found.len() <= kept {
         return f32::NEG_INFINITY;
@@ -196,8 +197,8 @@ fn quantise(query: &[f32]) -> Vec<i8> {
         .collect()
 }
 
-/// A vector of length 1 as text: sixteen bits a component, little end first, in base 64. The error of a component is
-/// at most 1.6e-5.
+/// Encodes a vector of length 1 as text: 16 bits per component, little-endian, in base64. The error of a
+/// component is at most 1.6e-5.
 pub fn encode_vector(vector: &[f32]) -> String {
     use base64::Engine;
     let bytes: Vec<u8> = vector
@@ -212,7 +213,7 @@ fn component(value: f32) -> i16 {
     (value.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16
 }
 
-/// The components that [`encode_vector`] wrote; nothing when the text is something else.
+/// Decodes the components written by [`encode_vector`]; returns `None` for any other text.
 pub fn decode_vector(text: &str) -> Option<Vec<i16>> {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::STANDARD_NO_PAD
@@ -239,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_comes_back_and_damage_is_told() {
+    fn a_vector_round_trips_and_damage_is_detected() {
         let text = encode_vector(&[1.0, -1.0, 0.5, 0.0]);
-        // Little end first: ff7f 0180 0040 0000.
+        // Little-endian: ff7f 0180 0040 0000.
         assert_eq!(text, "/38BgABAAAA");
         assert_eq!(decode_vector(&text), Some(vec![32767, -32767, 16384, 0]));
         assert_eq!(decode_vector("/38B"), None);
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_another_size_are_left_out_and_owners_can_go() {
+    fn vectors_of_another_dimension_are_ignored_and_owners_can_be_removed() {
         let mut index = VectorIndex::new(2);
         assert_eq!(index.push(9, &[1, 2, 3]), None);
         assert_eq!(
@@ -257,7 +258,11 @@ mod tests {
             [Some(0), Some(1)]
         );
         assert_eq!(
-            [index.likeness(0, 0), index.likeness(0, 1), index.likeness(0, 2)],
+            [
+                index.similarity(0, 0),
+                index.similarity(0, 1),
+                index.similarity(0, 2)
+            ],
             [Some(1.0), Some(0.0), None]
         );
         assert_eq!(index.nearest(&[1.0, 0.0, 0.0], 5, |_| true), []);
@@ -272,9 +277,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
-        /// The oracle is the plain search through all vectors in full precision.
+        /// Oracle: exhaustive search over all vectors in full precision.
         #[test]
-        fn the_nearest_are_those_of_the_plain_search(seed in any::<u64>()) {
+        fn the_nearest_match_an_exhaustive_search(seed in any::<u64>()) {
             let mut state = seed | 1;
             let mut next = || {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

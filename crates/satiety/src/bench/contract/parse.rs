@@ -1,14 +1,15 @@
-//! Reading answers, with leniency where people already have programs that answer in another shape.
+//! Parses responses of targets, leniently, so that existing programs with other formats work unchanged.
 //!
-//! Taken: the contract's own object; promptfoo's (`tokenUsage`, `cost`, `latencyMs`, `error` as text); evaling's (`text`
-//! with `input_tokens` beside it); OpenAI's names inside `usage`; and plain text. Where one name is missing the next is
-//! looked at, so an answer may mix them.
+//! Accepted formats: the protocol's own object; promptfoo's (`tokenUsage`, `cost`, `latencyMs`, `error` as
+//! string); evaling's (`text` with `input_tokens` next to it); OpenAI's names inside `usage`; and plain text.
+//! Each field is looked up under all known names, so a response may mix formats.
 
 use serde_json::{Map, Value};
 
 use super::{ErrorKind, Response, TargetError, ToolCall, Usage};
 
-/// Reads what a process printed: one JSON object of a known shape, or plain text, whose trailing line ends are cut off.
+/// Parses the stdout of a process: one JSON object in a known format, or plain text without its trailing
+/// newlines.
 pub fn from_stdout(bytes: &[u8]) -> Result<Response, TargetError> {
     let text = utf8(bytes)?;
     match object(text) {
@@ -17,8 +18,8 @@ pub fn from_stdout(bytes: &[u8]) -> Result<Response, TargetError> {
     }
 }
 
-/// Reads one line of a worker. A line that is no answer is an error: it may be a stray print, and taking it for the
-/// answer would shift every later answer by one.
+/// Parses one line of a worker. A line that is not a response is an error: it may be a stray print, and
+/// accepting it would shift every later response by one.
 pub fn from_line(bytes: &[u8]) -> Result<Response, TargetError> {
     let text = utf8(bytes)?;
     object(text).map_or_else(
@@ -26,8 +27,8 @@ pub fn from_line(bytes: &[u8]) -> Result<Response, TargetError> {
             Err(TargetError::new(
                 ErrorKind::Protocol,
                 format!(
-                    "a worker answers with one JSON object a line that has `output`; it wrote `{}`",
-                    beginning(text)
+                    "expected one JSON object with `output` per line from the worker, got `{}`",
+                    truncate(text)
                 ),
             ))
         },
@@ -35,16 +36,16 @@ pub fn from_line(bytes: &[u8]) -> Result<Response, TargetError> {
     )
 }
 
-/// Reads an object that [`is_answer`].
+/// Converts an object for which [`is_answer`] is true.
 pub fn from_object(mut object: Map<String, Value>) -> Result<Response, TargetError> {
     if let Some(error) = object.get("error").filter(|error| !error.is_null()) {
-        return Err(error_of(error));
+        return Err(parse_error(error));
     }
     let cost_usd = number(&object, &["cost_usd", "cost"]);
     if let Some(cost) = cost_usd.filter(|cost| *cost < 0.0) {
         return Err(TargetError::new(
             ErrorKind::Protocol,
-            format!("the answer reports a negative cost: {cost}"),
+            format!("invalid cost in the answer: {cost} is negative"),
         ));
     }
     let output = object
@@ -61,25 +62,25 @@ pub fn from_object(mut object: Map<String, Value>) -> Result<Response, TargetErr
             .map(|metrics| {
                 metrics
                     .iter()
-                    .filter_map(|(name, value)| Some((name.clone(), figure(value)?)))
+                    .filter_map(|(name, value)| Some((name.clone(), finite_number(value)?)))
                     .collect()
             })
             .unwrap_or_default(),
         tool_calls: list(&mut object, "tool_calls", tool_call),
-        skills_used: list(&mut object, "skills_used", words),
-        artifacts: list(&mut object, "artifacts", words),
+        skills_used: list(&mut object, "skills_used", string),
+        artifacts: list(&mut object, "artifacts", string),
         reported_latency_ms: number(&object, &["latency_ms", "latencyMs", "reported_latency_ms"]),
     })
 }
 
-/// Whether an object is an answer rather than text that happens to be JSON.
+/// Whether an object is a response rather than text that happens to be JSON.
 pub fn is_answer(object: &Map<String, Value>) -> bool {
     object.contains_key("output")
         || object.get("text").is_some_and(Value::is_string)
         || object.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// Tokens in any of the spellings, from an object that has them inside `usage` or `tokenUsage`, or beside the answer.
+/// Token usage under any known name, inside `usage` or `tokenUsage` or at the top level.
 pub fn usage_of(object: &Map<String, Value>) -> Option<Usage> {
     let inside = ["usage", "tokenUsage", "token_usage"]
         .iter()
@@ -94,7 +95,7 @@ pub fn usage_of(object: &Map<String, Value>) -> Option<Usage> {
         cache_read_tokens: count(from, &["cache_read_tokens", "cache_read_input_tokens", "cached"]),
         requests: count(from, &["requests", "numRequests", "num_requests"]),
     };
-    // `prompt` and its like beside an answer are the prompt itself, not a count, and give no figure.
+    // At the top level, `prompt` and similar keys hold the prompt itself rather than a count and are ignored.
     (usage != Usage::default()).then_some(usage)
 }
 
@@ -116,8 +117,9 @@ fn utf8(bytes: &[u8]) -> Result<&str, TargetError> {
     })
 }
 
-/// `{kind, message, retry_after_ms}`, or text as promptfoo has it. A kind that is not known is the target's own.
-fn error_of(error: &Value) -> TargetError {
+/// Converts `{kind, message, retry_after_ms}`, or a string as in promptfoo. An unknown kind is attributed to
+/// the target.
+fn parse_error(error: &Value) -> TargetError {
     let Some(object) = error.as_object() else {
         let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
         return TargetError::new(ErrorKind::Target, message);
@@ -125,7 +127,7 @@ fn error_of(error: &Value) -> TargetError {
     let message = object
         .get("message")
         .and_then(Value::as_str)
-        .unwrap_or("the target says that it failed, and not why");
+        .unwrap_or("the target reported an error without a message");
     let kind = match object.get("kind").and_then(Value::as_str) {
         Some("rate_limit") => ErrorKind::RateLimit,
         Some("overloaded") => ErrorKind::Overloaded,
@@ -141,12 +143,12 @@ fn error_of(error: &Value) -> TargetError {
     }
 }
 
-fn figure(value: &Value) -> Option<f64> {
+fn finite_number(value: &Value) -> Option<f64> {
     value.as_f64().filter(|value| value.is_finite())
 }
 
 fn number(object: &Map<String, Value>, names: &[&str]) -> Option<f64> {
-    names.iter().find_map(|name| figure(object.get(*name)?))
+    names.iter().find_map(|name| finite_number(object.get(*name)?))
 }
 
 fn count(object: &Map<String, Value>, names: &[&str]) -> Option<u64> {
@@ -164,20 +166,20 @@ fn tool_call(value: Value) -> Option<ToolCall> {
     serde_json::from_value(value).ok()
 }
 
-fn words(value: Value) -> Option<String> {
+fn string(value: Value) -> Option<String> {
     match value {
-        Value::String(words) => Some(words),
+        Value::String(string) => Some(string),
         _ => None,
     }
 }
 
-fn beginning(text: &str) -> String {
+fn truncate(text: &str) -> String {
     let line = text.trim();
-    let mut shown: String = line.chars().take(200).collect();
-    if shown.len() < line.len() {
-        shown.push('…');
+    let mut excerpt: String = line.chars().take(200).collect();
+    if excerpt.len() < line.len() {
+        excerpt.push('…');
     }
-    shown
+    excerpt
 }
 
 #[cfg(test)]
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_text_loses_only_its_last_line_ends() {
+    fn plain_text_loses_only_trailing_newlines() {
         for (printed, output) in [
             ("42\n", "42"),
             ("a\r\n", "a"),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn three_spellings_say_the_same() {
+    fn three_formats_are_equivalent() {
         let ours = json!({"output": "x", "usage": {"input_tokens": 3, "output_tokens": 4}, "cost_usd": 0.5});
         let promptfoo =
             json!({"output": "x", "tokenUsage": {"total": 7, "prompt": 3, "completion": 4}, "cost": 0.5});
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_the_contract_is_read() {
+    fn all_protocol_fields_are_read() {
         let answer = json!({
             "output": {"a": 1}, "metrics": {"steps": 3, "bad": "x"}, "artifacts": ["out.txt", 3], "latencyMs": 12,
             "tool_calls": [{"name": "grep", "args": {"q": "x"}}, {"name": "ls"}, 7], "skills_used": ["pdf"],
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_kinds_and_texts_are_the_targets() {
+    fn errors_have_kinds_and_strings_are_target_errors() {
         for (error, kind, message, pause) in [
             (
                 json!({"kind": "rate_limit", "message": "slow down", "retry_after_ms": 50}),
@@ -280,7 +282,7 @@ mod tests {
             (
                 json!({}),
                 ErrorKind::Target,
-                "the target says that it failed, and not why",
+                "the target reported an error without a message",
                 None,
             ),
         ] {
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_and_lines_that_are_no_answer_are_told() {
+    fn invalid_utf8_and_stray_lines_are_reported() {
         let error = from_stdout(b"ab\xffc").unwrap_err();
         assert_eq!(error.kind, ErrorKind::Protocol);
         assert!(error.message.contains("byte 2 of 4"), "{error}");
@@ -309,13 +311,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_can_break_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = from_stdout(&bytes);
             let _ = from_line(&bytes);
         }
 
         #[test]
-        fn text_that_is_no_object_comes_back_whole(text in "[^{\\n\\r][^\\n\\r]{0,40}") {
+        fn plain_text_is_returned_unchanged(text in "[^{\\n\\r][^\\n\\r]{0,40}") {
             prop_assume!(!text.trim_start().starts_with('{'));
             prop_assert_eq!(from_stdout(text.as_bytes()).unwrap(), Response::text(text));
         }

@@ -1,4 +1,4 @@
-//! How a target is described in TOML or JSON: `type` says which transport, the other keys are that transport's.
+//! Target definitions in TOML or JSON: `type` selects the transport, the other keys configure it.
 //!
 //! ```toml
 //! type = "exec"
@@ -7,7 +7,7 @@
 //! env = ["OPENAI_API_KEY"]
 //! ```
 //!
-//! Secrets are named, never written: a description may be hashed, stored and shown.
+//! Secrets are referenced by name and never included, so a definition can be hashed, stored and shown.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +15,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Bytes of an answer that are taken where the description does not say.
+/// Default limit of the response size in bytes.
 pub(crate) const DEFAULT_MAX_OUTPUT: u64 = 10 << 20;
 
-/// A target, by its transport.
+/// Definition of a target, by transport.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TargetSpec {
-    /// A process for each case: the request on stdin, the answer on stdout.
+    /// Runs one process per case: the request on stdin, the answer on stdout.
     Exec(ExecSpec),
-    /// Long-lived processes that answer a line of JSON with a line of JSON.
+    /// Keeps processes running that answer one line of JSON with one line of JSON.
     Worker(WorkerSpec),
-    /// The request is posted to an address.
+    /// Sends the request to a URL as HTTP POST.
     Http(HttpSpec),
-    /// A chat model is asked directly.
+    /// Calls a chat model directly.
     Chat(ChatSpec),
-    /// A tool of an MCP server is called.
+    /// Calls a tool of an MCP server.
     Mcp(McpSpec),
-    /// Recorded answers.
+    /// Replays recorded answers from a file.
     Replay(ReplaySpec),
-    /// The goal comes back as the answer.
+    /// Returns the goal as the answer.
     Echo(EchoSpec),
 }
 
 impl TargetSpec {
-    /// The transport's name, as `type` has it.
+    /// Name of the transport, as in `type`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",
@@ -52,7 +52,7 @@ impl TargetSpec {
         }
     }
 
-    /// Whether this target starts processes on the machine of the runner.
+    /// Whether this target starts processes on the machine of the harness.
     pub fn starts_processes(&self) -> bool {
         match self {
             Self::Exec(_) | Self::Worker(_) => true,
@@ -61,7 +61,7 @@ impl TargetSpec {
         }
     }
 
-    /// The sandbox table of the description; `None` for a transport that starts no process here.
+    /// Sandbox table of the definition; `None` for a transport that starts no local process.
     pub fn sandbox_mut(&mut self) -> Option<&mut Option<SandboxSpec>> {
         match self {
             Self::Exec(spec) => Some(&mut spec.sandbox),
@@ -72,204 +72,211 @@ impl TargetSpec {
     }
 }
 
-/// A process for each case.
+/// Target that runs one process per case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecSpec {
-    /// The program: a name that is looked up in `PATH`, or a path; one with a slash that is not absolute is relative to
-    /// the folder of the description.
+    /// Program to run: a name that is looked up in `PATH`, or a path. A relative path with a slash is
+    /// relative to the directory of the definition.
     pub command: String,
-    /// Its arguments. `{{base}}` is the folder of the description, `{{workdir}}` the working folder.
+    /// Arguments of the program. `{{base}}` is the directory of the definition, `{{workdir}}` the working
+    /// directory.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Names of environment variables that are passed on. Besides these the process sees `PATH`, `LANG`, and `HOME` and
-    /// `TMPDIR`, which are the working folder.
+    /// Names of environment variables to pass on. Other than these, the process sees `PATH`, `LANG`, and
+    /// `HOME` and `TMPDIR`, which are the working directory.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Variables with their values, for what is no secret.
+    /// Environment variables with their values; do not use for secrets.
     #[serde(default)]
     pub set_env: BTreeMap<String, String>,
-    /// Files and folders, relative to the folder of the description, that are copied into each working folder.
+    /// Files and directories to copy into each working directory, relative to the directory of the
+    /// definition.
     #[serde(default)]
     pub files: Vec<String>,
-    /// Further files and directories that a sandboxed process may read, at the same path: absolute, or relative to the
-    /// directory of the description. The suite's own files, the store and the home directory are refused.
+    /// Additional files and directories that a sandboxed process may read, at the same path: absolute, or
+    /// relative to the directory of the definition. The suite's own files, the database and the home
+    /// directory are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
-    /// How the request is given.
+    /// How the process receives the request.
     #[serde(default)]
     pub request: RequestForm,
-    /// The most that is read of an answer, in bytes.
+    /// Maximum size of an answer in bytes.
     #[serde(default = "default_max_output")]
     pub max_output_bytes: u64,
-    /// Fences around the process.
+    /// Sandbox limits and permissions of the process.
     #[serde(default)]
     pub sandbox: Option<SandboxSpec>,
 }
 
-/// How a process gets its request.
+/// How a process receives its request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestForm {
-    /// The whole request as one JSON object on stdin.
+    /// The full request as one JSON object on stdin.
     #[default]
     Json,
-    /// The goal alone, as text on stdin.
+    /// Only the goal, as text on stdin.
     Goal,
-    /// The goal as a last argument, as promptfoo's `exec:` has it. Fails for goals above 128 KiB.
+    /// The goal as last argument, as in promptfoo's `exec:`. Fails for goals above 128 KiB.
     Argument,
 }
 
-/// Long-lived processes, each with one request in flight.
+/// Target with long-lived processes, each with one request in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSpec {
-    /// The program, as in [`ExecSpec::command`].
+    /// Program to run, as in [`ExecSpec::command`].
     pub command: String,
-    /// Its arguments, as in [`ExecSpec::args`].
+    /// Arguments of the program, as in [`ExecSpec::args`].
     #[serde(default)]
     pub args: Vec<String>,
-    /// Names of environment variables that are passed on.
+    /// Names of environment variables to pass on.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Variables with their values, for what is no secret.
+    /// Environment variables with their values; do not use for secrets.
     #[serde(default)]
     pub set_env: BTreeMap<String, String>,
-    /// Files and folders that are copied into each working folder.
+    /// Files and directories to copy into each working directory.
     #[serde(default)]
     pub files: Vec<String>,
-    /// Further files and directories that a sandboxed process may read, at the same path: absolute, or relative to the
-    /// directory of the description. The suite's own files, the store and the home directory are refused.
+    /// Additional files and directories that a sandboxed process may read, at the same path: absolute, or
+    /// relative to the directory of the definition. The suite's own files, the database and the home
+    /// directory are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
-    /// How many processes at most.
-    #[serde(default = "one")]
+    /// Maximum number of worker processes.
+    #[serde(default = "default_workers")]
     pub workers: u32,
-    /// Whether every case gets a fresh working folder. A case with files always gets one; for others making folders
-    /// would cost more than the worker itself.
+    /// Whether every case gets a fresh working directory. Cases with files always get one; for others,
+    /// creating directories would cost more than the worker itself.
     #[serde(default)]
     pub fresh_workdir: bool,
-    /// The longest line that is read, in bytes.
+    /// Maximum length of a line in bytes.
     #[serde(default = "default_max_output")]
     pub max_output_bytes: u64,
-    /// Fences around the processes.
+    /// Sandbox limits and permissions of the processes.
     #[serde(default)]
     pub sandbox: Option<SandboxSpec>,
 }
 
-/// An address that takes requests.
+/// Target that receives requests over HTTP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSpec {
-    /// `http://` or `https://`.
+    /// URL of the target, with `http://` or `https://`.
     pub url: String,
-    /// Headers with their values, for what is no secret.
+    /// Headers with their values; do not use for secrets.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Headers whose values are in environment variables: header to variable. The value is sent as it is, so a bearer
-    /// token's variable holds `Bearer …`.
+    /// Headers whose values come from environment variables: header name to variable name. The value is sent
+    /// unchanged, so the variable of a bearer token must contain `Bearer …`.
     #[serde(default)]
     pub secret_headers: BTreeMap<String, String>,
-    /// The body, with `{{goal}}` and the like; the contract's request where none is given.
+    /// Request body, with placeholders such as `{{goal}}`; defaults to the protocol's request.
     #[serde(default)]
     pub body: Option<Value>,
-    /// Where the answer is in what comes back, as a JSON Pointer (`/choices/0/message/content`).
+    /// JSON Pointer to the answer in the response (`/choices/0/message/content`).
     #[serde(default)]
     pub output_pointer: Option<String>,
-    /// Where the tokens are, as a JSON Pointer to an object in any spelling that is known.
+    /// JSON Pointer to the token usage in the response, an object in any known format.
     #[serde(default)]
     pub usage_pointer: Option<String>,
-    /// The most that is read of an answer, in bytes.
+    /// Maximum size of an answer in bytes.
     #[serde(default = "default_max_output")]
     pub max_output_bytes: u64,
 }
 
-/// A chat model.
+/// Target that calls a chat model directly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSpec {
-    /// `ollama:MODEL`, `openai:MODEL` or `anthropic:MODEL`, with `@URL` for another address.
+    /// Model as `ollama:MODEL`, `openai:MODEL` or `anthropic:MODEL`, optionally with `@URL` for a custom
+    /// endpoint.
     pub model: String,
-    /// Instructions before the case's messages.
+    /// System prompt before the messages of the case.
     #[serde(default)]
     pub system: Option<String>,
-    /// 0 asks for the likeliest answer; left out, the provider's default.
+    /// Sampling temperature; 0 requests the most likely answer, absent means the provider's default.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// The longest answer in tokens.
+    /// Maximum length of the answer in tokens.
     #[serde(default = "default_max_tokens")]
     pub max_tokens: u32,
-    /// The environment variable that holds the key, where it is not the one of the settings.
+    /// Environment variable that holds the API key; defaults to the one in the settings.
     #[serde(default)]
     pub key_env: Option<String>,
 }
 
-/// A tool of an MCP server: `command` starts one that speaks over stdin and stdout, `url` is one that is there.
+/// Target that calls a tool of an MCP server. `command` starts a server on stdio, `url` connects to a running
+/// one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpSpec {
-    /// The server's program, as in [`ExecSpec::command`].
+    /// Program of the server, as in [`ExecSpec::command`].
     #[serde(default)]
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the server program.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Names of environment variables that are passed on.
+    /// Names of environment variables to pass on.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Variables with their values, for what is no secret.
+    /// Environment variables with their values; do not use for secrets.
     #[serde(default)]
     pub set_env: BTreeMap<String, String>,
-    /// Further files and directories that a sandboxed process may read, at the same path: absolute, or relative to the
-    /// directory of the description. The suite's own files, the store and the home directory are refused.
+    /// Additional files and directories that a sandboxed process may read, at the same path: absolute, or
+    /// relative to the directory of the definition. The suite's own files, the database and the home
+    /// directory are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
-    /// Limits and permissions of the server's processes.
+    /// Sandbox limits and permissions of the server processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxSpec>,
-    /// The server's address (streamable HTTP).
+    /// URL of the server (streamable HTTP).
     #[serde(default)]
     pub url: Option<String>,
-    /// The environment variable with the bearer token, where the server wants one.
+    /// Environment variable that holds the bearer token, if the server requires one.
     #[serde(default)]
     pub token_env: Option<String>,
-    /// Which tool.
+    /// Name of the tool to call.
     pub tool: String,
-    /// The tool's arguments. In texts, `{{goal}}`, `{{case_id}}`, `{{repeat}}`, `{{seed}}`, `{{variant}}`, `{{workdir}}`
-    /// and `{{input}}` or a path into it (`{{input.skill_args.depth}}`) are filled in; a text that is nothing but one of
-    /// these becomes the value itself, with its type.
-    #[serde(default = "goal_alone")]
+    /// Arguments of the tool. In strings, `{{goal}}`, `{{case_id}}`, `{{repeat}}`, `{{seed}}`, `{{variant}}`,
+    /// `{{workdir}}` and `{{input}}` or a path into it (`{{input.skill_args.depth}}`) are substituted. A
+    /// string that consists of a single placeholder becomes the value itself, with its type.
+    #[serde(default = "goal_only")]
     pub arguments: Map<String, Value>,
 }
 
-/// Recorded answers: JSON Lines of `{"case_id", "repeat"?, "variant"?, …the answer}`.
+/// Target that replays recorded answers: JSON Lines of `{"case_id", "repeat"?, "variant"?, …the answer}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaySpec {
-    /// The file, relative to the folder of the description.
+    /// File with the answers, relative to the directory of the definition.
     pub file: String,
 }
 
-/// The goal comes back.
+/// Target that returns the goal as the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EchoSpec {}
 
-/// Fences around a process: its working folder is the only place it can write.
+/// Sandbox of a process, which can write only to its working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSpec {
-    /// Whether it may use the network.
+    /// Whether the process may use the network.
     pub network: bool,
-    /// The memory that each process may fill, in megabytes.
+    /// Memory limit of each process, in megabytes.
     pub memory_mb: u64,
-    /// Processes and threads at once.
+    /// Maximum number of concurrent processes and threads.
     pub processes: u64,
-    /// Processor time of each process, in seconds; the deadline ends it in any case.
+    /// CPU time limit of each process, in seconds; the request timeout applies in any case.
     pub cpu_seconds: Option<u64>,
-    /// The largest file it may write, in megabytes.
+    /// Maximum size of a file it writes, in megabytes.
     pub file_mb: u64,
-    /// Which means to use.
+    /// Sandbox implementation to use.
     pub backend: SandboxBackend,
 }
 
@@ -286,18 +293,19 @@ impl Default for SandboxSpec {
     }
 }
 
-/// The means of fencing a process in.
+/// Sandbox implementation of a target process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxBackend {
-    /// Bubblewrap where it works, our own namespaces otherwise; Landlock only where a degraded sandbox is acceptable.
+    /// Bubblewrap if it works, otherwise built-in namespaces; Landlock only when a degraded sandbox is
+    /// acceptable.
     #[default]
     Auto,
-    /// `bwrap`: namespaces of its own for users, files, processes and network.
+    /// `bwrap`: separate user, mount, process and network namespaces.
     Bubblewrap,
-    /// The same namespaces, made by this program.
+    /// The same namespaces, created by this program.
     Namespaces,
-    /// Degraded: the kernel's Landlock for files and a system call filter, without namespaces.
+    /// Degraded: Landlock for files and a system call filter, without namespaces.
     Landlock,
 }
 
@@ -309,11 +317,11 @@ fn default_max_tokens() -> u32 {
     4096
 }
 
-fn one() -> u32 {
+fn default_workers() -> u32 {
     1
 }
 
-fn goal_alone() -> Map<String, Value> {
+fn goal_only() -> Map<String, Value> {
     Map::from_iter([("goal".to_owned(), Value::String("{{goal}}".to_owned()))])
 }
 
@@ -326,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn each_transport_needs_little_and_survives_the_way_through_json_and_toml() {
+    fn minimal_definitions_round_trip_through_json_and_toml() {
         for (text, kind) in [
             ("type = 'exec'\ncommand = 'cat'", "exec"),
             (
@@ -355,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mistyped_is_refused_by_name() {
+    fn unknown_keys_are_rejected_by_name() {
         for (text, part) in [
             ("type = 'exec'\ncommand = 'c'\nenvironment = []", "environment"),
             ("type = 'echo'\nloud = true", "loud"),
@@ -369,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_can_be_put_around_processes_only() {
+    fn only_process_targets_have_a_sandbox() {
         let mut exec = read("type = 'exec'\ncommand = 'c'").unwrap();
         *exec.sandbox_mut().unwrap() = Some(SandboxSpec::default());
         assert!(matches!(

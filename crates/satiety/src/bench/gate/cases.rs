@@ -1,4 +1,4 @@
-//! Two runs case by case: what can be compared, what is gone, new, edited or without evidence.
+//! Case-by-case pairing of two runs: comparable, removed, added, edited and undecided cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,12 +10,12 @@ use super::stratified::Stratum;
 use crate::bench::run::{BenchmarkResult, ErrorOwner, Status};
 use crate::bench::summary::{by_case, leading};
 
-/// Passes among tries.
+/// Number of passes among decided repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
-    /// Passed.
+    /// Number of repeats that passed.
     pub passes: u64,
-    /// Of so many.
+    /// Number of decided repeats.
     pub tries: u64,
 }
 
@@ -39,56 +39,57 @@ impl fmt::Display for Tally {
     }
 }
 
-/// How a case is not as it was.
+/// Kind of change of a case between two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// It is gone.
+    /// The case is missing from the candidate run.
     Removed,
-    /// It was decided before and is skipped now.
+    /// The case was decided in the baseline and is now skipped.
     Skipped,
-    /// It passes less often.
+    /// The case passes less often.
     Worse,
-    /// Its judge score dropped.
+    /// The judge score of the case dropped.
     ScoreDrop,
-    /// It takes longer.
+    /// The latency of the case increased.
     Slower,
-    /// It was decided before; now somebody other than the target broke every time, or labels are awaited.
+    /// The case was decided in the baseline and has no decided result now: every repeat failed for a reason
+    /// outside the target or awaits a label.
     Lost,
-    /// Its content changed; it says nothing about the system.
+    /// The content of the case changed, so it is excluded from the comparison.
     Edited,
-    /// It is new.
+    /// The case is new in the candidate run.
     Added,
-    /// It passes more often.
+    /// The case passes more often.
     Better,
 }
 
-/// A case that is not as it was.
+/// A case that changed between two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseChange {
-    /// The case.
+    /// Id of the changed case.
     pub case_id: String,
-    /// How it changed.
+    /// Kind of change that was found.
     pub kind: ChangeKind,
-    /// Passes before.
+    /// Passes in the baseline run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Tally>,
-    /// Passes now.
+    /// Passes in the candidate run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Tally>,
-    /// How probable so large a change of this case is by chance.
+    /// Unadjusted p-value of the change in this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    /// How probable it is anywhere among all cases.
+    /// P-value adjusted for testing all cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjusted_p_value: Option<f64>,
-    /// Whether this alone makes a regression.
+    /// Whether this change alone makes the verdict a regression.
     pub decides: bool,
-    /// In words.
+    /// Human-readable description of the change.
     pub reason: String,
 }
 
-/// A case that both runs decided.
+/// A case that was decided in both runs.
 pub(super) struct CasePair<'a> {
     pub(super) case_id: &'a str,
     pub(super) baseline: Tally,
@@ -113,8 +114,8 @@ impl CasePair<'_> {
     }
 }
 
-/// Everything about two runs that needs no statistics.
-pub(super) struct Paired<'a> {
+/// Pairing of two runs, before any statistics.
+pub(super) struct Pairing<'a> {
     pub(super) pairs: Vec<CasePair<'a>>,
     pub(super) changes: Vec<CaseChange>,
     pub(super) missing: u64,
@@ -150,9 +151,9 @@ fn hashes<'a>(results: &[&'a BenchmarkResult]) -> BTreeSet<&'a str> {
 }
 
 /// Pairs the cases of two runs.
-pub(super) fn pair_up<'a>(before: &'a [BenchmarkResult], now: &'a [BenchmarkResult]) -> Paired<'a> {
+pub(super) fn pair_cases<'a>(before: &'a [BenchmarkResult], now: &'a [BenchmarkResult]) -> Pairing<'a> {
     let (before, mut now) = (by_case(leading(before)), by_case(leading(now)));
-    let mut paired = Paired {
+    let mut paired = Pairing {
         pairs: Vec::new(),
         changes: Vec::new(),
         missing: 0,
@@ -191,7 +192,7 @@ pub(super) fn pair_up<'a>(before: &'a [BenchmarkResult], now: &'a [BenchmarkResu
             case_id,
             baseline,
             candidate: tally(&now),
-            // A baseline whose repeats disagree belies the declaration.
+            // Repeats that disagree in the baseline contradict the declaration.
             deterministic: now.iter().any(|result| result.deterministic)
                 && (baseline.always() || baseline.never()),
             before,
@@ -205,7 +206,7 @@ pub(super) fn pair_up<'a>(before: &'a [BenchmarkResult], now: &'a [BenchmarkResu
     paired
 }
 
-impl<'a> Paired<'a> {
+impl<'a> Pairing<'a> {
     fn note(&mut self, case_id: &str, kind: ChangeKind, decides: bool, reason: String) {
         self.changes.push(CaseChange {
             case_id: case_id.to_owned(),
@@ -222,12 +223,12 @@ impl<'a> Paired<'a> {
     fn add(&mut self, pair: CasePair<'a>) {
         let case_id = pair.case_id;
         if pair.baseline.tries == 0 {
-            // Nothing was known about it before either.
+            // The baseline has no decided result to compare with.
             return;
         }
         if pair.candidate.tries == 0 {
             let skipped = pair.now.iter().all(|result| result.status == Status::Skipped);
-            // A case that never passed and is skipped now is no worse.
+            // A case that never passed cannot get worse by being skipped.
             if skipped && !pair.baseline.never() {
                 let reason = format!("{case_id} passed {} and is skipped now", pair.baseline);
                 self.note(case_id, ChangeKind::Skipped, true, reason);
@@ -247,7 +248,7 @@ impl<'a> Paired<'a> {
                 adjusted_p_value: None,
                 decides: true,
                 reason: format!(
-                    "{case_id} is declared deterministic, passed {} and now {}",
+                    "{case_id} is declared deterministic and passed {}, now {}",
                     pair.baseline, pair.candidate
                 ),
             });

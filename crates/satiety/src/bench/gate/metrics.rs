@@ -1,8 +1,9 @@
-//! Judge scores and latencies of two runs. A case is *flagged* when it changed by more than the policy allows; a flag
-//! *decides* only when chance does not explain it: over the cases of the suite (sign flips of the cases' mean
-//! differences), or within the case (Welch's test over its repeats, Holm over cases).
+//! Judge scores and latencies of two runs. A case is *flagged* when it changed by more than the policy
+//! allows. A flag *decides* only when the change is significant: over the cases of the suite (sign flips of
+//! the cases' mean differences), or within the case (Welch's test over its repeats, with Holm's correction
+//! over cases).
 //!
-//! Latencies are compared by their logarithms, because slow answers come in factors.
+//! Latencies are compared on a logarithmic scale, because they vary by factors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,50 +14,52 @@ use crate::bench::run::BenchmarkResult;
 use crate::bench::summary::answered;
 use crate::stats::{Alternative, StatsError, holm, mean, sign_flip, welch_t};
 
-/// Scores that differ by less are the same.
+/// Scores that differ by less are considered equal.
 const TOLERANCE: f64 = 1e-9;
-/// Random sign patterns where there are too many to count; fixed with its seed, so that a verdict can be repeated.
+/// Number of random sign patterns when there are too many to enumerate; fixed, as is the seed, for
+/// reproducible verdicts.
 const PERMUTATIONS: u64 = 9_999;
 const SEED: u64 = 20;
 
-/// A figure of two runs.
+/// Comparison of one metric between two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FigureComparison {
-    /// Cases that have it in both runs.
+    /// Number of cases that have the metric in both runs.
     pub cases: usize,
-    /// Mean over cases before.
+    /// Mean over cases in the baseline.
     pub baseline: f64,
-    /// Now.
+    /// Mean over cases in the candidate.
     pub candidate: f64,
-    /// The one-sided test over cases that it did not get worse; absent when it changed too little to ask.
+    /// P-value of the one-sided test over cases that the metric did not get worse; absent when the change is
+    /// too small to test.
     pub p_value: Option<f64>,
-    /// The share of the false-alarm level that this figure may spend.
+    /// Share of the false-alarm level assigned to this metric.
     pub level: f64,
-    /// Why it is a regression, when it is one.
+    /// Reason why the metric is a regression; absent otherwise.
     pub regression: Option<String>,
-    /// The cases that are flagged.
+    /// Cases that were flagged for this metric.
     pub changes: Vec<CaseChange>,
 }
 
-/// Compares judge scores; absent when no case has them in both runs.
+/// Compares judge scores; returns `None` when no case has them in both runs.
 pub(super) fn compare_scores(
     pairs: &[CasePair<'_>],
     policy: &GatePolicy,
 ) -> Result<Option<FigureComparison>, StatsError> {
-    let figure = |result: &&BenchmarkResult| result.llm_judge_score;
-    let rows = rows(pairs, figure, figure);
+    let score = |result: &&BenchmarkResult| result.llm_judge_score;
+    let rows = rows(pairs, score, score);
     let level = policy.alpha / 5.0;
     let flag = |row: &Row<'_>| row.before - row.now > policy.score_drop + TOLERANCE;
-    let told = |row: &Row<'_>| {
+    let describe = |row: &Row<'_>| {
         format!(
             "{}: the judge score fell from {:.2} to {:.2}",
             row.pair.case_id, row.before, row.now
         )
     };
-    let Some(mut found) = compare(&rows, level, ChangeKind::ScoreDrop, flag, told)? else {
+    let Some(mut found) = compare(&rows, level, ChangeKind::ScoreDrop, flag, describe)? else {
         return Ok(None);
     };
-    found.ask(found.baseline - found.candidate > TOLERANCE, &rows, |found, p| {
+    found.test_change(found.baseline - found.candidate > TOLERANCE, &rows, |found, p| {
         format!(
             "the judge score fell from {:.3} to {:.3} on {} cases (p = {p:.4})",
             found.baseline, found.candidate, found.cases
@@ -65,7 +68,7 @@ pub(super) fn compare_scores(
     Ok(Some(found))
 }
 
-/// Compares latencies of answered results; absent when none was measured in both runs.
+/// Compares latencies of answered results; returns `None` when no case has them in both runs.
 pub(super) fn compare_latency(
     pairs: &[CasePair<'_>],
     policy: &GatePolicy,
@@ -73,7 +76,7 @@ pub(super) fn compare_latency(
     let measured = |result: &&BenchmarkResult| {
         Some(result.latency_ms).filter(|latency| answered(result) && *latency > 0.0 && latency.is_finite())
     };
-    // The test is about negative logarithms, for which less is worse too.
+    // The test uses negative logarithms, so that lower is worse as for scores.
     let rows = rows(pairs, measured, |result| {
         measured(result).map(|latency| -latency.ln())
     });
@@ -82,16 +85,16 @@ pub(super) fn compare_latency(
         now > before * (1.0 + policy.latency_increase) && now - before > policy.latency_floor_ms
     };
     let flag = |row: &Row<'_>| slower(row.before, row.now);
-    let told = |row: &Row<'_>| {
+    let describe = |row: &Row<'_>| {
         format!(
             "{}: the latency rose from {:.0} ms to {:.0} ms",
             row.pair.case_id, row.before, row.now
         )
     };
-    let Some(mut found) = compare(&rows, level, ChangeKind::Slower, flag, told)? else {
+    let Some(mut found) = compare(&rows, level, ChangeKind::Slower, flag, describe)? else {
         return Ok(None);
     };
-    found.ask(slower(found.baseline, found.candidate), &rows, |found, p| {
+    found.test_change(slower(found.baseline, found.candidate), &rows, |found, p| {
         format!(
             "the latency rose from {:.0} ms to {:.0} ms on {} cases (p = {p:.4})",
             found.baseline, found.candidate, found.cases
@@ -102,11 +105,11 @@ pub(super) fn compare_latency(
 
 impl FigureComparison {
     /// Tests the change over cases, if it is large enough to matter.
-    fn ask(
+    fn test_change(
         &mut self,
         large: bool,
         rows: &[Row<'_>],
-        told: impl Fn(&Self, f64) -> String,
+        describe: impl Fn(&Self, f64) -> String,
     ) -> Result<(), StatsError> {
         if !large {
             return Ok(());
@@ -117,15 +120,15 @@ impl FigureComparison {
             .collect::<Result<_, StatsError>>()?;
         let p = sign_flip(&differences, Alternative::Less, PERMUTATIONS, SEED)?.p_value;
         self.p_value = Some(p);
-        // The other half of the level is for the single cases.
+        // The other half of the level is reserved for individual cases.
         if p <= self.level / 2.0 {
-            self.regression = Some(told(self, p));
+            self.regression = Some(describe(self, p));
         }
         Ok(())
     }
 }
 
-/// One case: the means that are shown, and the values that are tested, for which less is worse.
+/// One case: the means to report, and the values to test (lower is worse).
 struct Row<'a> {
     pair: &'a CasePair<'a>,
     before: f64,
@@ -136,11 +139,11 @@ struct Row<'a> {
 
 fn rows<'a>(
     pairs: &'a [CasePair<'a>],
-    shown: impl Fn(&&BenchmarkResult) -> Option<f64>,
+    reported: impl Fn(&&BenchmarkResult) -> Option<f64>,
     tested: impl Fn(&&BenchmarkResult) -> Option<f64>,
 ) -> Vec<Row<'a>> {
     let mean_of =
-        |results: &[&BenchmarkResult]| mean(&results.iter().filter_map(&shown).collect::<Vec<_>>()).ok();
+        |results: &[&BenchmarkResult]| mean(&results.iter().filter_map(&reported).collect::<Vec<_>>()).ok();
     pairs
         .iter()
         .filter_map(|pair| {
@@ -160,29 +163,29 @@ fn compare(
     level: f64,
     kind: ChangeKind,
     flag: impl Fn(&Row<'_>) -> bool,
-    told: impl Fn(&Row<'_>) -> String,
+    describe: impl Fn(&Row<'_>) -> String,
 ) -> Result<Option<FigureComparison>, StatsError> {
     if rows.is_empty() {
         return Ok(None);
     }
-    // Repeats that do not vary at all leave Welch's test undefined; such a case cannot support its flag.
-    let own: Vec<f64> = rows
+    // Welch's test is undefined for repeats without variance; such a case cannot confirm its flag.
+    let p_values: Vec<f64> = rows
         .iter()
         .map(|row| {
             welch_t(&row.tested_now, &row.tested_before, Alternative::Less, 0.95)
                 .map_or(1.0, |test| test.p_value)
         })
         .collect();
-    let adjusted = holm(&own)?;
+    let adjusted = holm(&p_values)?;
     let mut regression = None;
     let mut changes = Vec::new();
-    for ((row, p), adjusted) in rows.iter().zip(own).zip(adjusted) {
+    for ((row, p), adjusted) in rows.iter().zip(p_values).zip(adjusted) {
         if !flag(row) {
             continue;
         }
         let certain = row.pair.deterministic && kind == ChangeKind::ScoreDrop;
         let decides = certain || adjusted <= level / 2.0;
-        let reason = told(row);
+        let reason = describe(row);
         if decides {
             regression.get_or_insert(reason.clone());
         }

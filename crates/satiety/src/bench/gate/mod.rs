@@ -1,41 +1,49 @@
-//! Is the candidate worse than the accepted baseline? Pass, regression or inconclusive, with every reason.
+//! Regression gate: compares a candidate run with the accepted baseline and returns pass, regression or
+//! inconclusive, with all reasons.
 //!
 //! # Why not "any case that passed and now fails"
 //!
-//! A system that passes each of 100 cases 95 times in 100 shows such a flip in 99 of 100 *unchanged* re-runs. A gate
-//! that always cries is switched off. So chance is accounted for wherever there is chance, and nowhere else.
+//! A system that passes each of 100 cases with probability 95 % shows such a flip in 99 of 100 *unchanged*
+//! re-runs, and a gate with that many false alarms gets disabled. The gate therefore tests results that
+//! involve chance, and decides the others directly.
 //!
-//! # What is no chance, and decides at once
+//! # Deterministic checks
 //!
-//! - a case that is gone, or is skipped now and was decided before;
-//! - a worse result of a case that was declared `deterministic`;
-//! - a case of the regression tier that does not always pass, whatever the baseline did.
+//! These changes are regressions without a statistical test:
 //!
-//! # What may be chance
+//! - a case that was removed, or that was decided in the baseline and is now skipped;
+//! - a worse result of a case declared `deterministic`;
+//! - a case of the regression tier that does not always pass, regardless of the baseline.
 //!
-//! All tests together raise a false alarm with probability at most `alpha`, whatever the pass rates of the cases are:
+//! # Statistical tests
 //!
-//! - **The suite** ([`stratified`]): the exact test that no case passes less often than before, given each case's
-//!   passes of both runs. It is `McNemar`'s test with one repeat and uses all repeats when there are more.
-//! - **The cases**: Fisher's test of each, adjusted by the exact distribution of the smallest p-value. At most a tenth
-//!   of the level is set aside for it; what the cases cannot spend (their p-values are coarse) goes back to the suite.
-//! - **Judge scores** and **latency** ([`figures`]), with small shares of the level, where there are any.
+//! All tests together raise a false alarm with probability at most `alpha`, whatever the pass rates of the
+//! cases are:
 //!
-//! What follows for a case that goes from always passing to never passing: in a suite that is otherwise stable it is a
-//! regression from 4 repeats on (p = 1/70; 2 such cases from 2 repeats on). In a suite where everything else is flaky it
-//! is one from 6 repeats on (p = 1/924), if few other cases wander about as far. With fewer repeats nobody can tell it from chance, and it
-//! would be as wrong to pass it as to call it a regression: the verdict is *inconclusive*, and says which cases to
-//! repeat or to declare deterministic.
+//! - **Suite** ([`stratified`]): an exact test that no case passes less often than before, given each case's
+//!   passes in both runs. With one repeat it is `McNemar`'s test; with more it uses all repeats.
+//! - **Cases**: Fisher's test per case, adjusted by the exact distribution of the smallest p-value. At most a
+//!   tenth of the level is reserved for these tests; the part they cannot use (their p-values are coarse)
+//!   returns to the suite test.
+//! - **Judge scores** and **latency** ([`metrics`]), with small shares of the level, when both runs have
+//!   them.
+//!
+//! A case that changes from always to never passing is a regression from 4 repeats on in an otherwise stable
+//! suite (p = 1/70; two such cases from 2 repeats on). In a suite where all other cases are flaky, it is one
+//! from 6 repeats on (p = 1/924), provided that few other cases vary as much. With fewer repeats the change
+//! cannot be distinguished from chance, and both a pass and a regression would be unjustified. The verdict is
+//! then *inconclusive* and names the cases to repeat or to declare deterministic.
 //!
 //! # Inconclusive
 //!
-//! - such a case;
-//! - the candidate did worse on average, and a true drop of `margin` cannot be excluded;
-//! - too many results are missing because a judge, the harness or infrastructure broke, or nobody has labelled them;
-//! - there is nothing to compare.
+//! - such a case exists;
+//! - the candidate is worse on average, and a true drop of `margin` cannot be excluded;
+//! - too many results are missing because a judge, the harness or infrastructure failed, or labels are
+//!   pending;
+//! - no case can be compared.
 //!
-//! Errors and timeouts that the *target* owns are no missing data: they count as not passed, here and in pass rates. A changed case (its content hash differs) says nothing about
-//! the system; it is listed and left out.
+//! Errors and timeouts owned by the *target* are not missing data: they count as not passed, here and in pass
+//! rates. A changed case (its content hash differs) says nothing about the system; it is listed and excluded.
 
 mod cases;
 pub mod metrics;
@@ -55,26 +63,27 @@ use crate::stats::{Interval, StatsError, mean_interval};
 use super::run::{BenchmarkRun, Status};
 use super::summary::{by_case, leading};
 pub use cases::{CaseChange, ChangeKind, Tally};
-use cases::{CasePair, pair_up};
+use cases::{CasePair, pair_cases};
 use metrics::{FigureComparison, compare_latency, compare_scores};
 use stratified::{Stratum, case_tests, suite_p_value};
 
-/// What a comparison may cost and what it looks at.
+/// Error level and thresholds of a gate comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatePolicy {
-    /// The probability of a false alarm for an unchanged system; a little below one in twenty by default, so that a
-    /// thousand re-runs stay below it too.
+    /// Probability of a false alarm for an unchanged system. The default lies slightly below 0.05, so that
+    /// the observed rate over a thousand re-runs stays below 0.05 too.
     pub alpha: f64,
-    /// The largest drop of the pass rate that may stay unnoticed.
+    /// Largest drop of the pass rate that may go undetected, as a fraction between 0 and 1.
     pub margin: f64,
-    /// A judge score that drops by more is worth flagging.
+    /// Judge scores that drop by more than this are flagged.
     pub score_drop: f64,
-    /// A latency that rises by a larger share...
+    /// Relative latency increase above which a case is flagged, together with `latency_floor_ms`.
     pub latency_increase: f64,
-    /// ... and by more milliseconds is worth flagging.
+    /// Absolute latency increase in milliseconds above which a case is flagged, together with
+    /// `latency_increase`.
     pub latency_floor_ms: f64,
-    /// The largest share of results that may be missing.
+    /// Largest acceptable fraction of missing results.
     pub max_missing: f64,
 }
 
@@ -91,67 +100,69 @@ impl Default for GatePolicy {
     }
 }
 
-/// What the gate says.
+/// Verdict of the regression gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateVerdict {
-    /// Nothing speaks against the candidate.
+    /// No evidence that the candidate is worse.
     Pass,
-    /// It is worse.
+    /// The candidate is worse than the baseline.
     Regression,
-    /// It cannot be said.
+    /// The data do not allow a decision.
     Inconclusive,
 }
 
-/// Two runs, compared.
+/// Result of comparing a candidate run with its baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateReport {
-    /// What follows.
+    /// Overall verdict of the gate.
     pub verdict: GateVerdict,
-    /// Why: what decided comes first.
+    /// Reasons for the verdict, the deciding ones first.
     pub reasons: Vec<String>,
-    /// The run that was accepted.
+    /// Id of the accepted baseline run.
     pub baseline_run: String,
-    /// The run that is judged.
+    /// Id of the candidate run under test.
     pub candidate_run: String,
-    /// Pass rates over the cases that can be compared; absent when there are none.
+    /// Pass rates over comparable cases; absent when no case is comparable.
     pub pass: Option<PassComparison>,
-    /// Judge scores, where both runs have them.
+    /// Judge scores, when both runs have them.
     pub score: Option<FigureComparison>,
-    /// Latencies.
+    /// Latencies in milliseconds, when both runs measured them.
     pub latency: Option<FigureComparison>,
-    /// Every case that is not as it was, what decides first.
+    /// Every case that changed, deciding changes first.
     pub changes: Vec<CaseChange>,
-    /// Candidate results that are missing because somebody other than the target broke, or wait for a label.
+    /// Number of candidate results that are missing because a component other than the target failed, or that
+    /// await a label.
     pub missing: u64,
-    /// Why they are missing → how many.
+    /// Number of missing results by cause.
     pub missing_because: std::collections::BTreeMap<String, u64>,
 }
 
-/// Pass rates of two runs.
+/// Comparison of the pass rates of two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PassComparison {
-    /// Cases that both runs decided.
+    /// Number of cases decided in both runs.
     pub cases: usize,
-    /// Mean of the cases' pass rates before.
+    /// Mean pass rate over cases in the baseline.
     pub baseline: f64,
-    /// Now.
+    /// Mean pass rate over cases in the candidate.
     pub candidate: f64,
-    /// Candidate − baseline.
+    /// Candidate pass rate minus baseline pass rate.
     pub difference: f64,
-    /// Its 90 % interval over cases (95 % to either side); absent below two cases.
+    /// 90 % confidence interval of the difference over cases (95 % one-sided); absent with fewer than two
+    /// cases.
     pub interval: Option<Interval>,
-    /// The exact one-sided test that nothing got worse.
+    /// P-value of the exact one-sided test that no case got worse.
     pub p_value: f64,
-    /// What it was compared with.
+    /// Significance level that the p-value was compared with.
     pub level: f64,
-    /// Cases that pass less often.
+    /// Number of cases that pass less often.
     pub worse: usize,
-    /// Cases that pass more often.
+    /// Number of cases that pass more often.
     pub better: usize,
 }
 
-/// Compares a run with the baseline.
+/// Compares a candidate run with the baseline run.
 pub fn compare(
     baseline: &BenchmarkRun,
     candidate: &BenchmarkRun,
@@ -166,7 +177,7 @@ pub fn compare(
             });
         }
     }
-    let paired = pair_up(&baseline.results, &candidate.results);
+    let paired = pair_cases(&baseline.results, &candidate.results);
     let mut changes = paired.changes;
     let mut reasons = Verdicts::default();
     for change in changes.iter().filter(|change| change.decides) {
@@ -176,22 +187,22 @@ pub fn compare(
 
     let score = compare_scores(&paired.pairs, policy)?;
     let latency = compare_latency(&paired.pairs, policy)?;
-    // Each further question takes its share, so that all together keep to alpha.
-    let taken: f64 = [&score, &latency]
+    // Each additional test takes its share of the level, so that all together stay within alpha.
+    let spent_elsewhere: f64 = [&score, &latency]
         .into_iter()
         .flatten()
-        .map(|figure| figure.level)
+        .map(|metric| metric.level)
         .sum();
     let pass = compare_passes(
         &paired.pairs,
         policy,
-        policy.alpha - taken,
+        policy.alpha - spent_elsewhere,
         &mut changes,
         &mut reasons,
     )?;
-    for figure in [&score, &latency].into_iter().flatten() {
-        reasons.regression.extend(figure.regression.clone());
-        changes.extend(figure.changes.iter().cloned());
+    for metric in [&score, &latency].into_iter().flatten() {
+        reasons.regression.extend(metric.regression.clone());
+        changes.extend(metric.changes.iter().cloned());
     }
     let share = paired.missing as f64 / (candidate.results.len().max(1)) as f64;
     if share > policy.max_missing {
@@ -201,7 +212,7 @@ pub fn compare(
             .map(|(owner, count)| format!("{count} {owner}"))
             .collect();
         reasons.inconclusive.push(format!(
-            "{} of {} results are missing ({}): run them again",
+            "{} of {} results are missing ({}): rerun them",
             paired.missing,
             candidate.results.len(),
             owners.join(", ")
@@ -210,7 +221,7 @@ pub fn compare(
     if pass.is_none() {
         reasons
             .inconclusive
-            .push("no case was decided in both runs, so there is nothing to compare".to_owned());
+            .push("no case was decided in both runs, so no comparison is possible".to_owned());
     }
     let (verdict, reasons) = reasons.finish(pass.as_ref(), &changes);
     changes.sort_by(|a, b| {
@@ -230,7 +241,8 @@ pub fn compare(
     })
 }
 
-/// Cases of the regression tier must always pass: a failure decides, and one that was not decided leaves it open.
+/// Cases of the regression tier must always pass: a failure is a regression, an undecided result is
+/// inconclusive.
 fn regression_tier(candidate: &BenchmarkRun, verdicts: &mut Verdicts) {
     for (case_id, results) in by_case(leading(&candidate.results)) {
         let tier = results.iter().filter(|result| result.regression);
@@ -255,7 +267,7 @@ fn regression_tier(candidate: &BenchmarkRun, verdicts: &mut Verdicts) {
     }
 }
 
-/// What speaks for which verdict.
+/// Reasons collected for each verdict.
 #[derive(Default)]
 struct Verdicts {
     regression: Vec<String>,
@@ -264,7 +276,7 @@ struct Verdicts {
 
 impl Verdicts {
     fn finish(self, pass: Option<&PassComparison>, changes: &[CaseChange]) -> (GateVerdict, Vec<String>) {
-        // What is decided is no longer open: reasons to doubt would only take the point off it.
+        // Once the verdict is a regression, reasons for doubt would only distract from it.
         if !self.regression.is_empty() {
             return (GateVerdict::Regression, self.regression);
         }
@@ -274,10 +286,10 @@ impl Verdicts {
         let mut reasons = Vec::new();
         if let Some(pass) = pass {
             reasons.push(if pass.worse == 0 {
-                format!("no case of {} passes less often than before", pass.cases)
+                format!("none of {} cases passes less often than before", pass.cases)
             } else {
                 format!(
-                    "{} of {} cases passed less often and {} more often, which chance explains (p = {:.3})",
+                    "{} of {} cases passed less often and {} more often, consistent with chance (p = {:.3})",
                     pass.worse, pass.cases, pass.better, pass.p_value
                 )
             });
@@ -288,7 +300,7 @@ impl Verdicts {
             .count();
         if edited > 0 {
             reasons.push(format!(
-                "{edited} cases were edited since and say nothing about the system"
+                "{edited} cases were edited since the baseline and are excluded"
             ));
         }
         (GateVerdict::Pass, reasons)
@@ -305,7 +317,7 @@ fn compare_passes(
     if pairs.is_empty() {
         return Ok(None);
     }
-    // Declared certainty leaves no room for chance: those cases were decided by themselves.
+    // Deterministic cases involve no chance and were decided above.
     let strata: Vec<Stratum> = pairs
         .iter()
         .filter(|pair| !pair.deterministic)
@@ -316,7 +328,7 @@ fn compare_passes(
     let p_value = suite_p_value(&strata);
     let differences: Vec<f64> = pairs.iter().map(CasePair::difference).collect();
     let n = pairs.len() as f64;
-    // A rate cannot change by more than all of it.
+    // A rate cannot change by more than 1.
     let interval = mean_interval(&differences, 0.9).ok().map(|estimate| Interval {
         low: estimate.interval.low.max(-1.0),
         high: estimate.interval.high.min(1.0),
@@ -346,7 +358,7 @@ fn compare_passes(
             }
         ));
     }
-    let mut untold = Vec::new();
+    let mut undecided = Vec::new();
     let uncertain = pairs.iter().filter(|pair| !pair.deterministic);
     for ((pair, p), adjusted) in uncertain.zip(&tests.p_values).zip(&tests.adjusted) {
         let difference = pair.difference();
@@ -360,17 +372,17 @@ fn compare_passes(
             ChangeKind::Better
         };
         let mut reason = format!(
-            "{} passed {} and now {}",
+            "{} passed {}, now {}",
             pair.case_id, pair.baseline, pair.candidate
         );
         if kind == ChangeKind::Worse {
             // Writing to a string cannot fail.
-            let _ = write!(reason, " (p = {p:.4}, {adjusted:.4} among all cases)");
+            let _ = write!(reason, " (p = {p:.4}, {adjusted:.4} adjusted for all cases)");
         }
         if decides {
             verdicts.regression.push(reason.clone());
         } else if pair.baseline.always() && pair.candidate.never() {
-            untold.push(pair);
+            undecided.push(pair);
         }
         changes.push(CaseChange {
             case_id: pair.case_id.to_owned(),
@@ -383,17 +395,17 @@ fn compare_passes(
             reason,
         });
     }
-    if let Some(first) = untold.first() {
-        let ids: Vec<&str> = untold.iter().take(5).map(|pair| pair.case_id).collect();
-        let more = if untold.len() > 5 {
-            format!(" and {} more", untold.len() - 5)
+    if let Some(first) = undecided.first() {
+        let ids: Vec<&str> = undecided.iter().take(5).map(|pair| pair.case_id).collect();
+        let more = if undecided.len() > 5 {
+            format!(" and {} more", undecided.len() - 5)
         } else {
             String::new()
         };
         verdicts.inconclusive.push(format!(
-            "{} always passed and never does now ({} results each cannot tell that from chance): {}{more}. Repeat with \
-             at least {} runs, or declare such cases deterministic",
-            if untold.len() == 1 { "one case".to_owned() } else { format!("{} cases", untold.len()) },
+            "{} went from always to never passing ({} repeats are too few to rule out chance): {}{more}. Repeat with \
+             at least {} runs, or declare these cases deterministic",
+            if undecided.len() == 1 { "1 case".to_owned() } else { format!("{} cases", undecided.len()) },
             first.candidate.tries,
             ids.join(", "),
             (first.candidate.tries + 2).max(5),
@@ -404,7 +416,7 @@ fn compare_passes(
         && interval.low < -policy.margin
     {
         verdicts.inconclusive.push(format!(
-            "the pass rate changed by {:+.1} points; a true drop of {:.0} points cannot be excluded (it may be {:.1}): \
+            "the pass rate changed by {:+.1} points; a true drop of {:.0} points cannot be excluded (lower bound {:+.1}): \
              more repeats or cases are needed",
             100.0 * comparison.difference,
             100.0 * policy.margin,

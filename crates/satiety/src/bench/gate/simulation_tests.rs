@@ -1,5 +1,6 @@
-//! How often the gate is wrong: unchanged flaky systems must seldom raise an alarm, real drops must be found. The full
-//! table is printed by `cargo run --release --manifest-path studies/Cargo.toml --bin bench_gate`.
+//! Simulated error rates of the gate: unchanged flaky systems must rarely raise an alarm, and real drops must
+//! be detected. `cargo run --release --manifest-path studies/Cargo.toml --bin bench_gate` prints the full
+//! table.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -24,14 +25,14 @@ fn results(rates: &[f64], repeats: u32, random: &mut ChaCha8Rng) -> Vec<Benchmar
                 Status::Fail
             };
             let mut result = BenchmarkResult::new(format!("case-{case:03}"), repeat, status);
-            // Latencies wander by half of themselves; they must not add false alarms either.
+            // Latencies vary by half of their value; they must not add false alarms.
             result.latency_ms = 400.0 * (0.5 + uniform(random));
             result
         })
         .collect()
 }
 
-/// How often the verdict is a regression. Pass rates before are uniform between .7 and 1.
+/// Fraction of simulations with verdict regression. Baseline pass rates are uniform between .7 and 1.
 fn alarms(cases: usize, repeats: u32, drop: f64, simulations: u64) -> u64 {
     (0..simulations)
         .filter(|&simulation| {
@@ -50,7 +51,7 @@ fn alarms(cases: usize, repeats: u32, drop: f64, simulations: u64) -> u64 {
 
 /// 100 simulations each keep this fast. At a true rate of 5 %, more than 12 alarms have probability .001.
 #[test]
-fn an_unchanged_flaky_system_seldom_raises_an_alarm() {
+fn an_unchanged_flaky_system_rarely_raises_an_alarm() {
     for (cases, repeats) in [(50, 1), (50, 5), (100, 1)] {
         let found = alarms(cases, repeats, 0.0, 100);
         assert!(found <= 12, "{cases} x {repeats}: {found} of 100");
@@ -59,7 +60,7 @@ fn an_unchanged_flaky_system_seldom_raises_an_alarm() {
 
 /// At a true rate of 90 %, fewer than 80 of 100 have probability .001.
 #[test]
-fn a_drop_of_ten_points_on_fifty_cases_of_five_repeats_is_found() {
+fn a_drop_of_ten_points_on_fifty_cases_of_five_repeats_is_detected() {
     let found = alarms(50, 5, 0.1, 100);
     assert!(found >= 80, "{found} of 100");
 }

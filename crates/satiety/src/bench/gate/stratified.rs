@@ -1,34 +1,38 @@
-//! Did anything get worse, over cases that are repeated? Exact tests of "every case passes as often as before".
+//! Exact stratified tests of the hypothesis that every case passes as often as before, over repeated cases.
 //!
-//! Under that hypothesis the repeats of a case are exchangeable between the two runs, so given how many of all of them
-//! passed, the candidate's share is hypergeometric, case by case and independently. That gives, without any model of
-//! how cases differ:
+//! Under this hypothesis the repeats of a case are exchangeable between the two runs. Given the total number
+//! of passes of a case, the candidate's passes are therefore hypergeometric, independently for each case.
+//! Without any model of how cases differ, this yields:
 //!
-//! - one test of the whole suite: the weighted sum of the candidate's passes, whose distribution is the convolution of
-//!   the cases'. With one repeat it *is* the exact `McNemar` test, with one case it *is* Fisher's;
-//! - a test of each case (Fisher's), adjusted for looking at all of them by the exact distribution of the smallest
-//!   p-value. Cases that never vary can reach no small p-value and cost nothing, unlike under Bonferroni or Holm.
+//! - one test of the whole suite: the weighted sum of the candidate's passes, whose distribution is the
+//!   convolution of the cases' distributions. With one repeat it equals the exact `McNemar` test, with one
+//!   case Fisher's test;
+//! - one test per case (Fisher's), adjusted for multiple testing by the exact distribution of the smallest
+//!   p-value. Cases that never vary cannot reach a small p-value and cost nothing, unlike under Bonferroni or
+//!   Holm.
 //!
-//! A test that treats cases as a sample (paired t, sign flips by case) answers another question, whether a suite of
-//! *other* cases would show it too, and needs five cases to break before it can say anything.
+//! A test that treats cases as a sample (paired t, sign flips by case) answers a different question: whether
+//! a suite of *other* cases would show the change too. It needs at least five worse cases to reach
+//! significance.
 //!
-//! Knows counts only.
+//! This module operates on counts only.
 
-/// Passes and tries of one case before and now.
+/// Passes and decided repeats of one case in both runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stratum {
-    /// Passes of the baseline.
+    /// Passes in the baseline run.
     pub baseline_passes: u64,
-    /// Its decided repeats.
+    /// Decided repeats in the baseline run.
     pub baseline_tries: u64,
-    /// Passes of the candidate.
+    /// Passes in the candidate run.
     pub candidate_passes: u64,
-    /// Its decided repeats.
+    /// Decided repeats in the candidate run.
     pub candidate_tries: u64,
 }
 
-/// Beyond so many elementary steps the convolution gives way to a normal approximation, which is good by then.
-const MOST_STEPS: f64 = 2e7;
+/// Maximum number of elementary steps of the convolution. Larger inputs use a normal approximation, which is
+/// accurate at that size.
+const MAX_STEPS: f64 = 2e7;
 
 impl Stratum {
     fn passes(&self) -> u64 {
@@ -39,12 +43,12 @@ impl Stratum {
         self.baseline_tries + self.candidate_tries
     }
 
-    /// Whether chance could have dealt the passes in more than one way.
+    /// Whether more than one split of the passes between the runs is possible.
     fn varies(&self) -> bool {
         self.least() < self.most()
     }
 
-    /// The fewest passes that the candidate could have of all there were.
+    /// The smallest possible number of candidate passes, given the total.
     fn least(&self) -> u64 {
         self.passes().saturating_sub(self.baseline_tries)
     }
@@ -53,11 +57,11 @@ impl Stratum {
         self.passes().min(self.candidate_tries)
     }
 
-    /// How probable each number of candidate passes is, from `least` to `most`.
+    /// Probability of each number of candidate passes, from `least` to `most`.
     fn distribution(&self) -> Vec<f64> {
         let (passes, tries) = (self.passes() as f64, self.tries() as f64);
         let (own, misses) = (self.candidate_tries as f64, tries - passes);
-        // Ratios of neighbouring hypergeometric probabilities, from the mode outwards so that nothing overflows.
+        // Ratios of neighbouring hypergeometric probabilities, from the mode outwards to avoid overflow.
         let ratio = |k: f64| (passes - k) * (own - k) / ((k + 1.0) * (misses - own + k + 1.0));
         let low = self.least();
         let length = usize::try_from(self.most() - low).unwrap_or(0) + 1;
@@ -79,7 +83,7 @@ impl Stratum {
         weights.iter().map(|weight| weight / total).collect()
     }
 
-    /// The one-sided p-values that the case could have had, smallest first.
+    /// The attainable one-sided p-values of the case, in ascending order.
     fn attainable(&self) -> Vec<f64> {
         let mut sum = 0.0;
         self.distribution()
@@ -91,16 +95,17 @@ impl Stratum {
             .collect()
     }
 
-    /// Fisher's one-sided p-value: as few passes or fewer.
+    /// Fisher's one-sided p-value: the probability of at most this many candidate passes.
     pub fn p_value(&self) -> f64 {
         let index = usize::try_from(self.candidate_passes - self.least()).unwrap_or(usize::MAX);
         self.attainable().get(index).copied().unwrap_or(1.0)
     }
 
-    /// How much a pass of this case counts in the sum: the change of the log odds that a drop of ten points makes at
-    /// the case's rate, which is the best weight against such a drop. The loss of a pass where nearly everything passes
-    /// weighs some three times as much as one among many. It depends on the case's passes of both runs together, which
-    /// the test takes as given, so weighing by it is fair. Whole numbers keep the test exact.
+    /// Weight of one pass in the sum: the change in log odds caused by a drop of ten percentage points at the
+    /// case's rate, which is the optimal weight against such a drop. Losing a pass in a case that nearly
+    /// always passes weighs about three times as much as in a flaky case. The weight depends only on the total
+    /// passes of both runs, on which the test conditions, so the test remains valid. Integer weights keep it
+    /// exact.
     fn weight(&self) -> usize {
         let rate = ((self.passes() as f64 + 0.5) / (self.tries() as f64 + 1.0)).clamp(0.08, 0.92);
         let log_odds = |rate: f64| (rate / (1.0 - rate)).ln();
@@ -115,7 +120,7 @@ impl Stratum {
     }
 }
 
-/// The one-sided p-value of "no case passes less often than before", over all cases.
+/// One-sided p-value of "no case passes less often than before", over all cases.
 pub(crate) fn suite_p_value(strata: &[Stratum]) -> f64 {
     let informative: Vec<(&Stratum, usize)> = strata
         .iter()
@@ -135,7 +140,7 @@ pub(crate) fn suite_p_value(strata: &[Stratum]) -> f64 {
         length += span(stratum) * (weight / common) as f64;
         steps += length * (span(stratum) + 1.0);
     }
-    if steps > MOST_STEPS {
+    if steps > MAX_STEPS {
         return normal_p_value(&informative);
     }
     let mut sum = vec![1.0];
@@ -172,25 +177,25 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The tests of the single cases.
+/// Results of the tests of individual cases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseTests {
-    /// Each case's own p-value.
+    /// Unadjusted p-value of each case.
     pub p_values: Vec<f64>,
-    /// The probability that any case would reach a p-value that small by chance.
+    /// Probability that any case reaches a p-value this small by chance.
     pub adjusted: Vec<f64>,
-    /// How much error the cases can make together at the level that was asked for; never more than that level.
+    /// Family-wise error that the case tests can attain at the requested level; never more than that level.
     pub spent: f64,
 }
 
-/// Tests every case and adjusts for having looked at all of them.
+/// Tests every case and adjusts for multiple testing.
 pub(crate) fn case_tests(strata: &[Stratum], level: f64) -> CaseTests {
     let attainable: Vec<Vec<f64>> = strata
         .iter()
         .filter(|stratum| stratum.varies())
         .map(Stratum::attainable)
         .collect();
-    // The cases are independent, so the chance that none goes below p is a product.
+    // The cases are independent, so the probability that none falls below p is a product.
     let any_below = |p: f64| {
         let ln_none: f64 = attainable
             .iter()
@@ -204,7 +209,7 @@ pub(crate) fn case_tests(strata: &[Stratum], level: f64) -> CaseTests {
         -ln_none.exp_m1()
     };
     let p_values: Vec<f64> = strata.iter().map(Stratum::p_value).collect();
-    // Many cases have the same counts; each distinct p-value is worked out once.
+    // Many cases have the same counts; compute each distinct p-value once.
     let mut known: Vec<(f64, f64)> = Vec::new();
     let adjusted = p_values
         .iter()
@@ -257,7 +262,7 @@ mod tests {
             .prop_map(|(b, bt, c, ct)| stratum(b, bt, c, ct))
     }
 
-    /// Fisher's exact test, by counting tables: are so few of the passes the candidate's?
+    /// Reference implementation of Fisher's exact test by counting tables.
     fn fisher_less(case: &Stratum) -> f64 {
         let choose = |n: u64, k: u64| (0..k).fold(1.0, |all, i| all * (n - i) as f64 / (i + 1) as f64);
         let tables = |passes: u64| {
@@ -274,7 +279,7 @@ mod tests {
     }
 
     proptest! {
-        /// With one case it is Fisher's test.
+        /// With one case the test equals Fisher's test.
         #[test]
         fn one_case_is_fisher(case in any_stratum()) {
             let oracle = fisher_less(&case);
@@ -283,7 +288,7 @@ mod tests {
             prop_assert!((case_tests(&[case], 0.05).adjusted[0] - oracle).abs() < 1e-9);
         }
 
-        /// With one repeat it is McNemar's test.
+        /// With one repeat the test equals McNemar's test.
         #[test]
         fn one_repeat_is_mcnemar(flips in prop::collection::vec((0_u64..2, 0_u64..2), 1..60)) {
             let strata: Vec<Stratum> = flips.iter().map(|&(b, c)| stratum(b, 1, c, 1)).collect();
@@ -293,9 +298,10 @@ mod tests {
             prop_assert!((suite_p_value(&strata) - oracle).abs() < 1e-9);
         }
 
-        /// The more passes, the larger the p-value; and the error that cases spend keeps within the level.
+        /// The p-value increases with the number of passes, and the attained error of the case tests stays
+        /// within the level.
         #[test]
-        fn laws(mut strata in prop::collection::vec(any_stratum(), 1..20), level in 0.001..0.2_f64) {
+        fn p_values_are_monotonic_and_error_stays_within_level(mut strata in prop::collection::vec(any_stratum(), 1..20), level in 0.001..0.2_f64) {
             let before = suite_p_value(&strata);
             prop_assert!((0.0..=1.0).contains(&before));
             let tests = case_tests(&strata, level);
@@ -303,7 +309,8 @@ mod tests {
             for (p, adjusted) in tests.p_values.iter().zip(&tests.adjusted) {
                 prop_assert!(*adjusted >= p * (1.0 - 1e-9));
             }
-            // Weights depend on all passes of a case, so move one pass from the candidate to the baseline.
+            // Weights depend on the total passes of a case, so move one pass from the candidate to the
+            // baseline.
             if let Some(case) = strata.iter_mut().find(|case| case.candidate_passes > 0 && case.baseline_passes < case.baseline_tries) {
                 case.candidate_passes -= 1;
                 case.baseline_passes += 1;
@@ -312,7 +319,7 @@ mod tests {
         }
     }
 
-    /// The exact test and its approximation agree where both can be had.
+    /// The exact test and its approximation agree where both apply.
     #[test]
     fn large_suites_are_approximated() {
         let strata: Vec<Stratum> = (0..400)
@@ -329,7 +336,7 @@ mod tests {
         assert!((suite_p_value(&many) - 0.5).abs() < 0.01);
     }
 
-    /// One case from 5/5 to 0/5 has p = 1/252. Beside 49 cases that never vary it needs no correction.
+    /// One case from 5/5 to 0/5 has p = 1/252. Next to 49 cases that never vary it needs no correction.
     #[test]
     fn stable_cases_cost_nothing() {
         let mut strata = vec![stratum(5, 5, 5, 5); 49];

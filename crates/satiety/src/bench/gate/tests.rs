@@ -1,4 +1,4 @@
-//! What decides, what does not, and what is said about it.
+//! Verdicts of the gate and the reasons it reports.
 
 use super::*;
 use crate::bench::run::{BenchmarkResult, ErrorOwner, Status};
@@ -25,7 +25,7 @@ fn case(id: &str, statuses: &[Status]) -> Vec<BenchmarkResult> {
         .collect()
 }
 
-/// `count` cases that all come out so.
+/// `count` cases with identical outcomes.
 fn stable(count: usize, statuses: &[Status]) -> Vec<BenchmarkResult> {
     (0..count)
         .flat_map(|index| case(&format!("stable-{index:02}"), statuses))
@@ -36,7 +36,7 @@ fn gate(before: Vec<BenchmarkResult>, now: Vec<BenchmarkResult>) -> GateReport {
     compare(&run_of(before), &run_of(now), &GatePolicy::default()).unwrap()
 }
 
-/// One case beside 20 that always pass.
+/// One case next to 20 that always pass.
 fn beside_stable(before: &[Status], now: &[Status]) -> GateReport {
     let repeats = vec![Pass; before.len().max(now.len())];
     let with = |own: &[Status]| [stable(20, &repeats), case("x", own)].concat();
@@ -69,7 +69,7 @@ fn a_case_that_breaks_in_a_stable_suite() {
 }
 
 #[test]
-fn what_is_declared_deterministic_needs_no_repeats() {
+fn deterministic_cases_need_no_repeats() {
     let mut now = [stable(20, &[Pass]), case("x", &[Fail])].concat();
     let before = [stable(20, &[Pass]), case("x", &[Pass])].concat();
     assert_eq!(
@@ -83,15 +83,15 @@ fn what_is_declared_deterministic_needs_no_repeats() {
     assert_eq!(found.verdict, GateVerdict::Regression);
     assert_eq!(
         found.reasons[0],
-        "x is declared deterministic, passed 1 of 1 and now 0 of 1"
+        "x is declared deterministic and passed 1 of 1, now 0 of 1"
     );
-    // A baseline that belies the declaration is treated as flaky.
+    // A baseline that contradicts the declaration is treated as flaky.
     let belied = [stable(20, &[Pass]), case("x", &[Pass, Fail])].concat();
     assert_ne!(gate(belied, now).verdict, GateVerdict::Regression);
 }
 
 #[test]
-fn what_is_gone_or_skipped_is_a_regression_and_what_is_new_or_edited_is_not() {
+fn removed_or_skipped_cases_are_regressions_and_added_or_edited_are_not() {
     let with = |own: Vec<BenchmarkResult>| [stable(5, &[Pass]), own].concat();
     let removed = gate(with(case("x", &[Fail])), stable(5, &[Pass]));
     assert_eq!(
@@ -122,7 +122,7 @@ fn what_is_gone_or_skipped_is_a_regression_and_what_is_new_or_edited_is_not() {
 }
 
 #[test]
-fn errors_count_against_the_target_and_block_otherwise() {
+fn target_errors_count_as_failures_and_other_errors_are_inconclusive() {
     let owned = |status, owner| {
         let mut now = [stable(4, &[Pass; 5]), case("x", &[status; 5])].concat();
         for result in now.iter_mut().filter(|result| result.case_id == "x") {
@@ -147,14 +147,14 @@ fn errors_count_against_the_target_and_block_otherwise() {
     let blocked = owned(Error, ErrorOwner::Judge);
     assert_eq!(
         blocked.reasons,
-        ["5 of 25 results are missing (5 judge errors): run them again"]
+        ["5 of 25 results are missing (5 judge errors): rerun them"]
     );
     assert_eq!(blocked.changes[0].kind, ChangeKind::Lost);
     assert_eq!(
         owned(Pending, ErrorOwner::Target).verdict,
         GateVerdict::Inconclusive
     );
-    // One of 21 is within what may be missing.
+    // One of 21 is within the allowed share of missing results.
     let few = gate(
         [stable(20, &[Pass]), case("x", &[Pass])].concat(),
         [stable(20, &[Pass]), case("x", &[Pending])].concat(),
@@ -169,13 +169,13 @@ fn errors_count_against_the_target_and_block_otherwise() {
 fn with_figures(
     cases: usize,
     repeats: u32,
-    figure: impl Fn(usize, u32) -> (f64, f64),
+    metric_values: impl Fn(usize, u32) -> (f64, f64),
 ) -> Vec<BenchmarkResult> {
     (0..cases)
         .flat_map(|index| (0..repeats).map(move |repeat| (index, repeat)))
         .map(|(index, repeat)| {
             let mut result = BenchmarkResult::new(format!("c{index:02}"), repeat, Pass);
-            let (latency, score) = figure(index, repeat);
+            let (latency, score) = metric_values(index, repeat);
             result.latency_ms = latency;
             result.llm_judge_score = Some(score);
             result
@@ -184,7 +184,7 @@ fn with_figures(
 }
 
 #[test]
-fn latency_needs_a_share_a_floor_and_support() {
+fn slower_cases_need_relative_and_absolute_increase_and_significance() {
     let at = |cases, repeats, base: f64| {
         with_figures(cases, repeats, |index, repeat| {
             (
@@ -207,13 +207,13 @@ fn latency_needs_a_share_a_floor_and_support() {
             found.reasons
         );
     }
-    // Unsupported, it is still shown.
+    // It is reported although the statistics do not confirm it.
     let shown = gate(at(1, 1, 400.0), at(1, 1, 900.0));
     assert_eq!(shown.changes[0].kind, ChangeKind::Slower);
 }
 
 #[test]
-fn judge_scores_that_drop() {
+fn dropped_judge_scores_are_flagged() {
     let at = |cases, repeats, base: f64| {
         with_figures(cases, repeats, |index, repeat| {
             (100.0, base + 0.005 * ((index as f64 + f64::from(repeat)) % 5.0))
@@ -232,14 +232,14 @@ fn judge_scores_that_drop() {
             found.reasons
         );
     }
-    // A drop of exactly .1 is not more than .1, whatever floats make of .9 − .8.
+    // A drop of exactly .1 does not exceed .1, despite the rounding error of .9 − .8.
     let exactly = gate(at(1, 1, 0.9), at(1, 1, 0.8));
     assert!(exactly.changes.is_empty(), "{:?}", exactly.changes);
 }
 
 #[test]
-fn a_drop_that_may_be_too_large_is_not_passed() {
-    // Four of ten pass less often, none by enough to tell; the mean fell by 8 points.
+fn a_drop_that_may_exceed_the_margin_is_inconclusive() {
+    // Four of ten cases pass less often, none significantly; the mean fell by 8 points.
     let before = (0..10)
         .flat_map(|i| case(&format!("c{i}"), &[Pass, Pass, Pass, Pass, Fail]))
         .collect();

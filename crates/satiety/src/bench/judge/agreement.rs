@@ -1,16 +1,17 @@
-//! How far judges agree beyond chance.
+//! Inter-judge agreement beyond chance.
 
 use crate::bench::run::JudgeOpinion;
 use crate::stats::{AgreementLevel, krippendorff_alpha};
 
-/// Alpha of the scores that several judges gave, result by result; absent where no result has two judges, or all gave
-/// the same score throughout. A result with several rubrics has each judge once a rubric, in the order of the rubrics.
+/// Krippendorff's alpha of the scores that several judges gave per result. Returns `None` when no result has
+/// two judges, or when all scores are equal. A result with several rubrics lists each judge once per rubric,
+/// in the order of the rubrics.
 pub fn agreement_of<'a>(results: impl IntoIterator<Item = &'a [JudgeOpinion]>) -> Option<f64> {
     let mut units: Vec<Vec<f64>> = Vec::new();
     for opinions in results {
         let mut unit: Vec<&JudgeOpinion> = Vec::new();
         for opinion in opinions {
-            // The same judge again: the next rubric.
+            // The same judge again belongs to the next rubric.
             if unit.iter().any(|before| before.judge == opinion.judge) {
                 units.push(unit.drain(..).map(|opinion| opinion.score).collect());
             }
@@ -32,7 +33,7 @@ mod tests {
             score,
             reason: String::new(),
         };
-        // Both agree within each rubric and not between them.
+        // The judges agree within each rubric but not across rubrics.
         let agreeing = [
             opinion("a", 1.0),
             opinion("b", 1.0),

@@ -1,5 +1,6 @@
-//! The judge's reply, read leniently in form and strictly in content: fences and prose around the object are read over,
-//! a score beyond the scale is clamped and noted, a criterion without an answer is an error.
+//! Parses the judge's reply, leniently in form and strictly in content: code fences and prose around the
+//! object are ignored, a score outside the scale is clamped and marked, a criterion without an answer is an
+//! error.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,53 +11,53 @@ use crate::bench::compare_values::shorten;
 use crate::bench::rubric::Rubric;
 use crate::bench::run::JudgeOpinion;
 
-/// What a judge said.
+/// Parsed reply of a judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgeAnswer {
-    /// Between 0 and 1: as given, or the share of criteria that are met.
+    /// Score between 0 and 1: as given, or the fraction of criteria that are met.
     pub score: f64,
-    /// Why.
+    /// Reason that the judge gave.
     pub reason: String,
-    /// Each criterion, in the rubric's order.
+    /// Answer per criterion, in the order of the rubric.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<CriterionAnswer>,
-    /// Whether the score was beyond the scale.
+    /// Whether the score was outside the scale and was clamped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clamped: bool,
 }
 
-/// What a judge said about one criterion.
+/// Answer of a judge about one criterion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CriterionAnswer {
-    /// The criterion.
+    /// Text of the criterion.
     pub criterion: String,
-    /// Whether it is met.
+    /// Whether the criterion is met.
     pub met: bool,
-    /// Why.
+    /// Reason that the judge gave.
     pub reason: String,
 }
 
-/// Why a reply is no judgement. It is the judge's error, not the target's failure.
+/// Reason why a reply cannot be used. It is an error of the judge, not a failure of the target.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JudgeError {
-    /// There is no JSON object in it.
-    #[error("the judge did not reply with a JSON object but with {0}")]
+    /// The reply contains no JSON object.
+    #[error("cannot parse the judge's reply: expected a JSON object, got {0}")]
     NotJson(String),
-    /// The object has no usable score.
-    #[error("the judge's reply has no number under `score`")]
+    /// The object has no numeric score.
+    #[error("cannot parse the judge's reply: `score` is missing or not a number")]
     NoScore,
-    /// A criterion was not answered, or more than once.
-    #[error("the judge answered criterion {number} {times} times, not once")]
+    /// A criterion was not answered, or was answered more than once.
+    #[error("cannot parse the judge's reply: criterion {number} has {times} answers, expected 1")]
     Criterion {
-        /// Which, from 1.
+        /// Number of the criterion, from 1.
         number: usize,
-        /// How often.
+        /// Number of answers it received.
         times: usize,
     },
 }
 
-/// Reads a reply.
+/// Parses a judge's reply.
 pub fn parse_answer(reply: &str, rubric: &Rubric) -> Result<JudgeAnswer, JudgeError> {
     let object = find_object(reply).ok_or_else(|| JudgeError::NotJson(shorten(reply)))?;
     if !rubric.criteria.is_empty() {
@@ -87,8 +88,8 @@ fn criteria(object: &Value, rubric: &Rubric) -> Result<JudgeAnswer, JudgeError> 
     let mut answers = Vec::new();
     for (number, criterion) in (1..).zip(&rubric.criteria) {
         let numbered = |entry: &&Value| entry.get("number").and_then(Value::as_u64) == Some(number as u64);
-        let own: Vec<&Value> = entries.iter().filter(numbered).collect();
-        let met = own.first().and_then(|entry| match entry.get("met")? {
+        let matching: Vec<&Value> = entries.iter().filter(numbered).collect();
+        let met = matching.first().and_then(|entry| match entry.get("met")? {
             Value::Bool(met) => Some(*met),
             Value::String(word) => match word.trim().to_ascii_lowercase().as_str() {
                 "true" | "yes" => Some(true),
@@ -97,8 +98,8 @@ fn criteria(object: &Value, rubric: &Rubric) -> Result<JudgeAnswer, JudgeError> 
             },
             _ => None,
         });
-        let (Some(met), [entry]) = (met, own.as_slice()) else {
-            let times = if met.is_none() { 0 } else { own.len() };
+        let (Some(met), [entry]) = (met, matching.as_slice()) else {
+            let times = if met.is_none() { 0 } else { matching.len() };
             return Err(JudgeError::Criterion { number, times });
         };
         answers.push(CriterionAnswer {
@@ -133,18 +134,19 @@ fn text(object: &Value, key: &str) -> String {
         .to_owned()
 }
 
-/// The reply itself, or the longest stretch from a brace to the last one that parses.
+/// Parses the reply itself, or the longest range from an opening brace to the last closing one that is valid
+/// JSON.
 fn find_object(reply: &str) -> Option<Value> {
     let end = reply.rfind('}')? + 1;
     reply
         .match_indices('{')
-        // Replies are short; a long one full of braces is not worth looking through whole.
+        // Replies are short; the search in a long one full of braces is bounded.
         .take(64)
         .filter_map(|(start, _)| serde_json::from_str::<Value>(reply.get(start..end)?).ok())
         .find(Value::is_object)
 }
 
-/// The mean score of several judges, and their opinions for the record; absent without any.
+/// Mean score of several judges, with their opinions; `None` without answers.
 pub fn combine(answers: &[(String, JudgeAnswer)]) -> Option<(f64, Vec<JudgeOpinion>)> {
     let scores: Vec<f64> = answers.iter().map(|(_, answer)| answer.score).collect();
     let opinions = answers
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_in_many_wrappings() {
+    fn scores_are_found_in_fences_and_prose() {
         let rubric = Rubric {
             text: Some("polite".into()),
             criteria: Vec::new(),
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn several_judges_have_a_mean() {
+    fn several_judges_are_averaged() {
         let answer = |score| JudgeAnswer {
             score,
             reason: String::new(),

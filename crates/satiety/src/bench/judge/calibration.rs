@@ -1,34 +1,34 @@
-//! A judge beside people who labelled the same answers.
+//! Calibration of a judge against human labels of the same answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{Interval, wilson};
 
-/// How a judge compares with people.
+/// Agreement of a judge with human labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
-    /// Both pass.
+    /// Answers that both the judge and people pass.
     pub both_pass: u64,
-    /// The judge passes what people fail: what a gate lets through.
+    /// Answers that the judge passes and people fail; a gate would let these through.
     pub only_judge_passes: u64,
-    /// The judge fails what people pass.
+    /// Answers that the judge fails and people pass.
     pub only_human_passes: u64,
-    /// Both fail.
+    /// Answers that both the judge and people fail.
     pub both_fail: u64,
-    /// Share on which they agree.
+    /// Fraction of answers on which they agree.
     pub agreement: f64,
-    /// Its 95 % interval (Wilson).
+    /// 95 % confidence interval of the agreement (Wilson).
     pub agreement_interval: Interval,
-    /// Cohen's kappa: agreement beyond chance; absent when either only ever gave one answer.
+    /// Cohen's kappa, the agreement beyond chance; absent when either side gave only one kind of label.
     pub kappa: Option<f64>,
-    /// Share of people's passes that the judge passes.
+    /// Fraction of human passes that the judge passes.
     pub sensitivity: Option<f64>,
-    /// Share of people's failures that the judge fails.
+    /// Fraction of human failures that the judge fails.
     pub specificity: Option<f64>,
 }
 
-/// Compares `(judge passes, human passes)`; absent without any.
+/// Compares `(judge passes, human passes)` pairs; returns `None` for an empty list.
 pub fn calibrate(labels: &[(bool, bool)]) -> Option<Calibration> {
     let count =
         |judge: bool, human: bool| labels.iter().filter(|&&label| label == (judge, human)).count() as u64;

@@ -1,10 +1,10 @@
-//! A model as judge: what it is asked, how its answer is read, and how far it can be trusted.
+//! LLM judge: builds the prompt, parses the reply, and measures how reliable the judge is.
 //!
-//! The answer under judgement is data. It stands between two lines with a mark that its author cannot have known, the
-//! rubric stands before it, and the judge is told that nothing between the marks is an instruction. Whatever the judge
-//! says that cannot be read is a *judge error*, never a failure of the target.
+//! The answer under judgement is untrusted data. It is enclosed by two lines with a marker that its author
+//! cannot know, the rubric precedes it, and the prompt states that nothing between the markers is an
+//! instruction. An unusable reply is a *judge error*, never a failure of the target.
 //!
-//! Asking the model is somebody else's work.
+//! The caller sends the prompt to the model.
 
 mod agreement;
 mod answer;

@@ -1,11 +1,11 @@
-//! Assertions of promptfoo as expectations of ours.
+//! Converts promptfoo assertions to expectations.
 
 use serde_json::{Map, Value, json};
 
-use super::{Importer, is_code, rendered};
+use super::{Importer, is_code, render_value};
 use crate::bench::expected::{BenchmarkExpected, Mode};
 
-/// A test's assertions.
+/// Converts the assertions of a test.
 pub(super) fn expectations(
     list: &[Value],
     vars: &Map<String, Value>,
@@ -18,7 +18,7 @@ pub(super) fn expectations(
 
 fn expectation(item: &Value, vars: &Map<String, Value>, importer: &mut Importer<'_>) -> BenchmarkExpected {
     let Some(fields) = item.as_object() else {
-        return BenchmarkExpected::unsupported(format!("an assertion that is no object: {item}"));
+        return BenchmarkExpected::unsupported(format!("assertion is not an object: {item}"));
     };
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
     *importer.report.assertions.entry(kind.to_owned()).or_default() += 1;
@@ -27,7 +27,7 @@ fn expectation(item: &Value, vars: &Map<String, Value>, importer: &mut Importer<
         .map_or((kind, false), |base| (base, true));
     let threshold = fields.get("threshold").and_then(Value::as_f64);
     let mut expected = if fields.contains_key("transform") {
-        BenchmarkExpected::unsupported(format!("{kind}: the answer is transformed by code first"))
+        BenchmarkExpected::unsupported(format!("{kind}: requires a code transform of the answer"))
     } else if base == "assert-set" {
         let parts = fields
             .get("assert")
@@ -61,7 +61,7 @@ fn expectation(item: &Value, vars: &Map<String, Value>, importer: &mut Importer<
     expected
 }
 
-/// The assertion's value with its file read and its variables put in.
+/// Value of the assertion, with its file read and its variables substituted.
 fn value_of(
     fields: &Map<String, Value>,
     vars: &Map<String, Value>,
@@ -70,10 +70,10 @@ fn value_of(
     match fields.get("value") {
         Some(Value::String(reference)) if reference.starts_with("file://") => {
             if is_code(reference) {
-                return Err(format!("{reference} is code"));
+                return Err(format!("{reference} requires running code"));
             }
             let Some((name, text)) = importer.file(reference) else {
-                return Err(format!("{reference} was not found"));
+                return Err(format!("file not found: {reference}"));
             };
             let parsed = crate::bench::reader::parse(crate::bench::Named {
                 file: &name,
@@ -81,7 +81,7 @@ fn value_of(
             });
             Ok(Some(parsed.unwrap_or(Value::String(text))))
         }
-        Some(value) => Ok(Some(rendered(value, vars))),
+        Some(value) => Ok(Some(render_value(value, vars))),
         None => Ok(None),
     }
 }
@@ -96,7 +96,7 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
     Ok(match kind {
         "equals" => BenchmarkExpected {
             keep_whitespace: true,
-            ..BenchmarkExpected::with_value(Mode::Exact, value.ok_or("has no value")?)
+            ..BenchmarkExpected::with_value(Mode::Exact, value.ok_or("`value` is missing")?)
         },
         "contains" | "icontains" => contains(Value::String(text(value)?)),
         "contains-all" | "icontains-all" => contains(json!(texts(value)?)),
@@ -113,23 +113,24 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
         }
         "regex" => {
             let pattern = text(value)?;
-            regex::Regex::new(&pattern).map_err(|_| format!("`{pattern}` is no regular expression here"))?;
+            regex::Regex::new(&pattern)
+                .map_err(|_| format!("`{pattern}` is not a supported regular expression"))?;
             BenchmarkExpected::with_value(Mode::Regex, pattern)
         }
         "is-json" => {
             let schema = match value {
                 None | Some(Value::Null) => json!(true),
-                // Schemas are written as YAML in a text, too.
+                // Schemas may also be given as a YAML string.
                 Some(Value::String(text)) => {
-                    crate::yaml::parse(&text).map_err(|_| "the schema cannot be read")?
+                    crate::yaml::parse(&text).map_err(|_| "cannot parse the schema")?
                 }
                 Some(schema) => schema,
             };
             crate::bench::json_schema::check(&schema).map_err(|error| format!("the schema {error}"))?;
             BenchmarkExpected::with_value(Mode::JsonSchema, schema)
         }
-        "latency" => at_most("latency_ms", threshold.ok_or("has no threshold")?),
-        "cost" => at_most("cost_usd", threshold.ok_or("has no threshold")?),
+        "latency" => at_most("latency_ms", threshold.ok_or("`threshold` is missing")?),
+        "cost" => at_most("cost_usd", threshold.ok_or("`threshold` is missing")?),
         "llm-rubric" | "model-graded-closedqa" | "g-eval" => BenchmarkExpected {
             threshold,
             ..BenchmarkExpected::with_value(
@@ -140,9 +141,9 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
                 },
             )
         },
-        "similar" => return Err("needs a sentence model".to_owned()),
-        "javascript" | "python" | "ruby" | "webhook" => return Err("runs code outside".to_owned()),
-        _ => return Err("is not supported".to_owned()),
+        "similar" => return Err("requires an embedding model".to_owned()),
+        "javascript" | "python" | "ruby" | "webhook" => return Err("requires running code".to_owned()),
+        _ => return Err("not supported".to_owned()),
     })
 }
 
@@ -158,11 +159,11 @@ fn text(value: Option<Value>) -> Result<String, String> {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
         Some(Value::Number(number)) => Ok(number.to_string()),
         Some(Value::Bool(truth)) => Ok(truth.to_string()),
-        _ => Err("has no text as its value".to_owned()),
+        _ => Err("`value` must be a string".to_owned()),
     }
 }
 
-/// A list, or a text with commas.
+/// Accepts a list, or a string with commas.
 fn texts(value: Option<Value>) -> Result<Vec<String>, String> {
     let list: Vec<String> = match value {
         Some(Value::Array(items)) => items
@@ -177,7 +178,7 @@ fn texts(value: Option<Value>) -> Result<Vec<String>, String> {
         _ => Vec::new(),
     };
     if list.is_empty() {
-        Err("has no texts as its value".to_owned())
+        Err("`value` must be a list of strings".to_owned())
     } else {
         Ok(list)
     }

@@ -1,8 +1,9 @@
-//! promptfoo configurations as suites: every prompt with every test is a case, its assertions become expectations. What
-//! cannot be carried out here (code, embeddings, transforms) makes its case *skipped* with the reason; nothing passes
-//! because it was not understood. Which providers run the cases is up to whoever runs the suite.
+//! Imports promptfoo configurations as suites: each combination of prompt and test becomes a case, and its
+//! assertions become expectations. A case with unsupported parts (code, embeddings, transforms) is *skipped*
+//! with the reason, so that it never passes by accident. Providers are not imported; the caller chooses the
+//! target.
 //!
-//! Files that a configuration refers to come from a lookup by name. The report says which were missing.
+//! A lookup by name provides the files that a configuration references. The report lists missing ones.
 
 mod assertions;
 mod test_files;
@@ -17,38 +18,39 @@ use super::expected::{BenchmarkExpected, Mode};
 use super::reader::{Named, SuiteError, parse};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 use assertions::expectations;
-use test_files::ending_of;
+use test_files::file_extension;
 
-/// Cases that a configuration may have: lists of variables multiply, and ten lists of ten would be ten billion cases.
-const MOST_CASES: usize = 100_000;
+/// Maximum number of cases of a configuration. Lists of variables multiply: ten lists of ten would be ten
+/// billion cases.
+const MAX_CASES: usize = 100_000;
 
-/// The text of a file that a configuration refers to (relative to the configuration), if there is one.
+/// Returns the text of a referenced file (relative to the configuration), if it exists.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What an import made.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptfooImport {
-    /// The suite.
+    /// Suite with the imported cases.
     pub suite: BenchmarkSuite,
-    /// What became of the file.
+    /// Report of what was imported and skipped.
     pub report: ImportReport,
 }
 
-/// What became of a configuration.
+/// Report of an import of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImportReport {
-    /// Cases that can be run and checked.
+    /// Number of cases that can be run and checked.
     pub imported: usize,
-    /// Case → why it is skipped.
+    /// Reason for each skipped case, by id.
     pub skipped: BTreeMap<String, String>,
-    /// Assertion type → how many of it.
+    /// Number of assertions by type.
     pub assertions: BTreeMap<String, u64>,
-    /// Assertion type → how many of it cannot be carried out here.
+    /// Number of unsupported assertions by type.
     #[serde(default)]
     pub unsupported: BTreeMap<String, u64>,
-    /// Files that are referred to and were not found.
+    /// Referenced files that were not found.
     pub needs: BTreeSet<String>,
-    /// What was left out or taken differently.
+    /// Parts that were ignored or interpreted differently.
     pub warnings: Vec<String>,
 }
 
@@ -61,13 +63,14 @@ pub fn import_promptfoo(
     if !cfg!(feature = "imports") {
         return Err(SuiteError::Syntax {
             file: file.file.to_owned(),
-            reason: "this build imports no promptfoo configurations (cargo feature `imports`)".to_owned(),
+            reason: "cannot import promptfoo configurations: not in this build (cargo feature `imports`)"
+                .to_owned(),
         });
     }
     let Value::Object(config) = parse(file)? else {
         return Err(SuiteError::Field {
             file: file.file.to_owned(),
-            field: "the file".to_owned(),
+            field: "top level".to_owned(),
             reason: "must be an object with `prompts` and `tests`".to_owned(),
         });
     };
@@ -81,7 +84,7 @@ pub fn import_promptfoo(
         }
     }
     let prompts = import.prompts(config.get("prompts"));
-    let default_test = match import.resolved(config.get("defaultTest")) {
+    let default_test = match import.resolve_reference(config.get("defaultTest")) {
         Some(Value::Object(test)) => test,
         _ => Map::new(),
     };
@@ -93,15 +96,15 @@ pub fn import_promptfoo(
     if let Some(providers) = config.get("providers").or(config.get("targets")) {
         suite.metadata.insert("providers".to_owned(), providers.clone());
     }
-    let mut taken = BTreeSet::new();
+    let mut used_ids = BTreeSet::new();
     let mut copies: BTreeMap<String, usize> = BTreeMap::new();
     for (index, test) in tests.iter().enumerate() {
-        let test = merged(&default_test, test);
-        let room = MOST_CASES.saturating_sub(suite.cases.len()) / prompts.len().max(1);
-        let expanded = import.expanded_vars(&test, room).ok_or_else(|| SuiteError::Field {
+        let test = merge_tests(&default_test, test);
+        let remaining = MAX_CASES.saturating_sub(suite.cases.len()) / prompts.len().max(1);
+        let expanded = import.expand_vars(&test, remaining).ok_or_else(|| SuiteError::Field {
             file: file.file.to_owned(),
             field: format!("tests[{index}].vars"),
-            reason: format!("makes more than {MOST_CASES} cases; `options.disableVarExpansion` keeps lists as they are"),
+            reason: format!("expands to more than {MAX_CASES} cases; set `options.disableVarExpansion` to keep lists unexpanded"),
         })?;
         for vars in expanded {
             for (number, prompt) in prompts.iter().enumerate() {
@@ -111,7 +114,7 @@ pub fn import_promptfoo(
                 }
                 let wanted = case.case_id.clone();
                 let copy = copies.entry(wanted.clone()).or_insert(1);
-                while !taken.insert(case.case_id.clone()) {
+                while !used_ids.insert(case.case_id.clone()) {
                     *copy += 1;
                     case.case_id = format!("{wanted} ({copy})");
                 }
@@ -131,7 +134,7 @@ pub fn import_promptfoo(
     })
 }
 
-/// A prompt's template, or why there is none.
+/// Template of a prompt, or the reason why it is missing.
 enum Prompt {
     Text(String),
     Missing(String),
@@ -143,7 +146,7 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// The text behind `file://name`.
+    /// Reads the text behind `file://name`.
     fn file(&mut self, reference: &str) -> Option<(String, String)> {
         let name = reference.strip_prefix("file://")?;
         let found = (self.lookup)(name);
@@ -153,8 +156,8 @@ impl Importer<'_> {
         found.map(|text| (name.to_owned(), text))
     }
 
-    /// A value, or the parsed file that it refers to.
-    fn resolved(&mut self, value: Option<&Value>) -> Option<Value> {
+    /// Returns the value, or the parsed file that it references.
+    fn resolve_reference(&mut self, value: Option<&Value>) -> Option<Value> {
         match value? {
             Value::String(reference) if reference.starts_with("file://") => {
                 let (name, text) = self.file(reference)?;
@@ -173,7 +176,7 @@ impl Importer<'_> {
             None => {
                 self.report
                     .warnings
-                    .push("no prompts; each test's `prompt` variable is used".to_owned());
+                    .push("no prompts; using the `prompt` variable of each test".to_owned());
                 return vec![Prompt::Text("{{prompt}}".to_owned())];
             }
             Some(Value::Array(items)) => items.clone(),
@@ -187,25 +190,25 @@ impl Importer<'_> {
             Value::String(text) => text.clone(),
             Value::Object(fields) => match fields.get("raw").or(fields.get("id")).and_then(Value::as_str) {
                 Some(text) => text.to_owned(),
-                None => return vec![Prompt::Missing("a prompt without `raw`".to_owned())],
+                None => return vec![Prompt::Missing("prompt has no `raw` text".to_owned())],
             },
-            other => return vec![Prompt::Missing(format!("a prompt that is no text: {other}"))],
+            other => return vec![Prompt::Missing(format!("prompt is not a string: {other}"))],
         };
         if !raw.starts_with("file://") {
             return vec![Prompt::Text(raw)];
         }
         if is_code(&raw) {
-            return vec![Prompt::Missing(format!("the prompt {raw} is code"))];
+            return vec![Prompt::Missing(format!("prompt {raw} requires running code"))];
         }
         match self.file(&raw) {
-            None => vec![Prompt::Missing(format!("the prompt {raw} was not found"))],
-            // A text file may hold several prompts between lines of three hyphens.
-            Some((name, text)) if !matches!(ending_of(&name).as_str(), "json" | "yaml" | "yml") => text
+            None => vec![Prompt::Missing(format!("prompt file not found: {raw}"))],
+            // A text file may contain several prompts, separated by lines of three hyphens.
+            Some((name, text)) if !matches!(file_extension(&name).as_str(), "json" | "yaml" | "yml") => text
                 .split("\n---\n")
                 .map(|part| Prompt::Text(part.trim().to_owned()))
                 .collect(),
-            Some((name, text)) if ending_of(&name) != "json" => {
-                // Chat prompts are JSON to everybody else.
+            Some((name, text)) if file_extension(&name) != "json" => {
+                // All later steps expect chat prompts as JSON.
                 let parsed = parse(Named {
                     file: &name,
                     text: &text,
@@ -234,21 +237,21 @@ impl Importer<'_> {
                     None => self
                         .report
                         .warnings
-                        .push(format!("the tests in {reference} were not found")),
+                        .push(format!("test file not found: {reference}")),
                 },
                 other => self
                     .report
                     .warnings
-                    .push(format!("a test that is no object: {other}")),
+                    .push(format!("test is not an object: {other}")),
             }
         }
         tests
     }
 
-    /// Lists become several tests, as promptfoo does it, unless switched off.
-    /// Every combination of the variables' values; none where there are more than `most`.
-    fn expanded_vars(&mut self, test: &Map<String, Value>, most: usize) -> Option<Vec<Map<String, Value>>> {
-        let mut vars = match self.resolved(test.get("vars")) {
+    /// Expands lists of values to all combinations, as promptfoo does unless `disableVarExpansion` is set.
+    /// Returns `None` when there are more than `most` combinations.
+    fn expand_vars(&mut self, test: &Map<String, Value>, max: usize) -> Option<Vec<Map<String, Value>>> {
+        let mut vars = match self.resolve_reference(test.get("vars")) {
             Some(Value::Object(vars)) => vars,
             _ => Map::new(),
         };
@@ -270,7 +273,7 @@ impl Importer<'_> {
                 Value::Array(items) if !keep_lists => items,
                 value => vec![value],
             };
-            if all.len().saturating_mul(choices.len()) > most {
+            if all.len().saturating_mul(choices.len()) > max {
                 return None;
             }
             all = all
@@ -294,7 +297,7 @@ impl Importer<'_> {
         vars: &Map<String, Value>,
         prompt: &Prompt,
     ) -> BenchmarkCase {
-        let vars = nested(vars);
+        let vars = render_nested(vars);
         let description = test.get("description").and_then(Value::as_str);
         let case_id = description.map_or_else(|| format!("test {}", index + 1), str::to_owned);
         let expected = self.expected(test, &vars);
@@ -311,17 +314,17 @@ impl Importer<'_> {
                         .and_then(|messages| messages.last()?.get("content")?.as_str().map(str::to_owned))
                         .unwrap_or(text);
                 }
-                Err(reason) => case.skip = Some(format!("the prompt is no template: {reason}")),
+                Err(reason) => case.skip = Some(format!("cannot render the prompt: {reason}")),
             },
         }
-        // What was found has been put in; a reference that is left could not be.
+        // References to existing files have been substituted; a remaining one is missing.
         let missing = vars
             .values()
             .filter_map(Value::as_str)
             .find(|text| text.starts_with("file://"));
         if let Some(reference) = missing {
             case.skip
-                .get_or_insert(format!("the variable in {reference} was not found"));
+                .get_or_insert(format!("variable file not found: {reference}"));
         }
         case.metadata.insert("vars".to_owned(), Value::Object(vars));
         if let Some(Value::Object(notes)) = test.get("metadata") {
@@ -336,14 +339,14 @@ impl Importer<'_> {
             .and_then(Value::as_object)
             .is_some_and(|options| options.contains_key("transform") || options.contains_key("postprocess"));
         if transforms {
-            return BenchmarkExpected::unsupported("the answer is transformed by code first");
+            return BenchmarkExpected::unsupported("requires a code transform of the answer");
         }
         let list: &[Value] = test
             .get("assert")
             .and_then(Value::as_array)
             .map_or(&[], Vec::as_slice);
         if list.is_empty() {
-            return BenchmarkExpected::unsupported("the test asserts nothing");
+            return BenchmarkExpected::unsupported("the test has no assertions");
         }
         let parts = expectations(list, vars, self);
         let threshold = test.get("threshold").and_then(Value::as_f64);
@@ -358,15 +361,15 @@ impl Importer<'_> {
     }
 }
 
-/// Whether a reference names a program, with or without the function in it (`file://grade.py:check`).
+/// Whether a reference names a program, with or without a function (`file://grade.py:check`).
 fn is_code(reference: &str) -> bool {
     let name = reference.strip_prefix("file://").unwrap_or(reference);
     let name = name.split(':').next().unwrap_or(name);
-    matches!(ending_of(name).as_str(), "py" | "js" | "ts" | "mjs" | "cjs")
+    matches!(file_extension(name).as_str(), "py" | "js" | "ts" | "mjs" | "cjs")
 }
 
-/// A test with what the default test adds.
-fn merged(default: &Map<String, Value>, test: &Map<String, Value>) -> Map<String, Value> {
+/// Merges a test with the default test.
+fn merge_tests(default: &Map<String, Value>, test: &Map<String, Value>) -> Map<String, Value> {
     let mut out = default.clone();
     for (key, value) in test {
         match (key.as_str(), out.get_mut(key), value) {
@@ -382,8 +385,8 @@ fn merged(default: &Map<String, Value>, test: &Map<String, Value>) -> Map<String
     out
 }
 
-/// Variables may use variables.
-fn nested(vars: &Map<String, Value>) -> Map<String, Value> {
+/// Substitutes variables inside variables.
+fn render_nested(vars: &Map<String, Value>) -> Map<String, Value> {
     vars.iter()
         .map(|(name, value)| {
             let value = match value {
@@ -397,7 +400,7 @@ fn nested(vars: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// A template with its variables; what is not defined is empty, as in Nunjucks.
+/// Renders a template; undefined variables are empty, as in Nunjucks.
 #[cfg(feature = "imports")]
 fn render(template: &str, vars: &Map<String, Value>) -> Result<String, String> {
     let mut environment = minijinja::Environment::new();
@@ -411,10 +414,10 @@ fn render(template: &str, vars: &Map<String, Value>) -> Result<String, String> {
 
 #[cfg(not(feature = "imports"))]
 fn render(_: &str, _: &Map<String, Value>) -> Result<String, String> {
-    Err("this build renders no templates".to_owned())
+    Err("not in this build (cargo feature `imports`)".to_owned())
 }
 
-/// A prompt that is a conversation in JSON.
+/// Parses a prompt that is a conversation in JSON.
 fn messages(text: &str) -> Option<Vec<Value>> {
     let Ok(Value::Array(items)) = serde_json::from_str(text.trim()) else {
         return None;
@@ -424,11 +427,11 @@ fn messages(text: &str) -> Option<Vec<Value>> {
     (!items.is_empty() && items.iter().all(is_message)).then_some(items)
 }
 
-/// A value with the variables put into its texts.
-fn rendered(value: &Value, vars: &Map<String, Value>) -> Value {
+/// Substitutes variables in all strings of a value.
+fn render_value(value: &Value, vars: &Map<String, Value>) -> Value {
     match value {
         Value::String(text) => Value::String(render(text, vars).unwrap_or_else(|_| text.clone())),
-        Value::Array(items) => items.iter().map(|item| rendered(item, vars)).collect(),
+        Value::Array(items) => items.iter().map(|item| render_value(item, vars)).collect(),
         other => json!(other),
     }
 }

@@ -1,22 +1,22 @@
-//! Tests in files of their own: CSV with `__expected` columns, JSON Lines, JSON and YAML.
+//! Reads tests from separate files: CSV with `__expected` columns, JSON Lines, JSON and YAML.
 
 use serde_json::{Map, Value};
 
 use crate::bench::reader::{Named, parse};
 
-/// What a name ends in, in small letters.
-pub(super) fn ending_of(name: &str) -> String {
+/// File extension in lower case.
+pub(super) fn file_extension(name: &str) -> String {
     name.rsplit_once('.')
-        .map_or(String::new(), |(_, ending)| ending.to_ascii_lowercase())
+        .map_or(String::new(), |(_, extension)| extension.to_ascii_lowercase())
 }
 
-/// The tests of a file.
+/// Reads the tests of a file.
 pub(super) fn read(name: &str, text: &str) -> Result<Vec<Map<String, Value>>, String> {
-    let ending = ending_of(name);
-    if ending == "csv" {
+    let extension = file_extension(name);
+    if extension == "csv" {
         return read_csv(text);
     }
-    if ending == "jsonl" {
+    if extension == "jsonl" {
         return text
             .lines()
             .enumerate()
@@ -31,17 +31,17 @@ pub(super) fn read(name: &str, text: &str) -> Result<Vec<Map<String, Value>>, St
             .into_iter()
             .map(|item| match item {
                 Value::Object(test) => Ok(test),
-                other => Err(format!("a test that is no object: {other}")),
+                other => Err(format!("test is not an object: {other}")),
             })
             .collect(),
         Value::Object(test) => Ok(vec![test]),
-        _ => Err("holds no tests".to_owned()),
+        _ => Err("contains no tests".to_owned()),
     }
 }
 
 #[cfg(not(feature = "imports"))]
 fn read_csv(_: &str) -> Result<Vec<Map<String, Value>>, String> {
-    Err("this build reads no CSV".to_owned())
+    Err("cannot read CSV: not in this build (cargo feature `imports`)".to_owned())
 }
 
 #[cfg(feature = "imports")]
@@ -79,7 +79,7 @@ fn read_csv(text: &str) -> Result<Vec<Map<String, Value>>, String> {
     Ok(tests)
 }
 
-/// Types that a cell may begin with.
+/// Assertion types that a cell may start with.
 #[cfg(feature = "imports")]
 const KNOWN: [&str; 20] = [
     "equals",
@@ -104,7 +104,7 @@ const KNOWN: [&str; 20] = [
     "rouge-n",
 ];
 
-/// `contains: x`, `similar(0.8): x`, `is-json`; anything else is compared as it is.
+/// Parses `contains: x`, `similar(0.8): x` or `is-json`; any other text is compared for equality.
 #[cfg(feature = "imports")]
 fn assertion(field: &str) -> Option<Value> {
     let field = field.trim();

@@ -56,7 +56,7 @@ fn status(case: &BenchmarkCase, output: &str, latency: f64) -> Status {
 }
 
 #[test]
-fn prompts_times_tests_with_lists_expanded() {
+fn prompts_and_tests_are_combined_with_lists_expanded() {
     let found = import();
     let ids: Vec<&str> = found
         .suite
@@ -90,7 +90,7 @@ fn prompts_times_tests_with_lists_expanded() {
 }
 
 #[test]
-fn assertions_mean_what_they_did() {
+fn assertions_keep_their_meaning() {
     let found = import();
     let greeting = &found.suite.cases[0];
     assert_eq!(status(greeting, "Bonjour", 100.0), Status::Pass);
@@ -103,32 +103,38 @@ fn assertions_mean_what_they_did() {
 }
 
 #[test]
-fn what_is_not_understood_is_skipped_and_reported() {
+fn unsupported_parts_are_skipped_and_reported() {
     let found = import();
     assert_eq!(status(&found.suite.cases[4], "x", 1.0), Status::Skipped);
     assert_eq!(found.report.imported, 8);
     assert_eq!(
         found.report.skipped["test 2 / prompt 1"],
-        "the variable in file://long.txt was not found"
+        "variable file not found: file://long.txt"
     );
     let reason = found.suite.cases[4].expected.unsupported_because();
-    assert_eq!(reason.as_deref(), Some("javascript: runs code outside"));
+    assert_eq!(reason.as_deref(), Some("javascript: requires running code"));
     assert_eq!(found.report.needs.iter().collect::<Vec<_>>(), ["long.txt"]);
     assert_eq!(found.report.assertions["latency"], 10);
 
     for (assertion, reason) in [
-        ("{type: similar, value: x}", "similar: needs a sentence model"),
-        ("{type: trace-span-count}", "trace-span-count: is not supported"),
+        (
+            "{type: similar, value: x}",
+            "similar: requires an embedding model",
+        ),
+        ("{type: trace-span-count}", "trace-span-count: not supported"),
         (
             "{type: contains, value: file://x.js}",
-            "contains: file://x.js is code",
+            "contains: file://x.js requires running code",
         ),
         (
             "{type: contains, value: x, transform: output.trim()}",
-            "contains: the answer is transformed by code first",
+            "contains: requires a code transform of the answer",
         ),
-        ("{type: regex, value: '(?<=a)b'}", "is no regular expression here"),
-        ("{type: latency}", "latency: has no threshold"),
+        (
+            "{type: regex, value: '(?<=a)b'}",
+            "is not a supported regular expression",
+        ),
+        ("{type: latency}", "latency: `threshold` is missing"),
     ] {
         let text = format!("prompts: [hi]\ntests: [{{assert: [{assertion}]}}]");
         let found = import_promptfoo(
@@ -152,7 +158,7 @@ fn what_is_not_understood_is_skipped_and_reported() {
         &|_| None,
     )
     .unwrap();
-    assert_eq!(nothing.report.skipped["test 1"], "the test asserts nothing");
+    assert_eq!(nothing.report.skipped["test 1"], "the test has no assertions");
     let code = import_promptfoo(
         Named {
             file: "p.yaml",
@@ -162,11 +168,17 @@ fn what_is_not_understood_is_skipped_and_reported() {
         &|_| None,
     )
     .unwrap();
-    assert!(code.suite.cases[0].skip.as_deref().unwrap().contains("is code"));
+    assert!(
+        code.suite.cases[0]
+            .skip
+            .as_deref()
+            .unwrap()
+            .contains("requires running code")
+    );
 }
 
 #[test]
-fn an_imported_suite_is_a_suite() {
+fn an_imported_suite_is_valid() {
     let found = import();
     assert_eq!(crate::bench::check_suite(&found.suite, "imported", &[]), []);
     assert!(

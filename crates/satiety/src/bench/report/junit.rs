@@ -1,15 +1,19 @@
-//! `JUnit` XML as CI systems read it: one test case a case, its repeats inside. A case whose every decided repeat passed
-//! is a pass; one with no decided repeat is an error or skipped, never a failure.
+//! `JUnit` XML report for CI systems: one test case per benchmark case, with its repeats as output. A case
+//! passes when every decided repeat passed. A case without decided repeats is an error or skipped, never a
+//! failure.
 
 use std::fmt::Write;
 
 use crate::bench::run::{BenchmarkResult, BenchmarkRun, Status};
 use crate::bench::summary::{by_case, summarize};
 
-/// A run as `JUnit` XML.
+/// Formats a run as `JUnit` XML.
 pub fn junit_xml(run: &BenchmarkRun) -> String {
     let groups = by_case(&run.results);
-    let kinds: Vec<Kind> = groups.values().map(|results| Kind::of(results)).collect();
+    let kinds: Vec<Kind> = groups
+        .values()
+        .map(|results| Kind::from_results(results))
+        .collect();
     let count = |kind: Kind| kinds.iter().filter(|&&found| found == kind).count();
     let seconds: f64 = run.results.iter().map(|result| result.latency_ms).sum::<f64>() / 1e3;
     let summary = summarize(&run.results);
@@ -45,7 +49,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(results: &[&BenchmarkResult]) -> Self {
+    fn from_results(results: &[&BenchmarkResult]) -> Self {
         let decided: Vec<bool> = results.iter().filter_map(|result| result.decided()).collect();
         if decided.contains(&false) {
             Self::Failure
@@ -94,13 +98,13 @@ fn test_case(out: &mut String, suite: &str, case_id: &str, results: &[&Benchmark
         Kind::Skipped => Some("skipped"),
     };
     if let Some(element) = element {
-        let telling = results
+        let example = results
             .iter()
-            .find(|result| result.status != Status::Pass && Kind::of(&[**result]) == kind);
-        let why = telling.or(results.first()).map_or(String::new(), |result| {
+            .find(|result| result.status != Status::Pass && Kind::from_results(&[**result]) == kind);
+        let cause = example.or(results.first()).map_or(String::new(), |result| {
             result.error.clone().unwrap_or_else(|| result.reasons.join("; "))
         });
-        let message = format!("{passes} of {} passed: {why}", results.len());
+        let message = format!("{passes} of {} passed: {cause}", results.len());
         let _ = writeln!(out, "      <{element} message=\"{}\"/>", escape(&message));
     }
     out.push_str("      <system-out>");
@@ -131,7 +135,7 @@ fn property_list(out: &mut String, indent: &str, properties: &[(&str, String)]) 
     let _ = writeln!(out, "{indent}</properties>");
 }
 
-/// Text for XML 1.0, which has no place for most control characters.
+/// Escapes text for XML 1.0 and removes control characters that XML cannot represent.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_is_one_test_and_errors_are_no_failures() {
+    fn every_case_is_one_test_and_errors_are_not_failures() {
         use Status::{Error, Fail, Pass, Skipped};
         let mut results: Vec<BenchmarkResult> = [
             ("a", 0, Pass),

@@ -1,5 +1,5 @@
-//! Runs and verdicts in the forms that other programs read: `JUnit` XML, Prometheus text, and the `benchmark.json` of
-//! the Agent Skills tools. Texts only; the caller writes them.
+//! Reports of runs and verdicts for other tools: `JUnit` XML, Prometheus text, and the `benchmark.json` of
+//! the Agent Skills tools. Functions return text; the caller writes it.
 
 mod junit;
 mod prometheus;

@@ -1,4 +1,4 @@
-//! Prometheus text: the figures of the last run of each suite and target.
+//! Prometheus text exposition of the latest run of each suite and target.
 
 use std::fmt::Write;
 
@@ -6,13 +6,15 @@ use crate::bench::gate::{GateReport, GateVerdict};
 use crate::bench::run::BenchmarkRun;
 use crate::bench::summary::{BenchmarkSummary, leading, summarize};
 
-type Figure = (&'static str, &'static str, fn(&BenchmarkSummary) -> Option<f64>);
+type Metric = (&'static str, &'static str, fn(&BenchmarkSummary) -> Option<f64>);
 
-const FIGURES: [Figure; 8] = [
-    ("pass_rate", "Passes over decided results.", |summary| {
-        summary.pass_rate
-    }),
-    ("cases", "Cases with any result.", |summary| {
+const METRICS: [Metric; 8] = [
+    (
+        "pass_rate",
+        "Passed results divided by decided results.",
+        |summary| summary.pass_rate,
+    ),
+    ("cases", "Cases with at least one result.", |summary| {
         Some(summary.cases as f64)
     }),
     ("flaky_cases", "Cases whose repeats disagree.", |summary| {
@@ -20,24 +22,26 @@ const FIGURES: [Figure; 8] = [
     }),
     (
         "latency_mean_ms",
-        "Mean latency of answered results.",
+        "Mean latency of answered results in milliseconds.",
         |summary| summary.mean_latency_ms,
     ),
-    ("latency_p95_ms", "95th percentile of the latency.", |summary| {
-        summary.p95_latency_ms
-    }),
-    ("tokens", "Tokens of the whole run.", |summary| {
+    (
+        "latency_p95_ms",
+        "95th percentile of the latency in milliseconds.",
+        |summary| summary.p95_latency_ms,
+    ),
+    ("tokens", "Tokens used by the run.", |summary| {
         Some(summary.total_token_cost as f64)
     }),
-    ("cost_usd", "Dollars of the whole run.", |summary| {
+    ("cost_usd", "Cost of the run in US dollars.", |summary| {
         summary.total_cost_usd
     }),
-    ("judge_score", "Mean judge score.", |summary| {
+    ("judge_score", "Mean judge score between 0 and 1.", |summary| {
         summary.mean_quality_score
     }),
 ];
 
-/// Runs with their verdicts, where there are any. Each pair of suite and target should occur once.
+/// Formats runs with their optional gate reports. Each pair of suite and target should occur once.
 pub fn prometheus_text(runs: &[(&BenchmarkRun, Option<&GateReport>)]) -> String {
     let summaries: Vec<BenchmarkSummary> = runs
         .iter()
@@ -45,13 +49,13 @@ pub fn prometheus_text(runs: &[(&BenchmarkRun, Option<&GateReport>)]) -> String 
         .collect();
     let mut out = String::new();
     // Writing to a string cannot fail.
-    for (name, help, value) in FIGURES {
+    for (name, help, value) in METRICS {
         let _ = writeln!(
             out,
             "# HELP satiety_benchmark_{name} {help}\n# TYPE satiety_benchmark_{name} gauge"
         );
         for ((run, _), summary) in runs.iter().zip(&summaries) {
-            // What could not be computed is absent, not zero.
+            // A value that could not be computed is omitted rather than reported as zero.
             if let Some(value) = value(summary) {
                 let _ = writeln!(out, "satiety_benchmark_{name}{{{}}} {value}", labels(run));
             }
@@ -78,7 +82,7 @@ pub fn prometheus_text(runs: &[(&BenchmarkRun, Option<&GateReport>)]) -> String 
         }
     }
     out.push_str(
-        "# HELP satiety_benchmark_gate Whether the last verdict was this one.\n# TYPE satiety_benchmark_gate gauge\n",
+        "# HELP satiety_benchmark_gate 1 for the latest gate verdict, 0 for the others.\n# TYPE satiety_benchmark_gate gauge\n",
     );
     for (run, report) in runs.iter().filter_map(|(run, report)| Some((run, (*report)?))) {
         for (name, verdict) in [
@@ -117,7 +121,7 @@ mod tests {
     use crate::bench::run::{BenchmarkResult, Status};
 
     #[test]
-    fn figures_have_labels_and_what_is_missing_is_absent() {
+    fn metrics_have_labels_and_missing_values_are_omitted() {
         let run = BenchmarkRun {
             run_id: "r".into(),
             suite_id: "plan\"ner".into(),

@@ -1,5 +1,6 @@
-//! The `benchmark.json` that the Agent Skills viewer shows: every run with its pass rate under `result`, a summary for
-//! each configuration, and the difference as texts with a sign. The viewer shows zeros for any other spelling.
+//! The `benchmark.json` report for the Agent Skills viewer: every run with its pass rate under `result`, a
+//! summary for each configuration, and the differences as signed strings. The viewer shows zeros for any
+//! other key names.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ use crate::bench::skill::{WITH_SKILL, WITHOUT_SKILL};
 use crate::bench::summary::answered;
 use crate::stats::{mean, standard_deviation};
 
-/// A run of the two variants as `benchmark.json`; results of other variants are left out.
+/// Formats a run with the variants `with_skill` and `without_skill`; results of other variants are omitted.
 pub fn skill_benchmark(run: &BenchmarkRun, skill_path: &str, model: Option<&str>) -> Value {
     let of = |configuration: &str| -> Vec<&BenchmarkResult> {
         run.results
@@ -32,12 +33,12 @@ pub fn skill_benchmark(run: &BenchmarkRun, skill_path: &str, model: Option<&str>
         .iter()
         .map(|(configuration, results)| ((*configuration).to_owned(), configuration_summary(results)))
         .collect();
-    let difference = |figure: fn(&BenchmarkResult) -> Option<f64>, decimals: usize| {
+    let difference = |metric: fn(&BenchmarkResult) -> Option<f64>, decimals: usize| {
         let [with, without] = configurations.each_ref().map(|(_, results)| {
             mean(
                 &results
                     .iter()
-                    .filter_map(|result| figure(result))
+                    .filter_map(|result| metric(result))
                     .collect::<Vec<_>>(),
             )
             .unwrap_or(0.0)
@@ -73,7 +74,7 @@ pub fn skill_benchmark(run: &BenchmarkRun, skill_path: &str, model: Option<&str>
     })
 }
 
-/// The share of criteria that were met; a result without a score counts by how it came out, an error not at all.
+/// Fraction of criteria that were met. A result without a score counts as its status; errors are excluded.
 fn pass_rate(result: &BenchmarkResult) -> Option<f64> {
     result
         .llm_judge_score
@@ -115,8 +116,8 @@ fn run_entry(result: &BenchmarkResult, configuration: &str) -> Value {
 }
 
 fn configuration_summary(results: &[&BenchmarkResult]) -> Value {
-    let figures = |figure: fn(&BenchmarkResult) -> Option<f64>| {
-        let values: Vec<f64> = results.iter().filter_map(|result| figure(result)).collect();
+    let statistics = |metric: fn(&BenchmarkResult) -> Option<f64>| {
+        let values: Vec<f64> = results.iter().filter_map(|result| metric(result)).collect();
         json!({
             "mean": mean(&values).unwrap_or(0.0),
             "stddev": standard_deviation(&values).unwrap_or(0.0),
@@ -124,7 +125,7 @@ fn configuration_summary(results: &[&BenchmarkResult]) -> Value {
             "max": values.iter().copied().reduce(f64::max).unwrap_or(0.0),
         })
     };
-    json!({"pass_rate": figures(pass_rate), "time_seconds": figures(seconds), "tokens": figures(tokens)})
+    json!({"pass_rate": statistics(pass_rate), "time_seconds": statistics(seconds), "tokens": statistics(tokens)})
 }
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_viewer_finds_what_it_looks_for() {
+    fn the_report_has_the_keys_of_the_viewer() {
         let result = |variant: &str, repeat, score: f64| {
             let status = if score == 1.0 { Status::Pass } else { Status::Fail };
             let mut result = BenchmarkResult::new("table", repeat, status);

@@ -1,10 +1,10 @@
-//! Takes personal data out of what came from real sessions, before it becomes a case: e-mail addresses, phone numbers,
-//! keys and tokens, names of home folders, internet addresses, payment cards. The same thing becomes the same
-//! placeholder everywhere in a record, so that a text still makes sense; the report counts, and never repeats, what it
-//! took out.
+//! Scrubs personal data and secrets from real sessions before they become cases: email addresses, phone
+//! numbers, keys and tokens, names of home directories, IP addresses, payment cards. Equal values get equal
+//! placeholders within a record, so the text stays coherent. The report counts replacements and never repeats
+//! the originals.
 //!
-//! Rules find shapes. They cannot know that a word is somebody's name; a person should look before organic data is
-//! shared, and the report says so.
+//! The rules match patterns and cannot recognise personal names. A person should review organic data before
+//! it is shared; the report says so.
 
 mod rules;
 
@@ -16,25 +16,25 @@ use serde_json::{Map, Value};
 
 use rules::find_all;
 
-/// What was found.
+/// Kind of data that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A private key in PEM form.
+    /// A private key in PEM format.
     PrivateKey,
-    /// A key or token of a known shape, or what follows `password=`, `Bearer` and their kind.
+    /// A key or token in a known format, or the value after `password=`, `Bearer` and similar.
     Secret,
     /// A long random-looking word.
     HighEntropy,
-    /// An e-mail address.
+    /// An email address in any text.
     Email,
-    /// A payment card number that passes its check.
+    /// A payment card number with a valid checksum.
     Card,
     /// An IPv4 or IPv6 address.
     Ip,
-    /// A phone number.
+    /// A telephone number in a common format.
     Phone,
-    /// The name in a path to a home folder.
+    /// The user name in a path to a home directory.
     HomeFolder,
 }
 
@@ -53,17 +53,17 @@ impl Kind {
     }
 }
 
-/// What was taken out.
+/// Counts of scrubbed data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubReport {
-    /// Kind → occurrences.
+    /// Number of replacements by kind.
     pub replaced: BTreeMap<Kind, u64>,
-    /// Kind → different ones.
+    /// Number of distinct values by kind.
     pub distinct: BTreeMap<Kind, u64>,
 }
 
 impl ScrubReport {
-    /// Everything that was taken out.
+    /// Total number of replacements.
     pub fn total(&self) -> u64 {
         self.replaced.values().sum()
     }
@@ -77,17 +77,17 @@ pub struct Scrubber {
 }
 
 impl Scrubber {
-    /// Starts with nothing seen.
+    /// Creates a scrubber without any recorded values.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A text without what the rules find.
+    /// Replaces everything that the rules find in a text.
     pub fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut end = 0;
         for found in find_all(text) {
-            // `find_all` gives stretches of this text in order, without overlaps.
+            // `find_all` returns ordered, non-overlapping ranges of this text.
             out.push_str(text.get(end..found.start).unwrap_or_default());
             let original = text.get(found.start..found.end).unwrap_or_default();
             out.push_str(&self.placeholder(found.kind, original));
@@ -97,7 +97,7 @@ impl Scrubber {
         out
     }
 
-    /// A JSON value with all its texts scrubbed, keys too.
+    /// Scrubs all strings of a JSON value, including keys.
     pub fn value(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
@@ -112,10 +112,10 @@ impl Scrubber {
         }
     }
 
-    /// What a field is called tells of secrets that have no shape.
+    /// The name of a field reveals secrets that match no pattern.
     fn field(&mut self, key: &str, field: &Value) -> Value {
         match field {
-            Value::String(text) if rules::names_a_secret(key) && !text.trim().is_empty() => {
+            Value::String(text) if rules::is_secret_key(key) && !text.trim().is_empty() => {
                 Value::String(self.placeholder(Kind::Secret, text))
             }
             other => self.value(other),
@@ -132,7 +132,7 @@ impl Scrubber {
         format!("[{}-{number}]", kind.name())
     }
 
-    /// What was taken out so far.
+    /// Counts of the data scrubbed so far.
     pub fn report(&self) -> &ScrubReport {
         &self.report
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_go() {
+    fn sensitive_data_is_replaced() {
         for (text, expected) in [
             ("mail jo.doe+x@mail.example.co.uk now", "mail [EMAIL-1] now"),
             ("a@b.io, c@d.io, a@b.io", "[EMAIL-1], [EMAIL-2], [EMAIL-1]"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_stay() {
+    fn harmless_text_is_kept() {
         for text in [
             "version 1.2.3.4567 and 10.5",
             "order 4111 1111 1111 1112 is no card",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_scrubbed_whole_and_twice_changes_nothing() {
+    fn records_are_scrubbed_completely_and_idempotently() {
         let mut scrubber = Scrubber::new();
         let record = json!({
             "user": "alice@example.org",

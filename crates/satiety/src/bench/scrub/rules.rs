@@ -1,4 +1,5 @@
-//! The rules: patterns, and checks that a pattern alone cannot make. Earlier rules win where two find the same stretch.
+//! Scrubbing rules: patterns, and checks beyond patterns. If two rules match overlapping ranges, the earlier
+//! rule wins.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
@@ -7,15 +8,15 @@ use regex::Regex;
 
 use super::Kind;
 
-/// A stretch of a text.
+/// A matching range of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Match {
     pub(super) kind: Kind,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// Kind, pattern (the first group, where there is one, is what goes) and what else must be true of it.
+/// Kind, pattern (its first group, if any, is the part to replace) and an additional check.
 type Rule = (Kind, &'static str, fn(&str) -> bool);
 
 const RULES: [Rule; 11] = [
@@ -24,7 +25,7 @@ const RULES: [Rule; 11] = [
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
         always,
     ),
-    // Providers' prefixes; what they are followed by is long and has digits.
+    // Prefixes of known providers, followed by a long string with digits.
     (
         Kind::Secret,
         r"\b(?:sk-[A-Za-z0-9_-]{16,}|(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{10,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)",
@@ -40,7 +41,7 @@ const RULES: [Rule; 11] = [
         r#"(?i)\b(?:[a-z0-9]+[_-])*(?:password|passwd|pwd|secret|api[_-]?key|apikey|access[_-]?key|auth[_-]?token|access[_-]?token|token)["']?\s*[:=]\s*["']?([^\s"',;&)}\]\[]{6,})"#,
         always,
     ),
-    // A password in an address: scheme://user:password@host.
+    // A password in a URL: scheme://user:password@host.
     (
         Kind::Secret,
         r"\b[a-z][a-z0-9+.-]*://[^\s/:@]+:([^\s/@\[]{3,})@",
@@ -54,7 +55,7 @@ const RULES: [Rule; 11] = [
     (
         Kind::HomeFolder,
         r"(?:/home/|/Users/|[A-Za-z]:\\Users\\)([^\s/\\:\x22'<>|\[\]]+)",
-        not_shared_folder,
+        is_user_name,
     ),
     (Kind::Card, r"\b\d(?:[ -]?\d){12,18}\b", is_card),
     (Kind::Ip, r"\b(?:\d{1,3}\.){3}\d{1,3}\b", is_ipv4),
@@ -69,11 +70,11 @@ const RULES: [Rule; 11] = [
 /// Words that may be random enough to be a key.
 const WORDS: &str = r"[A-Za-z0-9_+/=-]{24,}";
 
-/// A rule with its pattern compiled.
+/// A rule with its compiled pattern.
 type Compiled = (Kind, Regex, fn(&str) -> bool);
 
-/// The rules, compiled once: that takes longer than scrubbing a page. The patterns are part of the program, and a test
-/// compiles them all.
+/// Rules are compiled once, because that takes longer than scrubbing a page. The patterns are constant, and a
+/// test compiles them all.
 static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
     RULES
         .iter()
@@ -82,15 +83,15 @@ static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
 });
 static RANDOM_WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(WORDS).ok());
 
-/// Everything the rules find, in order and without overlaps.
-pub(super) fn find_all(text: &str) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+/// Finds all matches, in order and without overlaps.
+pub(super) fn find_all(text: &str) -> Vec<Match> {
+    let mut found: Vec<Match> = Vec::new();
     let mut add = |kind: Kind, start: usize, end: usize| {
         if found
             .iter()
             .all(|earlier| end <= earlier.start || start >= earlier.end)
         {
-            found.push(Found { kind, start, end });
+            found.push(Match { kind, start, end });
         }
     };
     for (kind, regex, holds) in COMPILED.iter() {
@@ -123,8 +124,8 @@ pub(super) fn find_all(text: &str) -> Vec<Found> {
     found
 }
 
-/// Whether a field's name says that its value is a secret.
-pub(super) fn names_a_secret(key: &str) -> bool {
+/// Whether the name of a field indicates that its value is a secret.
+pub(super) fn is_secret_key(key: &str) -> bool {
     let name: String = key
         .chars()
         .filter(char::is_ascii_alphanumeric)
@@ -155,7 +156,7 @@ fn has_digit(text: &str) -> bool {
     text.chars().any(|letter| letter.is_ascii_digit())
 }
 
-fn not_shared_folder(name: &str) -> bool {
+fn is_user_name(name: &str) -> bool {
     !["Shared", "Public", "shared", "Default"].contains(&name)
 }
 
@@ -163,7 +164,7 @@ fn digits(text: &str) -> Vec<u32> {
     text.chars().filter_map(|letter| letter.to_digit(10)).collect()
 }
 
-/// Luhn's check, for 13 to 19 digits.
+/// Luhn checksum, for 13 to 19 digits.
 fn is_card(text: &str) -> bool {
     let digits = digits(text);
     let sum: u32 = digits
@@ -176,7 +177,7 @@ fn is_card(text: &str) -> bool {
             (_, double) => double,
         })
         .sum();
-    // All zeros pass the check and are nobody's card.
+    // All zeros pass the checksum but are not a card number.
     (13..=19).contains(&digits.len()) && sum.is_multiple_of(10) && digits.iter().any(|&digit| digit != 0)
 }
 
@@ -184,7 +185,7 @@ fn is_ipv4(text: &str) -> bool {
     text.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-/// Times (12:34:56) do not parse; paths in code (`a::b`) do, and have no digits.
+/// Times (12:34:56) do not parse; paths in code (`a::b`) do, but have no digits.
 fn is_ipv6(text: &str) -> bool {
     let groups = text.split(':').filter(|group| !group.is_empty()).count();
     text.parse::<Ipv6Addr>().is_ok() && groups >= 2 && has_digit(text)
@@ -195,8 +196,9 @@ fn is_phone(text: &str) -> bool {
     (7..=15).contains(&count)
 }
 
-/// Random-looking: letters of both cases and digits, and as many different ones as chance gives. Hashes and UUIDs in
-/// hexadecimal digits name things and stay; words joined by underscores have too little variety.
+/// Random-looking words have letters of both cases and digits, with as many distinct characters as expected
+/// by chance. Hexadecimal hashes and UUIDs are identifiers and are kept; words joined by underscores have too
+/// little variety.
 fn is_random(word: &str) -> bool {
     let has = |test: fn(&char) -> bool| word.chars().any(|letter| test(&letter));
     if !(has(char::is_ascii_lowercase) && has(char::is_ascii_uppercase) && has(char::is_ascii_digit)) {
@@ -220,7 +222,7 @@ fn is_random(word: &str) -> bool {
             -share * share.log2()
         })
         .sum();
-    // Digits must be spread: `getUserById2ForAccount…` has few.
+    // Digits must be spread out: `getUserById2ForAccount…` has few.
     let digits = word.chars().filter(char::is_ascii_digit).count() as f64;
     entropy > 4.0 && digits / length > 0.1
 }
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_pass_their_check() {
+    fn card_numbers_have_a_valid_checksum() {
         for (number, right) in [
             ("4111111111111111", true),
             ("5500 0000 0000 0004", true),
