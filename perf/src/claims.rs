@@ -1,12 +1,11 @@
-//! Seeded claims: 10 to 25 words of a Zipf vocabulary, three in ten a perturbed copy of an earlier one.
+//! Seeded claims: 10 to 25 words of a Zipf vocabulary; three in ten are perturbed copies of an earlier claim.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Number of words in the vocabulary.
 const VOCABULARY: usize = 20_000;
 
-/// `count` claims; the same seed gives the same claims.
+/// Generates `count` claims, deterministic by seed.
 pub fn generate(count: usize, seed: u64) -> Vec<String> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let words: Vec<String> = (0..VOCABULARY).map(pseudo_word).collect();
@@ -15,7 +14,7 @@ pub fn generate(count: usize, seed: u64) -> Vec<String> {
     for _ in 0..count {
         let claim = if !claims.is_empty() && random.random_bool(0.3) {
             let source = claims[random.random_range(0..claims.len())].clone();
-            perturbed(&source, &cumulative, &mut random)
+            perturb(&source, &cumulative, &mut random)
         } else {
             (0..random.random_range(10..=25))
                 .map(|_| draw(&cumulative, &mut random))
@@ -35,8 +34,8 @@ pub fn generate(count: usize, seed: u64) -> Vec<String> {
         .collect()
 }
 
-/// Replaces, drops or adds words at a rate between 5 and 45 %, so that every degree of likeness occurs.
-fn perturbed(source: &[usize], cumulative: &[f64], random: &mut impl Rng) -> Vec<usize> {
+/// Replaces, drops or adds words at a rate between 5 and 45 %, so that every degree of similarity occurs.
+fn perturb(source: &[usize], cumulative: &[f64], random: &mut impl Rng) -> Vec<usize> {
     let rate = random.random_range(0.05..0.45);
     let mut claim = Vec::with_capacity(source.len() + 4);
     for &word in source {
@@ -53,7 +52,7 @@ fn perturbed(source: &[usize], cumulative: &[f64], random: &mut impl Rng) -> Vec
     if claim.is_empty() { source.to_vec() } else { claim }
 }
 
-/// Weights 1/(rank + 2.7), summed up to one.
+/// Cumulative weights of 1/(rank + 2.7), normalized to one.
 fn zipf_mandelbrot() -> Vec<f64> {
     let mut total = 0.0;
     let mut cumulative: Vec<f64> = (0..VOCABULARY)
@@ -73,7 +72,7 @@ fn draw(cumulative: &[f64], random: &mut impl Rng) -> usize {
     cumulative.partition_point(|sum| *sum < point).min(VOCABULARY - 1)
 }
 
-/// A pronounceable word that no other number gives.
+/// Pronounceable word that is unique to this number.
 fn pseudo_word(number: usize) -> String {
     const CONSONANTS: &[u8] = b"bdfgklmnprstvz";
     const VOWELS: &[u8] = b"aeiou";

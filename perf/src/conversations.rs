@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// 40 rounds of 8 claims, as a request for a score. Claims are made of words that are drawn as words of a language are: few often, most seldom. Every fourth claim says again
-/// what was said before.
+/// Request to score 40 rounds of 8 claims, with words drawn from a Zipf distribution. Every fourth claim
+/// repeats an earlier one.
 pub fn long() -> Value {
     const ROUNDS: usize = 40;
     const CLAIMS: usize = 8;

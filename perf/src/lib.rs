@@ -1,4 +1,4 @@
-//! What the measuring programs share: CPU time, seeded text, conversations.
+//! Shared code of the benchmark programs: CPU time, seeded text, conversations.
 
 pub mod claims;
 pub mod conversations;

@@ -1,4 +1,4 @@
-//! A real browser for the tests of the dashboard.
+//! Browser for the dashboard tests.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use anyhow::{Context, Result};
 
 use crate::postgres::install_package;
 
-/// The names that Chromium goes by.
+/// Executable names of Chromium.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// The browser, where there is one.
+/// Path of the browser, if installed.
 pub fn find() -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
-    let folders = folders.unwrap_or_default();
+    let directories = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    let directories = directories.unwrap_or_default();
     NAMES
         .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .flat_map(|name| directories.iter().map(move |directory| directory.join(name)))
         .find(|program| program.is_file())
 }
 
-/// Installs it where that is one package away.
+/// Installs the browser if a system package provides it.
 pub fn install() -> Result<PathBuf> {
     if find().is_none() {
         install_package("chromium", "cargo xtask test --skip browser")?;
     }
-    find().context("the package `chromium` was installed, and there is still no such program")
+    find().context("cannot find chromium after installing the package `chromium`")
 }

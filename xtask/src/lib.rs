@@ -1,4 +1,5 @@
-//! The project's own commands, one module each, and the PostgreSQL server that tests and measurements run against.
+//! Development commands of the project, one module each, and the PostgreSQL server for tests and
+//! measurements.
 
 pub mod book;
 pub mod browser;

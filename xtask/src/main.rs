@@ -1,15 +1,15 @@
-//! `cargo xtask`: the project's own commands.
+//! `cargo xtask`: development commands of the project.
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [--skip STEP]...   run all checks and tests; `test --list` names the steps
+  test [--skip STEP]...   run all checks and tests; `test --list` lists the steps
   docs                    build the documentation as a site in target/book
   style                   find phrases that STYLE.md replaces
-  quantize [--check]      make the weights of the built-in sentence model from the public ones (or compare)
-  gen [--check]           write the generated reference pages and man pages (or say whether they are up to date)
+  quantize [--check]      build the weights of the built-in sentence model from the public ones (or compare)
+  gen [--check]           write the generated reference pages and man pages (or check that they are up to date)
 ";
 
 fn main() -> ExitCode {
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
             say(HELP);
             return ExitCode::SUCCESS;
         }
-        Some(other) => Err(anyhow::anyhow!("there is no command `{other}`\n\n{HELP}")),
+        Some(other) => Err(anyhow::anyhow!("unknown command `{other}`\n\n{HELP}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! The official TypeScript client of MCP, for the test that drives `/mcp` with it.
+//! Official TypeScript client of MCP, for the test that runs it against `/mcp`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,24 +8,24 @@ use anyhow::{Context, Result, bail};
 use crate::postgres::install_package;
 use crate::test::root;
 
-/// What is installed, and with which versions.
+/// Packages and their locked versions.
 const LISTS: [&str; 2] = ["package.json", "package-lock.json"];
 
-/// The folder with the client, where it is installed.
+/// Directory of the client, if installed.
 pub fn find() -> Option<PathBuf> {
-    let folder = folder();
-    folder
+    let directory = directory();
+    directory
         .join("node_modules/@modelcontextprotocol/sdk")
         .is_dir()
-        .then_some(folder)
+        .then_some(directory)
 }
 
-/// Installs it into `target/node`, unless it is there as the list asks for.
+/// Installs the packages into `target/node`, unless the locked versions are already there.
 pub fn install() -> Result<()> {
-    let (lists, folder) = (root().join("tests/node"), folder());
+    let (lists, directory) = (root().join("tests/node"), directory());
     let same = |name: &str| {
         let text = |path: PathBuf| fs_err::read_to_string(path).ok();
-        text(lists.join(name)) == text(folder.join(name))
+        text(lists.join(name)) == text(directory.join(name))
     };
     if find().is_some() && LISTS.iter().all(|name| same(name)) {
         return Ok(());
@@ -33,11 +33,11 @@ pub fn install() -> Result<()> {
     if Command::new("npm").arg("--version").output().is_err() {
         install_package("npm", "cargo xtask test --skip node")?;
     }
-    fs_err::create_dir_all(&folder)?;
+    fs_err::create_dir_all(&directory)?;
     for name in LISTS {
-        fs_err::copy(lists.join(name), folder.join(name))?;
+        fs_err::copy(lists.join(name), directory.join(name))?;
     }
-    // Nothing of the packages is run while they are installed.
+    // Installation scripts of packages are not run.
     let status = Command::new("npm")
         .args([
             "ci",
@@ -46,20 +46,20 @@ pub fn install() -> Result<()> {
             "--no-fund",
             "--loglevel=error",
         ])
-        .current_dir(&folder)
+        .current_dir(&directory)
         .status()
-        .context("npm cannot be started")?;
+        .context("cannot run npm")?;
     if !status.success() {
-        // A half-made folder must not be taken for a whole one.
-        let _ = fs_err::remove_file(folder.join("package.json"));
+        // An incomplete directory must not count as installed.
+        let _ = fs_err::remove_file(directory.join("package.json"));
         bail!(
             "cannot install the packages of tests/node/package-lock.json ({status})\nhint: give npm access to a package \
-             registry, or leave this test out: `cargo xtask test --skip node`"
+             registry, or skip this test: `cargo xtask test --skip node`"
         );
     }
     Ok(())
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     root().join("target/node")
 }

@@ -1,7 +1,6 @@
-//! A private PostgreSQL server: its own folder, its own port on loopback, gone when dropped.
+//! Private PostgreSQL server with its own directory and loopback port, removed on drop.
 //!
-//! Uses the server programs of this machine and can install them where that is a matter of one package. It knows
-//! nothing of Satiety.
+//! Uses the server programs installed on this machine, and can install them from a system package.
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -12,41 +11,41 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Superuser of the private server.
 pub const USER: &str = "satiety";
-/// Its password; the server listens on loopback only and lives as long as a test.
+/// Password of the superuser; the server listens on loopback only and exists for the duration of a test.
 pub const PASSWORD: &str = "loopback-only";
 
-/// How the server is set up.
+/// Server options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Certificate and key (PEM) to offer TLS with.
+    /// Certificate and key (PEM) for TLS.
     pub tls: Option<(&'a str, &'a str)>,
 }
 
 /// A running server.
 #[derive(Debug)]
 pub struct Cluster {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     programs: PathBuf,
     port: u16,
     owner: Option<(u32, u32)>,
 }
 
 impl Cluster {
-    /// Creates and starts a server, with its programs from this machine.
+    /// Creates and starts a server.
     pub fn start(options: Options<'_>) -> Result<Self> {
         let programs = find_programs().context(
-            "no PostgreSQL server programs (initdb, pg_ctl) on this machine\n\
-             hint: install them (Debian: `apt-get install postgresql`), or leave these tests out: `cargo xtask test --skip postgres`",
+            "cannot find the PostgreSQL server programs initdb and pg_ctl\n\
+             hint: install them (Debian: `apt-get install postgresql`), or skip these tests: `cargo xtask test --skip postgres`",
         )?;
-        let folder = tempfile::Builder::new().prefix("satiety-pg-").tempdir()?;
-        // PostgreSQL refuses to run as root; Debian's package brings a user for it.
+        let directory = tempfile::Builder::new().prefix("satiety-pg-").tempdir()?;
+        // PostgreSQL refuses to run as root; Debian's package creates a user for it.
         let owner = if is_root() {
             Some(user_ids("postgres").or_else(|_| user_ids("nobody"))?)
         } else {
             None
         };
         let cluster = Self {
-            folder,
+            directory,
             programs,
             port: free_port()?,
             owner,
@@ -57,10 +56,10 @@ impl Cluster {
     }
 
     fn create(&self, options: Options<'_>) -> Result<()> {
-        let password = self.folder.path().join("password");
+        let password = self.directory.path().join("password");
         fs_err::write(&password, PASSWORD)?;
-        self.give(self.folder.path())?;
-        self.give(&password)?;
+        self.chown_to_owner(self.directory.path())?;
+        self.chown_to_owner(&password)?;
         let mut initdb = self.program("initdb");
         initdb
             .args([
@@ -78,7 +77,7 @@ impl Cluster {
             .arg("--pgdata")
             .arg(self.data());
         if self.major_version()? >= 15 {
-            // A language's sort order, as most servers out there have: shows where a query relies on byte order.
+            // A linguistic sort order, as on most servers: reveals queries that rely on byte order.
             initdb.args(["--locale-provider", "icu", "--icu-locale", "en-US"]);
         }
         run(&mut initdb)?;
@@ -91,18 +90,18 @@ impl Cluster {
                 let path = self.data().join(name);
                 fs_err::write(&path, content)?;
                 fs_err::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-                self.give(&path)?;
+                self.chown_to_owner(&path)?;
             }
             settings.push_str("ssl = on\n");
         }
         let conf = self.data().join("postgresql.auto.conf");
         fs_err::write(&conf, settings)?;
-        self.give(&conf)
+        self.chown_to_owner(&conf)
     }
 
-    /// Starts the server and waits until it answers.
+    /// Starts the server and waits until it accepts connections.
     pub fn up(&self) -> Result<()> {
-        let log = self.folder.path().join("log");
+        let log = self.directory.path().join("log");
         let mut start = self.program("pg_ctl");
         start
             .arg("start")
@@ -111,17 +110,17 @@ impl Cluster {
             .arg(self.data())
             .arg("--log")
             .arg(&log);
-        // The server inherits the streams of pg_ctl; a pipe would stay open as long as it runs.
+        // The server inherits the streams of pg_ctl; a pipe would stay open while it runs.
         let status = start.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         ensure!(
             status.success(),
-            "the private PostgreSQL server did not start:\n{}",
+            "cannot start the private PostgreSQL server:\n{}",
             fs_err::read_to_string(&log).unwrap_or_default()
         );
         Ok(())
     }
 
-    /// Stops the server as a power cut would: no time to finish anything.
+    /// Stops the server immediately, as a power failure would.
     pub fn stop_immediately(&self) -> Result<()> {
         run(self
             .program("pg_ctl")
@@ -135,7 +134,7 @@ impl Cluster {
         Ok(self.url(name))
     }
 
-    /// Runs SQL with `psql`, stopping at the first error, and returns what it printed.
+    /// Runs SQL with `psql`, stopping at the first error, and returns its output.
     pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.arg(self.url(database))
@@ -146,24 +145,23 @@ impl Cluster {
             .to_owned())
     }
 
-    /// The URL of a database on this server.
+    /// URL of a database on this server.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The path of one of the server's programs, such as `psql` or `pgbench`.
+    /// Path of a server program, such as `psql` or `pgbench`.
     pub fn program_path(&self, name: &str) -> PathBuf {
         self.programs.join(name)
     }
 
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.programs.join(name));
-        command.current_dir(self.folder.path());
+        command.current_dir(self.directory.path());
         if let Some((user, group)) = self.owner {
             command.uid(user).gid(group);
         }
@@ -171,10 +169,10 @@ impl Cluster {
     }
 
     fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.directory.path().join("data")
     }
 
-    fn give(&self, path: &Path) -> Result<()> {
+    fn chown_to_owner(&self, path: &Path) -> Result<()> {
         if let Some((user, group)) = self.owner {
             std::os::unix::fs::chown(path, Some(user), Some(group))?;
         }
@@ -197,17 +195,18 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // It may be stopped already, which is fine.
+        // It may already be stopped.
         let _ = self.stop_immediately();
     }
 }
 
-/// Installs a Debian package as root; elsewhere says what to install, and how to do without it.
+/// Installs a Debian package if running as root; otherwise returns an error with the package and how to skip
+/// the tests.
 pub(crate) fn install_package(package: &str, without: &str) -> Result<()> {
     if !is_root() || !Path::new("/usr/bin/apt-get").exists() {
         bail!(
-            "`{package}` is not installed, and this is not root on a Debian system, so it cannot be installed from here\n\
-             hint: install the package `{package}` of your system, or leave these tests out: `{without}`"
+            "cannot install `{package}`: not running as root on a Debian system\n\
+             hint: install the system package `{package}`, or skip these tests: `{without}`"
         );
     }
     for arguments in [
@@ -221,7 +220,7 @@ pub(crate) fn install_package(package: &str, without: &str) -> Result<()> {
     Ok(())
 }
 
-/// Installs the server where that is one package away: as root on a Debian-like system.
+/// Installs the server from a system package, as root on a Debian-like system.
 pub fn install() -> Result<()> {
     if find_programs().is_some() {
         return Ok(());
@@ -229,17 +228,17 @@ pub fn install() -> Result<()> {
     install_package("postgresql", "cargo xtask test --skip postgres")?;
     ensure!(
         find_programs().is_some(),
-        "the package `postgresql` was installed, and initdb and pg_ctl are still missing"
+        "cannot find initdb and pg_ctl after installing the package `postgresql`"
     );
     Ok(())
 }
 
-/// The folder with `initdb` and `pg_ctl`: Debian keeps them out of the PATH, one folder a version.
+/// Directory with `initdb` and `pg_ctl`: Debian keeps them out of the PATH, one directory per version.
 fn find_programs() -> Option<PathBuf> {
-    let complete = |folder: &Path| {
+    let complete = |directory: &Path| {
         ["initdb", "pg_ctl", "postgres", "psql"]
             .iter()
-            .all(|name| folder.join(name).exists())
+            .all(|name| directory.join(name).exists())
     };
     let mut versions: Vec<PathBuf> = fs_err::read_dir("/usr/lib/postgresql")
         .map(|entries| {
@@ -255,11 +254,11 @@ fn find_programs() -> Option<PathBuf> {
         .into_iter()
         .rev()
         .chain(in_path.unwrap_or_default())
-        .find(|folder| complete(folder))
+        .find(|directory| complete(directory))
 }
 
 fn is_root() -> bool {
-    // The owner of this process's own folder in /proc is its effective user.
+    // The owner of /proc/self is the effective user of this process.
     std::os::unix::fs::MetadataExt::uid(&match std::fs::metadata("/proc/self") {
         Ok(metadata) => metadata,
         Err(_) => return false,

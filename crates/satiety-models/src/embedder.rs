@@ -1,5 +1,5 @@
-//! What every embedder promises, and the id that keeps vectors of different models apart.
-//! Knows nothing of any particular model.
+//! Embedder trait, and the id that keeps vectors of different models apart. Independent of any particular
+//! model.
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -10,33 +10,34 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "http")]
 use crate::transport::TransportError;
 
-/// The pending answer of [`Embedder::embed`].
+/// Future returned by [`Embedder::embed`].
 pub type EmbedFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Vec<f32>>, EmbedError>> + Send + 'a>>;
 
 /// Turns texts into vectors whose dot product is their cosine similarity.
 ///
-/// The method is asynchronous because some models are an HTTP request away; those that compute here move the work to
-/// a blocking thread themselves, so a caller in an async runtime never stalls it and never has to know which is which.
+/// The method is asynchronous because some models are called over HTTP. Local models move the work to a
+/// blocking thread, so callers in an async runtime can treat all models alike.
 ///
-/// Every implementation keeps these promises: one vector a text, in order; every vector has [`dimension`] components
-/// and length 1; a text's vector does not depend on the other texts of the call; no texts give no vectors.
+/// Every implementation guarantees: one vector per text, in order; every vector has [`dimension`] components
+/// and unit length; a text's vector does not depend on the other texts of the call; an empty list gives an
+/// empty list.
 ///
 /// [`dimension`]: Embedder::dimension
 pub trait Embedder: fmt::Debug + Send + Sync {
-    /// Which model this is; stored with every vector.
+    /// Identifies the model; stored with every vector.
     fn id(&self) -> &EmbedderId;
 
-    /// Components of a vector.
+    /// Number of components of a vector.
     fn dimension(&self) -> usize;
 
-    /// Embeds the texts. Long lists are fine: batching is the embedder's business.
+    /// Embeds the texts. The embedder splits long lists into batches.
     fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a>;
 }
 
-/// Identifies everything that decides a vector: `minilm-l6-v2-int8:ab12cd34:mean`.
+/// Identifies everything that determines a vector: `minilm-l6-v2-int8:ab12cd34:mean`.
 ///
-/// Two vectors may be compared only if their ids are equal, and a threshold belongs to the id it was fitted for: even
-/// another rounding of the same weights moves cosines by more than a threshold's margin.
+/// Two vectors may be compared only if their ids are equal, and a threshold is valid only for the id it was
+/// fitted for: even another quantization of the same weights moves cosines by more than a threshold's margin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -47,13 +48,13 @@ pub struct EmbedderId {
 }
 
 impl EmbedderId {
-    /// Characters of the weights hash that an id shows.
+    /// Characters of the weights hash in an id.
     const HASH_LENGTH: usize = 8;
 
-    /// An id from the model's name, the hash of whatever fixes its weights, and how token vectors become one.
+    /// Builds an id from the model name, a hash that identifies its weights, and the pooling method.
     ///
-    /// A remote model's weights cannot be hashed here: its digest as the server reports it, or else its address, model
-    /// name and dimension, stand in for them.
+    /// The weights of a remote model cannot be hashed here, so the digest reported by the server is used
+    /// instead, or else its address, model name and dimension.
     pub fn new(model: &str, weights: &blake3::Hash, pooling: &str) -> Self {
         let short = weights.to_hex().as_str()[..Self::HASH_LENGTH].to_owned();
         Self {
@@ -63,23 +64,24 @@ impl EmbedderId {
         }
     }
 
-    /// The model's name, such as `minilm-l6-v2-int8`.
+    /// Model name, such as `minilm-l6-v2-int8`.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// The first eight hexadecimal digits of the weights' BLAKE3.
+    /// First eight hexadecimal digits of the BLAKE3 hash of the weights.
     pub fn weights(&self) -> &str {
         &self.weights
     }
 
-    /// `mean`, `cls` or `remote`.
+    /// Pooling method: `mean`, `cls` or `remote`.
     pub fn pooling(&self) -> &str {
         &self.pooling
     }
 }
 
-/// Ids are written into logs, tables and thresholds: one word, whatever a server or folder is called.
+/// Ids appear in logs, tables and thresholds, so they must be one word regardless of server or directory
+/// names.
 fn printable(name: &str) -> String {
     name.chars()
         .map(|c| {
@@ -104,15 +106,15 @@ impl From<EmbedderId> for String {
     }
 }
 
-/// Why a text is no [`EmbedderId`].
+/// Error of parsing an [`EmbedderId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no embedder id; expected model:hash:pooling with a hash of 8 hexadecimal digits")]
+#[error("invalid embedder id `{0}` (expected model:hash:pooling with a hash of 8 hexadecimal digits)")]
 pub struct ParseIdError(String);
 
 impl FromStr for EmbedderId {
     type Err = ParseIdError;
 
-    /// Splits from the right, because remote model names may hold colons (`nomic-embed-text:latest`).
+    /// Splits from the right, because remote model names may contain colons (`nomic-embed-text:latest`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || ParseIdError(text.to_owned());
         let mut parts = text.rsplitn(3, ':');
@@ -145,67 +147,47 @@ impl TryFrom<String> for EmbedderId {
     }
 }
 
-/// Why texts could not be embedded or a model could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// A model folder lacks a file.
-    #[error("{} has no {file}; a model folder holds config.json, vocab.txt and model.safetensors", folder.display())]
-    MissingFile {
-        /// The folder that was named.
-        folder: PathBuf,
-        /// The file it should hold.
-        file: &'static str,
-    },
-    /// A file is there and cannot be read.
+    /// A file of a model directory is missing.
+    #[error("cannot open model in {}: {file} not found (a model directory contains config.json, vocab.txt and model.safetensors)", directory.display())]
+    MissingFile { directory: PathBuf, file: &'static str },
+    /// A file exists and cannot be read.
     #[error("cannot read model file")]
     Read(#[source] std::io::Error),
-    /// A file is there and is not what it should be.
+    /// A file exists and is invalid.
     #[error("{file}: {reason}")]
     BadFile {
-        /// Which file, with its folder where there is one.
+        /// Path of the file, or its name for a built-in file.
         file: String,
-        /// What is wrong, with the field or tensor.
+        /// The cause, with the field or tensor.
         reason: String,
     },
-    /// A model specification that means nothing.
-    #[error("`{spec}` names no embedder: {reason}")]
-    BadSpec {
-        /// What was written.
-        spec: String,
-        /// What was expected.
-        reason: String,
-    },
-    /// The specification is well formed and what it names is not there.
-    #[error("{what} is not there: {hint}")]
+    /// The specification cannot be parsed.
+    #[error("invalid embedder `{spec}`: {reason}")]
+    BadSpec { spec: String, reason: String },
+    /// The specification is valid, but the model or server does not exist or is not reachable.
+    #[error("{what} not found: {hint}")]
     NotThere {
-        /// What was looked for.
         what: String,
-        /// The way to get it.
+        /// One action that fixes it.
         hint: String,
     },
-    /// The exchange with a server failed.
+    /// The request to a server failed.
     #[cfg(feature = "http")]
     #[error(transparent)]
     Transport(TransportError),
-    /// The model gave other vectors than it should; see `catalogue::verify`.
+    /// The vectors differ from the expected ones; see `catalogue::verify`.
     #[error("{id} fails verification: {reason}")]
-    Verification {
-        /// The embedder.
-        id: String,
-        /// What differed.
-        reason: String,
-    },
-    /// As many calls wait for the model as may; nothing was computed.
-    #[error("the sentence model is busy: {waiting} calls wait for it already")]
-    Busy {
-        /// Calls that wait.
-        waiting: usize,
-    },
-    /// Whoever passes texts on to the model refused them, or stopped waiting for it.
+    Verification { id: String, reason: String },
+    /// The queue of the model is full; nothing was computed.
+    #[error("sentence model is busy: {waiting} calls are already waiting")]
+    Busy { waiting: usize },
+    /// A layer in front of the model rejected the texts or stopped waiting.
     #[error("{0}")]
     Refused(Box<dyn std::error::Error + Send + Sync>),
-    /// The blocking task that computed the vectors died; this is a bug.
+    /// The blocking task panicked; this is a bug.
     #[error("embedding task failed")]
     Task(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -214,7 +196,7 @@ pub enum EmbedError {
 impl From<TransportError> for EmbedError {
     fn from(error: TransportError) -> Self {
         match error {
-            // An address is part of what the user wrote to choose the model.
+            // The address is part of the specification that the user wrote.
             TransportError::BadAddress { address, reason } => Self::BadSpec {
                 spec: address,
                 reason,
@@ -233,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_prints_as_one_word_and_is_read_back() {
+    fn ids_are_one_word_and_round_trip() {
         // printf weights | b3sum
         assert_eq!(
             id().to_string(),
@@ -248,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn a_model_name_may_hold_colons_and_loses_its_spaces() {
+    fn model_names_keep_colons_and_lose_spaces() {
         let id = EmbedderId::new("nomic-embed-text:v1.5 big", &blake3::hash(b""), "remote");
         assert_eq!(id.model(), "nomic-embed-text:v1.5_big");
         assert_eq!(id.to_string().parse::<EmbedderId>().unwrap(), id);
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn invalid_ids_are_rejected() {
         for text in [
             "",
             "a",
@@ -271,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_tells_ids_apart() {
+    fn ids_differ_in_every_part() {
         let other = [
             EmbedderId::new("minilm-l6-v2", &blake3::hash(b"weights"), "mean"),
             EmbedderId::new("minilm-l6-v2-int8", &blake3::hash(b"other"), "mean"),

@@ -1,7 +1,8 @@
-//! A bounded pool of calls to an embedder: so many at a time, so many waiting, the rest refused at once.
+//! Bounded pool in front of an embedder: limits concurrent and queued calls, and rejects the rest
+//! immediately.
 //!
-//! Long lists are cut into parts, and each part waits for a place of its own. So a short call is at most one part behind a
-//! long one, and a call that nobody waits for any more ends with its part.
+//! Long lists are split into parts, and each part acquires its own permit. A short call therefore waits for
+//! at most one part of a long one, and an abandoned call ends with its current part.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,39 +10,39 @@ use tokio::sync::Semaphore;
 
 use crate::{EmbedError, EmbedFuture, Embedder, EmbedderId};
 
-/// Texts that one place is held for.
+/// Texts per permit.
 const PART: usize = 128;
 
-/// How many calls an embedder may have.
+/// Concurrency and queue limits of an embedder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Calls that are computed at the same time.
+    /// Maximum number of concurrent calls.
     pub running: usize,
-    /// Calls that may wait for a place; more get [`EmbedError::Busy`]. `None` lets any number wait.
+    /// Maximum number of calls that wait for a permit; further calls get [`EmbedError::Busy`]. `None` is
+    /// unlimited.
     pub waiting: Option<usize>,
 }
 
-/// Lets only so many calls reach another embedder at the same time.
+/// Wraps an embedder and limits its concurrency.
 #[derive(Debug)]
 pub struct EmbedderPool {
     inner: Box<dyn Embedder>,
-    places: Semaphore,
+    permits: Semaphore,
     limits: PoolLimits,
     waiting: AtomicUsize,
 }
 
 impl EmbedderPool {
-    /// A pool before this embedder.
     pub fn new(inner: Box<dyn Embedder>, limits: PoolLimits) -> Self {
         Self {
             inner,
-            places: Semaphore::new(limits.running.max(1)),
+            permits: Semaphore::new(limits.running.max(1)),
             limits,
             waiting: AtomicUsize::new(0),
         }
     }
 
-    /// Counts a call as waiting for as long as the guard lives; refuses it where too many wait.
+    /// Counts a call as waiting while the guard lives; rejects it when the queue is full.
     fn wait(&self) -> Result<Waiting<'_>, EmbedError> {
         let before = self.waiting.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting(&self.waiting);
@@ -73,15 +74,16 @@ impl Embedder for EmbedderPool {
         Box::pin(async move {
             let mut vectors = Vec::with_capacity(texts.len());
             for (number, part) in texts.chunks(PART).enumerate() {
-                let place = if let Ok(place) = self.places.try_acquire() {
-                    Ok(place)
+                let permit = if let Ok(permit) = self.permits.try_acquire() {
+                    Ok(permit)
                 } else {
-                    // Only a call that has not begun is refused; one that has goes to the end of the queue.
+                    // Only a call that has not started is rejected; later parts go to the end of the queue.
                     let _waiting = if number == 0 { Some(self.wait()?) } else { None };
-                    self.places.acquire().await
+                    self.permits.acquire().await
                 };
-                // The semaphore is never closed; without a place the call would still be right, only not bounded.
-                let _place = place.ok();
+                // The semaphore is never closed; without a permit the call would still be correct, only not
+                // bounded.
+                let _permit = permit.ok();
                 vectors.extend(self.inner.embed(part).await?);
             }
             Ok(vectors)
@@ -97,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a moment, and notes how many calls it had at the same time.
+    /// Takes some time, and records how many calls ran concurrently.
     #[derive(Debug)]
     struct Slow {
         id: EmbedderId,
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_beyond_the_queue_are_refused_and_the_rest_is_answered() {
+    async fn calls_beyond_the_queue_limit_are_rejected() {
         let (pool, most) = pooled(2, Some(3));
         let texts = ["a"];
         let calls: Vec<_> = (0..10).map(|_| pool.embed(&texts)).collect();
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_lists_keep_their_order_and_let_short_ones_in_between() {
+    async fn long_lists_keep_their_order_and_interleave_with_short_ones() {
         let (pool, most) = pooled(1, Some(8));
         let words: Vec<String> = (0..1000).map(|number| "x".repeat(number % 7)).collect();
         let long: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_stops_waiting_makes_room() {
+    async fn an_abandoned_call_frees_its_queue_slot() {
         let (pool, _) = pooled(1, Some(1));
         let texts = ["a"];
         let mut running = pool.embed(&texts);

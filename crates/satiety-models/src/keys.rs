@@ -1,33 +1,32 @@
-//! Where an API key may go. A provider's key is worth money and opens an account, so it follows the provider, not the
-//! address that happens to be written beside a model's name.
+//! API key policy: decides to which addresses a key may be sent. A provider's key gives access to a paid
+//! account, so it is bound to the provider and not to the address configured for a model.
 use std::fmt;
 
 use reqwest::Url;
 
-/// Who decided on an address.
+/// Origin of an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AddressOrigin {
-    /// The user: a flag, an environment variable, the user's own configuration file, or a file the user trusts. Keys
-    /// go there.
+    /// Set by the user with a flag, an environment variable, the user's configuration file or a trusted file.
+    /// Keys are sent there.
     Given,
-    /// Somebody else: a suite, a target's description, a request. Only the provider's own hosts get its key.
+    /// Set by a third party: a suite, a target description or a request. Only the provider's own hosts get
+    /// its key.
     #[default]
     Described,
 }
 
-/// Whose key it is.
+/// Owner of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyOwner {
-    /// `OPENAI_API_KEY`.
     OpenAi,
-    /// `ANTHROPIC_API_KEY`.
     Anthropic,
-    /// The address itself: the key was named together with it, such as `key_env` of a target.
+    /// The address itself: the key was configured together with it, such as `key_env` of a target.
     Address,
 }
 
 impl KeyOwner {
-    /// The owner of a key by the environment variable that holds it.
+    /// Owner of the key in this environment variable.
     pub fn of_variable(name: &str) -> Self {
         match name {
             "OPENAI_API_KEY" => Self::OpenAi,
@@ -36,7 +35,7 @@ impl KeyOwner {
         }
     }
 
-    /// The hosts the key belongs to.
+    /// Hosts that the key belongs to.
     fn hosts(self) -> &'static [&'static str] {
         match self {
             Self::OpenAi => &["api.openai.com", "eu.api.openai.com", "us.api.openai.com"],
@@ -53,7 +52,7 @@ impl KeyOwner {
         }
     }
 
-    /// Whether the key may be sent to an address, and why not.
+    /// Checks whether the key may be sent to an address.
     pub fn may_be_sent(self, address: &Url, origin: AddressOrigin) -> Result<(), KeyRefusal> {
         if origin == AddressOrigin::Given {
             return Ok(());
@@ -74,21 +73,17 @@ impl KeyOwner {
     }
 }
 
-/// Why a key is not sent to an address.
+/// Reason why a key is not sent to an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyRefusal {
-    /// The host is not one of the provider's.
+    /// The host does not belong to the provider.
     ForeignHost {
-        /// Whose key it is.
         owner: KeyOwner,
-        /// The host that would have got it.
+        /// Host that would have received the key.
         host: String,
     },
     /// The key would cross a network unencrypted.
-    PlainText {
-        /// The host that would have got it.
-        host: String,
-    },
+    PlainText { host: String },
 }
 
 impl fmt::Display for KeyRefusal {
@@ -96,22 +91,22 @@ impl fmt::Display for KeyRefusal {
         match self {
             Self::ForeignHost { owner, host } => write!(
                 f,
-                "{} is sent to {} only, not to {host}: the address comes from a file or a request; give it with a flag, \
-                 an environment variable or your own configuration file, or name a key of its own",
+                "{} is only sent to {}, not to {host}, because the address comes from a file or a request; set it with a flag, \
+                 an environment variable or your configuration file, or configure a separate key",
                 owner.variable(),
                 owner.hosts().first().copied().unwrap_or_default(),
             ),
             Self::PlainText { host } => {
                 write!(
                     f,
-                    "a key is not sent to {host} over plain http; use an https:// address"
+                    "API keys are not sent to {host} over plain HTTP; use an https:// address"
                 )
             }
         }
     }
 }
 
-/// Whether an address stays on this machine.
+/// Whether an address is on this machine.
 pub(crate) fn is_loopback(address: &Url) -> bool {
     let host = address.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

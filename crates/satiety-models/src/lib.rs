@@ -1,17 +1,19 @@
-//! The models Satiety asks: sentence embedders, local and remote, and chat models, each behind one small trait.
+//! Clients for the models that Satiety uses: local and remote sentence embedders, and chat models, each
+//! behind a small trait.
 //!
-//! - [`Embedder`] is what the rest of the product sees: texts in, unit vectors out, and an [`EmbedderId`] that is
-//!   stored with every vector so that vectors of different models never mix.
-//! - [`minilm::MiniLm`] is all-MiniLM-L6-v2 inside the binary (int8), or f32 weights from a folder.
-//! - [`http`] has the outgoing HTTP client, and Ollama and OpenAI-compatible endpoints.
-//! - [`catalogue`] turns what a user writes (`builtin`, `dir:…`, `ollama:…`, `openai:…`) into an embedder.
-//! - [`CachingEmbedder`] keeps an embedder from computing twice what it was asked lately.
-//! - [`EmbedderPool`] bounds how many calls an embedder works on and how many wait for it.
-//! - [`chat`] asks chat models over three wire formats, with answers in JSON where a schema is given.
+//! - [`Embedder`] is the interface for the rest of the product: texts in, unit vectors out, and an
+//!   [`EmbedderId`] that is stored with every vector so that vectors of different models never mix.
+//! - [`minilm::MiniLm`] is all-MiniLM-L6-v2 inside the binary (int8), or f32 weights from a directory.
+//! - [`http`] contains the outgoing HTTP client, and embedders for Ollama and OpenAI-compatible endpoints.
+//! - [`catalogue`] opens an embedder from a specification (`builtin`, `dir:…`, `ollama:…`, `openai:…`).
+//! - [`CachingEmbedder`] caches recent vectors.
+//! - [`EmbedderPool`] limits concurrent and queued calls.
+//! - [`chat`] calls chat models over three wire formats, with JSON answers if a schema is given.
 //!
-//! Without the cargo feature `http` only [`minilm`] is left: no async runtime, no TLS.
+//! Without the cargo feature `http` only [`minilm`] is available: no async runtime, no TLS.
 //!
-//! Nothing here decides anything about novelty or stopping; thresholds live in the library, keyed by the id.
+//! Decisions about novelty and stopping are made in the library, which also holds the thresholds, keyed by
+//! the id.
 #[cfg(feature = "http")]
 mod caching_embedder;
 #[cfg(feature = "http")]

@@ -1,5 +1,5 @@
-//! One JSON exchange with a provider: keys, readable errors, no secrets in them.
-//! Knows nothing of embeddings or chats; retries and limits are the client's.
+//! JSON requests to a provider: authentication, and readable errors without secrets. Independent of
+//! embeddings and chats; the client implements retries and limits.
 use std::fmt;
 use std::time::Duration;
 
@@ -11,71 +11,54 @@ use serde::de::DeserializeOwned;
 use crate::http::{Client, HttpAnswer, HttpError, HttpPolicy};
 use crate::keys::{AddressOrigin, KeyOwner, KeyRefusal};
 
-/// Where Ollama listens.
+/// Default address of Ollama.
 pub(crate) const OLLAMA: &str = "http://localhost:11434";
-/// Where the protocol comes from.
+/// Default address of OpenAI.
 pub(crate) const OPENAI: &str = "https://api.openai.com/v1";
 
-/// Why an exchange failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// An address that leads nowhere, or a key that fits no header.
-    #[error("`{address}`: {reason}")]
-    BadAddress {
-        /// What was written.
-        address: String,
-        /// What was expected.
-        reason: String,
-    },
-    /// The server could not be reached or the connection broke, also after retries.
+    /// The address is not usable, or the key does not fit in a header.
+    #[error("invalid address `{address}`: {reason}")]
+    BadAddress { address: String, reason: String },
+    /// The server could not be reached or the connection broke, including retries.
     #[error("cannot reach {url}")]
     Unreachable {
-        /// The endpoint.
         url: String,
-        /// What the connection said.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The server did not answer in time, also after retries.
+    /// The server did not answer in time, including retries.
     #[error("{url} did not answer within {limit:?}")]
     Timeout {
-        /// The endpoint.
         url: String,
-        /// The limit for one attempt.
+        /// Timeout of one attempt.
         limit: Duration,
     },
-    /// The server answered with an error status, also after retries where that makes sense.
+    /// The server answered with an error status, including retries for transient ones.
     #[error("{url} answered {status}: {message}")]
     Status {
-        /// The endpoint.
         url: String,
-        /// The HTTP status.
         status: u16,
-        /// The start of the body.
+        /// Start of the response body.
         message: String,
-        /// How long the server asks to be left alone.
+        /// Pause requested by the server.
         retry_after: Option<Duration>,
     },
-    /// The server sent the request on to another server, which gets neither the key nor the text.
-    #[error("{url} redirects to another server ({target}), and requests are not sent on to other servers")]
+    /// The server redirected the request to another server, which receives neither key nor text.
+    #[error("{url} redirects to another server ({target}), which is not followed")]
     Redirected {
-        /// The endpoint.
         url: String,
         /// Scheme, host and port of the other server, or `?`.
         target: String,
     },
-    /// The server answered with something else than the protocol says.
-    #[error("{url} sent an answer we cannot use: {reason}")]
-    BadAnswer {
-        /// The endpoint.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// The response does not follow the protocol.
+    #[error("invalid response from {url}: {reason}")]
+    BadAnswer { url: String, reason: String },
 }
 
-/// A secret that is sent and never shown.
+/// Secret that is sent and never displayed.
 #[derive(Clone)]
 pub struct ApiKey {
     secret: String,
@@ -83,7 +66,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// Wraps a key; surrounding white space, as files and variables tend to have, is cut off.
+    /// Wraps a key and trims the surrounding whitespace that files and variables often contain.
     pub fn new(key: &str, owner: KeyOwner) -> Self {
         Self {
             secret: key.trim().to_owned(),
@@ -98,16 +81,15 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// How to talk to a provider.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Sent in the header that the protocol has for it, if there is one and [`KeyOwner::may_be_sent`] allows it.
+    /// Sent in the header that the protocol defines, if set and [`KeyOwner::may_be_sent`] allows it.
     pub api_key: Option<ApiKey>,
-    /// Who decided on the address; a provider's key goes to foreign hosts only where the user did.
+    /// Origin of the address; a provider's key goes to other hosts only if the user set the address.
     pub address_origin: AddressOrigin,
-    /// Time limits and retries.
+    /// Timeouts and retries.
     pub policy: HttpPolicy,
-    /// Texts in one request for embeddings.
+    /// Number of texts per embedding request.
     pub batch: usize,
 }
 
@@ -122,7 +104,7 @@ impl Default for HttpSettings {
     }
 }
 
-/// What a protocol wants in every request's head.
+/// Authentication headers of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
     /// `Authorization: Bearer KEY`.
@@ -146,7 +128,7 @@ impl Head {
                             value.set_sensitive(true);
                             request.header("x-api-key", value)
                         }
-                        // Fails when the request is built, as a bad bearer token does.
+                        // Fails when the request is built, as an invalid bearer token does.
                         Err(_) => request.header("x-api-key", key.secret.as_str()),
                     },
                     None => request,
@@ -156,17 +138,17 @@ impl Head {
     }
 }
 
-/// A client for one server.
+/// Client for one server.
 #[derive(Debug)]
 pub(crate) struct Transport {
     client: Client,
-    /// Without credentials and trailing slash; safe to show.
+    /// Without credentials and trailing slash; safe to display.
     base: String,
-    /// With credentials, if the address had any.
+    /// Including credentials, if the address had any.
     address: Url,
     head: Head,
     settings: HttpSettings,
-    /// Why the key of the settings is not sent.
+    /// Reason why the configured key is not sent.
     withheld: Option<KeyRefusal>,
 }
 
@@ -181,13 +163,13 @@ impl Transport {
             return Err(bad("expected an http:// or https:// address".to_owned()));
         }
         let mut shown = address.clone();
-        // Both fail only for addresses without a host, refused above.
+        // Both fail only for addresses without a host, which were rejected above.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
         let refusal = |key: &ApiKey| key.owner.may_be_sent(&address, settings.address_origin).err();
         let withheld = settings.api_key.as_ref().and_then(refusal);
         if let Some(KeyRefusal::PlainText { .. }) = &withheld {
-            // The key belongs to this address and is needed there: asking without it would only hide the mistake.
+            // The key belongs to this address: a request without it would only hide the mistake.
             return Err(bad(withheld
                 .map(|refusal| refusal.to_string())
                 .unwrap_or_default()));
@@ -206,7 +188,7 @@ impl Transport {
         })
     }
 
-    /// The server's address as it may be shown and hashed.
+    /// The server's address without credentials.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
@@ -258,7 +240,7 @@ impl Transport {
                 source: error.into(),
             },
             HttpError::Invalid(_) => {
-                bad("no request can be made of it; is the API key one line of plain characters?")
+                bad("cannot build a request; check that the API key is one line of printable characters")
             }
             other => self.bad_answer(&other.to_string()),
         })?;
@@ -272,7 +254,7 @@ impl Transport {
             let status = answer.status.as_u16();
             let mut message = answer.excerpt();
             if let (401 | 403, Some(refusal)) = (status, &self.withheld) {
-                message = format!("{message}; no key was sent: {refusal}");
+                message = format!("{message}; no API key was sent: {refusal}");
             }
             return Err(TransportError::Status {
                 url,
@@ -288,16 +270,16 @@ impl Transport {
     }
 }
 
-/// Where a redirect leads: scheme, host and port, without anything an attacker could hide in a path.
+/// Target of a redirect: scheme, host and port, without a path that an attacker could choose.
 fn redirect_target(answer: &HttpAnswer) -> String {
     let location = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok());
     let target = location.and_then(|location| answer.url.join(location).ok());
     target.map_or_else(|| "?".to_owned(), |target| target.origin().ascii_serialization())
 }
 
-/// The model's name and the address in what follows `ollama:` and the like.
+/// Splits the part after `ollama:` and similar prefixes into model name and address.
 pub(crate) fn model_and_address(rest: &str) -> (&str, Option<&str>) {
-    // A model's name may hold `@` and `:`; an address begins with its scheme.
+    // A model name may contain `@` and `:`; an address begins with its scheme.
     let place = ["@http://", "@https://"]
         .iter()
         .filter_map(|mark| rest.find(mark))
@@ -310,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_with_a_password_is_shown_without_it() {
+    fn displayed_addresses_omit_the_password() {
         let transport = Transport::new(
             "http://user:secret@localhost:1/",
             Head::Bearer,
@@ -321,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_rejected() {
         for url in ["", "localhost:11434", "ftp://host", "http://"] {
             assert!(
                 matches!(

@@ -1,6 +1,7 @@
-//! Charts as SVG, by hand: few kinds, each with a title that a screen reader says and a hint for every mark.
+//! Charts as hand-written SVG: a few kinds, each with a title for screen readers and a tooltip for every
+//! mark.
 //!
-//! Colours come from the page's style, so that a chart is readable in light and dark.
+//! Colours come from the page's style sheet, so charts work in light and dark mode.
 
 use std::fmt::Write;
 
@@ -8,31 +9,26 @@ use crate::html::{Html, details, escape, table};
 
 const WIDTH: f64 = 760.0;
 
-/// A value with a name and what a person reads when pointing at it.
+/// A labelled value with a tooltip.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// The name.
     pub label: String,
-    /// The value.
     pub value: f64,
-    /// What is told about it.
+    /// Tooltip text.
     pub hint: String,
 }
 
-/// A value with an interval.
+/// A labelled value with an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranged {
-    /// The name.
     pub label: String,
-    /// The value.
     pub value: f64,
-    /// The interval, where there is one.
     pub interval: Option<(f64, f64)>,
-    /// What is told about it.
+    /// Tooltip text.
     pub hint: String,
 }
 
-/// Signed values side by side, in the order given: what a change did, query by query.
+/// Signed values as bars in the given order, for example the effect of a change by query.
 pub(crate) fn changes(title: &str, marks: &[Mark]) -> Html {
     let (left, top, height) = (46.0, 14.0, 200.0);
     let most = marks
@@ -63,7 +59,7 @@ pub(crate) fn changes(title: &str, marks: &[Mark]) -> Html {
             value if value < 0.0 => "down",
             _ => "same",
         };
-        // A change of nothing is still a query: it is a short stroke on the axis.
+        // An unchanged query is drawn as a short stroke on the axis.
         let (from, to) = if value == 0.0 {
             (zero - 1.0, zero + 1.0)
         } else {
@@ -85,11 +81,11 @@ pub(crate) fn changes(title: &str, marks: &[Mark]) -> Html {
             mark.hint.clone(),
         ]
     });
-    let values = table(&["", "change", "in words"], &[1], rows);
+    let values = table(&["", "change", "description"], &[1], rows);
     figure(title, top + height + 10.0, &inside, &values)
 }
 
-/// Values with their intervals, one a row, beside a line at zero: groups of a comparison, measures of a run.
+/// Values with intervals, one per row, around a zero line: groups of a comparison or metrics of a run.
 pub(crate) fn intervals(title: &str, rows: &[Ranged]) -> Html {
     let (left, right, row_height) = (190.0, 90.0, 24.0);
     let ends = rows.iter().flat_map(|row| {
@@ -120,7 +116,7 @@ pub(crate) fn intervals(title: &str, rows: &[Ranged]) -> Html {
             hint = escape(&row.hint),
             tx = left - 10.0,
             ty = y + 4.0,
-            label = escape(&shortened(&row.label, 26))
+            label = escape(&truncate(&row.label, 26))
         );
         if let Some((low, high)) = row.interval {
             let _ = write!(
@@ -145,7 +141,7 @@ pub(crate) fn intervals(title: &str, rows: &[Ranged]) -> Html {
     figure(title, height, &inside, &table(&RANGED, &[1, 2], values))
 }
 
-/// Shares between 0 and 1 with their intervals, one a row.
+/// Shares between 0 and 1 with their intervals, one per row.
 pub(crate) fn shares(title: &str, rows: &[Ranged]) -> Html {
     let (left, right, row_height) = (230.0, 70.0, 22.0);
     let height = row_height * rows.len() as f64 + 30.0;
@@ -176,19 +172,20 @@ pub(crate) fn shares(title: &str, rows: &[Ranged]) -> Html {
     figure(title, height, &inside, &table(&RANGED, &[1, 2], values))
 }
 
-/// A difference beside what may be lost, in its own unit.
+/// A difference with its non-inferiority margin, in the same unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Margined {
-    /// What differs, its interval in the same unit, and a hint. Positive is better.
+    /// Difference with its interval and tooltip. Positive is better.
     pub difference: Ranged,
-    /// How much it may lose.
+    /// Loss that is still acceptable.
     pub margin: f64,
-    /// The difference as a person reads it.
-    pub shown: String,
+    /// Formatted difference.
+    pub formatted: String,
 }
 
-/// Differences in units of their margins, one a row: right of zero is better, and what reaches the line at the left may
-/// be worse by more than was agreed. What is farther out than four margins is an arrow at the edge.
+/// Differences in units of their margins, one per row: right of zero is better, and an interval that reaches
+/// the left line may be worse than the margin allows. Values beyond four margins are drawn as an arrow at the
+/// edge.
 pub(crate) fn margins(title: &str, rows: &[Margined]) -> Html {
     let (left, right, row_height, most) = (150.0, 130.0, 26.0, 4.0);
     let height = row_height * rows.len() as f64 + 32.0;
@@ -203,7 +200,7 @@ pub(crate) fn margins(title: &str, rows: &[Margined]) -> Html {
             .unwrap_or((row.difference.value, row.difference.value));
         [unit(row, low), unit(row, high)]
     });
-    // Room on both sides, so that the lines at the margin and at zero are never at the edge.
+    // Padding, so that the lines at the margin and at zero are never at the edge.
     let (low, high) = ends.fold((-1.4_f64, 1.4_f64), |(low, high), end| {
         (low.min(end), high.max(end))
     });
@@ -220,7 +217,7 @@ pub(crate) fn margins(title: &str, rows: &[Margined]) -> Html {
     }
     for (index, row) in rows.iter().enumerate() {
         let place = Place {
-            // Beyond an arrow at the edge.
+            // Left of a possible arrow at the edge.
             label_end: left - 18.0,
             y: 16.0 + index as f64 * row_height,
             value_start: WIDTH - right + 14.0,
@@ -236,10 +233,10 @@ pub(crate) fn margins(title: &str, rows: &[Margined]) -> Html {
             &row.difference,
             x(value),
             interval,
-            &row.shown,
+            &row.formatted,
         );
         if value.abs() >= most {
-            // It is farther out than is drawn.
+            // The value is outside the drawn range.
             let way = value.signum();
             let _ = write!(
                 inside,
@@ -255,25 +252,25 @@ pub(crate) fn margins(title: &str, rows: &[Margined]) -> Html {
     let values = rows.iter().map(|row| {
         vec![
             row.difference.label.clone(),
-            row.shown.clone(),
+            row.formatted.clone(),
             format!("{:.4}", row.margin),
             row.difference.hint.clone(),
         ]
     });
-    let values = table(&["", "difference", "may lose", "in words"], &[1, 2], values);
+    let values = table(&["", "difference", "margin", "description"], &[1, 2], values);
     figure(title, height, &inside, &values)
 }
 
-/// Predicted shares beside observed ones.
+/// Data of a reliability diagram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
     pub title: String,
-    /// What the axes show: the predicted share, and the observed one.
+    /// Axis titles: the predicted share and the observed share.
     pub axes: [&'static str; 2],
     pub points: Vec<CalibrationPoint>,
 }
 
-/// Items with about the same prediction.
+/// Items with similar predictions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CalibrationPoint {
     pub predicted: f64,
@@ -282,7 +279,7 @@ pub struct CalibrationPoint {
     pub items: usize,
 }
 
-/// A reliability diagram; on the dashed line predictions are perfect, and larger dots are more items.
+/// Reliability diagram. Perfect predictions lie on the dashed line; larger dots represent more items.
 pub(crate) fn calibration(found: &Calibration) -> Html {
     const LEFT: f64 = 46.0;
     const TOP: f64 = 12.0;
@@ -340,7 +337,7 @@ pub(crate) fn calibration(found: &Calibration) -> Html {
         inside,
         "<polyline class=\"line\" points=\"{}\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{predicted}</text>\
-         <text x=\"{:.1}\" y=\"{:.1}\">{observed}; the dashed line is perfect</text>",
+         <text x=\"{:.1}\" y=\"{:.1}\">{observed}; dashed line: perfect calibration</text>",
         line.join(" "),
         x(0.5),
         y(0.0) + 38.0,
@@ -358,16 +355,15 @@ pub(crate) fn calibration(found: &Calibration) -> Html {
     figure(&found.title, TOP + SIDE + 50.0, &inside, &values)
 }
 
-/// The colours of parts of a bar.
+/// CSS classes of the parts of a bar.
 const STACKED: [&str; 4] = ["mark", "up", "down", "same"];
 
-/// Bars made of parts, each part of one of up to four kinds.
+/// Stacked bars with up to four kinds of parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stack {
     pub title: String,
-    /// What a bar is.
+    /// Name of the quantity that each bar stands for.
     pub axis: &'static str,
-    /// The names of the kinds.
     pub kinds: [&'static str; 4],
     pub bars: Vec<StackBar>,
 }
@@ -375,11 +371,11 @@ pub struct Stack {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StackBar {
     pub label: String,
-    /// The place of a part's kind, its size and what is told about it.
+    /// Index of the kind, size and tooltip of each part.
     pub parts: Vec<(usize, u64, String)>,
 }
 
-/// One bar a row, with a legend below.
+/// One bar per row, with a legend below.
 pub(crate) fn stack(found: &Stack) -> Html {
     const LEFT: f64 = 90.0;
     const PLOT: f64 = 640.0;
@@ -442,7 +438,7 @@ pub(crate) fn stack(found: &Stack) -> Html {
     )
 }
 
-/// Where a row's texts stand.
+/// Horizontal positions of a row's texts.
 struct Place {
     label_end: f64,
     y: f64,
@@ -464,7 +460,7 @@ fn mark_row(
         hint = escape(&row.hint),
         tx = place.label_end,
         ty = y + 4.0,
-        label = escape(&shortened(&row.label, 32))
+        label = escape(&truncate(&row.label, 32))
     );
     if let Some((low, high)) = interval {
         let _ = write!(
@@ -485,32 +481,32 @@ fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
 
-/// What a table of values with intervals has.
-const RANGED: [&str; 4] = ["", "value", "interval", "in words"];
+/// Table header for values with intervals.
+const RANGED: [&str; 4] = ["", "value", "interval", "description"];
 
-/// A value in a table; what is no number is absent.
-fn cell(value: f64, shown: impl Fn(f64) -> String) -> String {
+/// Formats a value for a table; non-finite values become a dash.
+fn cell(value: f64, format: impl Fn(f64) -> String) -> String {
     if value.is_finite() {
-        shown(value)
+        format(value)
     } else {
         "–".into()
     }
 }
 
-fn ranged_row(row: &Ranged, shown: impl Fn(f64) -> String) -> Vec<String> {
+fn ranged_row(row: &Ranged, format: impl Fn(f64) -> String) -> Vec<String> {
     let interval = row.interval.map_or_else(
         || "–".into(),
-        |(low, high)| format!("{} to {}", cell(low, &shown), cell(high, &shown)),
+        |(low, high)| format!("{} to {}", cell(low, &format), cell(high, &format)),
     );
     vec![
         row.label.clone(),
-        cell(row.value, &shown),
+        cell(row.value, &format),
         interval,
         row.hint.clone(),
     ]
 }
 
-/// A drawing with its name above it and its values as a table below it: the eye needs the one, everybody the other.
+/// Chart with its title above and its values as a table below, for readers who cannot see the drawing.
 fn figure(title: &str, height: f64, inside: &str, values: &Html) -> Html {
     let title = escape(title);
     Html(format!(
@@ -522,7 +518,7 @@ fn figure(title: &str, height: f64, inside: &str, values: &Html) -> Html {
     ))
 }
 
-fn shortened(text: &str, most: usize) -> String {
+fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.into();
     }
@@ -543,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_has_a_mark_and_none_breaks_the_page() {
+    fn every_value_has_a_mark_and_is_escaped() {
         for values in [
             vec![],
             vec![0.0],
@@ -561,9 +557,9 @@ mod tests {
     }
 
     #[test]
-    fn bars_go_up_and_down_from_zero() {
+    fn bars_extend_from_zero() {
         let text = changes("t", &[mark(-0.5), mark(0.25)]).to_string();
-        // Zero is at 114; the largest change, -0.5, reaches down 100, and 0.25 goes up 50.
+        // Zero is at 114; the largest change, -0.5, extends 100 down, and 0.25 extends 50 up.
         assert!(text.contains("class=\"down\" x=\"46.00\" y=\"114.0\""), "{text}");
         assert!(
             text.contains("y=\"64.0\" width=\"303.45\" height=\"50.0\""),
@@ -572,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_margins_stay_inside_whatever_they_are_given() {
+    fn shares_and_margins_stay_inside_for_any_input() {
         let ranged = |value: f64, interval| Ranged {
             label: "<a>".into(),
             value,
@@ -585,7 +581,7 @@ mod tests {
             let margined = Margined {
                 difference: row,
                 margin: 0.05,
-                shown: "<x>".into(),
+                formatted: "<x>".into(),
             };
             let against = margins("t", &[margined]).to_string();
             for text in [shown, against] {
@@ -600,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn a_margin_is_one_unit_whatever_it_is() {
+    fn differences_are_scaled_by_their_margin() {
         let row = |value: f64, margin: f64| Margined {
             difference: Ranged {
                 label: "m".into(),
@@ -609,7 +605,7 @@ mod tests {
                 hint: "h".into(),
             },
             margin,
-            shown: String::new(),
+            formatted: String::new(),
         };
         let text = margins("t", &[row(-0.05, 0.05), row(-20.0, 20.0)]).to_string();
         let line = text.split("class=\"margin\" x1=\"").nth(1).unwrap();

@@ -1,8 +1,8 @@
-//! For a spreadsheet or a program: comma-separated values (RFC 4180) of the document's data.
+//! Renders the document's data as comma-separated values (RFC 4180).
 
 use crate::document::{Document, Table};
 
-/// The document's data; `None` where it has none.
+/// Renders the data; `None` when the document has none.
 pub fn render(document: &Document) -> Option<String> {
     document.data.as_ref().map(table)
 }
@@ -17,8 +17,8 @@ fn table(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// A cell: quoted where it has a comma, a quotation mark or a line end in it. It stays as it is otherwise, formulas
-/// too, because programs read it back.
+/// Quotes a cell that contains a comma, a quotation mark or a line break. Other cells, including formulas,
+/// stay unchanged because programs read them back.
 fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,15 +1,14 @@
-//! The document: what a report says, without how it looks.
+//! Document model: the content of a report, independent of its rendering.
 
 use crate::charts::{Calibration, Margined, Mark, Ranged, Stack};
 use crate::series::Lines;
 
-/// A report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
-    /// The title of a page; terminals and Markdown begin with the first block.
+    /// Page title. Terminals and Markdown start with the first block instead.
     pub title: String,
     pub blocks: Vec<Block>,
-    /// The table that a spreadsheet gets, under names that programs rely on.
+    /// Table for CSV export; programs rely on its column names.
     pub data: Option<Table>,
 }
 
@@ -29,7 +28,8 @@ impl From<Block> for Document {
     }
 }
 
-/// What a word means for the reader. Every rendering repeats it in words, so that nothing is said by colour alone.
+/// How a word is to be read. Every rendering also says it in words, so that no information depends on colour
+/// alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Good,
@@ -38,26 +38,26 @@ pub enum Tone {
     Plain,
 }
 
-/// How a piece of a line is set apart.
+/// Style of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Style {
     Plain,
     Strong,
     Dim,
-    /// A word that classifies.
+    /// Classifying word, coloured by tone.
     Badge(Tone),
-    /// An address inside the same site. Terminals and Markdown show the words.
+    /// Link within the same site. Terminals and Markdown show only the label.
     Link(String),
 }
 
-/// A piece of a line in one style.
+/// Part of a line in one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub text: String,
     pub style: Style,
 }
 
-/// A line of text. Words between backticks are code.
+/// Line of text. Words between backticks are rendered as code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text(pub Vec<Span>);
 
@@ -74,14 +74,14 @@ macro_rules! plain_text {
 plain_text!(&str, String, &String, u32, u64, usize, i64);
 
 impl Text {
-    /// The line, continued.
+    /// Appends `more` to the line.
     #[must_use]
     pub fn then(mut self, more: impl Into<Self>) -> Self {
         self.0.extend(more.into().0);
         self
     }
 
-    /// The words without their styles.
+    /// Text without styles.
     pub fn plain(&self) -> String {
         self.0.iter().map(|span| span.text.as_str()).collect()
     }
@@ -108,30 +108,29 @@ pub fn link(to: impl Into<String>, words: impl Into<String>) -> Text {
     styled(words, Style::Link(to.into()))
 }
 
-/// A value that may be missing, as a dash where it is.
-pub fn or_dash(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
-    value.map_or_else(|| "-".into(), shown)
+/// Formats a value, or a dash when it is missing.
+pub fn or_dash(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".into(), format)
 }
 
-/// A share in percent, as a dash where it is missing.
+/// Formats a share in percent, or a dash when it is missing.
 pub fn percent(share: Option<f64>) -> String {
     or_dash(share, |share| format!("{:.1} %", 100.0 * share))
 }
 
-/// Cells of a table row, each made into a [`Text`].
+/// Builds a table row; each cell is converted to a [`Text`].
 #[macro_export]
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$($crate::document::Text::from($cell)),*] };
 }
 
-/// Rows under named columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     pub header: Vec<String>,
-    /// Columns aligned to the right.
+    /// Indexes of right-aligned columns.
     pub numbers: Vec<usize>,
     pub rows: Vec<Vec<Text>>,
-    /// Rows that a terminal shows of a table that may be long; Markdown and pages then have limits of their own.
+    /// Row limit on terminals, for tables that may be long. Markdown and HTML then apply their own limits.
     pub limit: Option<usize>,
 }
 
@@ -151,41 +150,41 @@ impl Table {
         self
     }
 
-    /// The rows that are shown, and how many are left out; `more` is the limit where there is one.
-    pub(crate) fn shown(&self, more: Option<usize>) -> (&[Vec<Text>], usize) {
+    /// Visible rows and the number of hidden ones. `more` replaces the limit of a limited table.
+    pub(crate) fn visible_rows(&self, more: Option<usize>) -> (&[Vec<Text>], usize) {
         let most = self.limit.map_or(usize::MAX, |limit| more.unwrap_or(limit));
         let shown = self.rows.get(..most).unwrap_or(&self.rows);
         (shown, self.rows.len() - shown.len())
     }
 }
 
-/// A drawing. Pages draw it and have its values as a table; terminals and Markdown show lines as a row of bars and
-/// leave the others out, so what a reader must know is also said beside it.
+/// A chart. HTML draws it and adds its values as a table; terminals and Markdown show lines as bars and omit
+/// other charts, so the surrounding text has to state what matters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Chart {
-    /// Signed values side by side.
+    /// Signed values as bars.
     Changes(String, Vec<Mark>),
-    /// Values with intervals beside a line at zero.
+    /// Values with intervals around a zero line.
     Intervals(String, Vec<Ranged>),
     /// Shares between 0 and 1 with intervals.
     Shares(String, Vec<Ranged>),
-    /// Differences in units of what may be lost.
+    /// Differences in units of their margins.
     Margins(String, Vec<Margined>),
     /// Values over time.
     Lines(Lines),
-    /// Predicted beside observed shares.
+    /// Predicted and observed shares.
     Calibration(Calibration),
-    /// Bars of coloured parts.
+    /// Stacked bars.
     Stack(Stack),
 }
 
-/// A part of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// A heading with what belongs to it.
+    /// Heading and its content.
     Section(Text, Vec<Block>),
     Text(Text),
-    /// The answer: a word, a sentence and the reasons. It is first on a page and last on a terminal, where the eye is.
+    /// Verdict: a word, a sentence and the reasons. It comes first on a page and last on a terminal, where
+    /// readers look first.
     Verdict {
         tone: Tone,
         word: String,
@@ -193,31 +192,29 @@ pub enum Block {
         reasons: Vec<String>,
     },
     List(Vec<Text>),
-    /// Names and values.
     Fields(Vec<(String, Text)>),
     Table(Table),
     Chart(Chart),
     /// A remark under a label: `note`, `warning`, `next`.
     Note(Tone, String, Text),
-    /// Text as it was written, line by line.
+    /// Preformatted text.
     Verbatim(String),
-    /// What a page shows when asked; terminals leave it out.
+    /// Collapsible content on pages; terminals omit it.
     Details {
         summary: Text,
         open: bool,
         blocks: Vec<Block>,
     },
-    /// What one kind of reader needs and the others do not.
+    /// Blocks for one medium only.
     Only(Medium, Vec<Block>),
 }
 
-/// Where a document is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
     Terminal,
     /// Markdown and HTML.
     Page,
-    /// Terminal and Markdown, where only lines are drawn.
+    /// Terminal and Markdown, which draw line charts only.
     Text,
 }
 
@@ -260,7 +257,7 @@ impl Block {
         }
     }
 
-    /// Names and values; what has no value is left out.
+    /// Builds fields; entries without a value are omitted.
     pub fn fields(fields: impl IntoIterator<Item = (&'static str, Option<Text>)>) -> Self {
         let present = fields
             .into_iter()

@@ -1,6 +1,6 @@
-//! Pages that need nothing from elsewhere: one file, readable in light and dark, on a phone and on paper.
+//! Renders self-contained HTML pages: one file, readable in light and dark mode, on a phone and in print.
 //!
-//! Everything that comes from outside goes through [`escape`]; what is an [`Html`] has been.
+//! All untrusted text goes through [`escape`]; an [`Html`] value is already escaped.
 
 use std::fmt::{self, Display};
 
@@ -8,10 +8,10 @@ use crate::charts;
 use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
 use crate::series;
 
-/// Rows of a table that may be long.
+/// Row limit of limited tables.
 const ROWS: usize = 200;
 
-/// Text that may stand in a page as it is.
+/// Markup that is safe to insert into a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Html(pub String);
 
@@ -21,7 +21,7 @@ impl Display for Html {
     }
 }
 
-/// Text from outside, made harmless.
+/// Escapes untrusted text.
 pub fn escape(text: &str) -> Html {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -37,22 +37,22 @@ pub fn escape(text: &str) -> Html {
     Html(safe)
 }
 
-/// The document as a page in one file.
+/// Renders the document as a self-contained page.
 pub fn render(document: &Document) -> String {
     page(&document.title, &[blocks(&document.blocks)])
 }
 
-/// Blocks as a part of a page.
+/// Renders blocks as part of a page.
 pub fn blocks(blocks: &[Block]) -> Html {
     nested(blocks, 2)
 }
 
 fn nested(blocks: &[Block], level: usize) -> Html {
-    let parts: Vec<Html> = blocks.iter().map(|block| one(block, level)).collect();
+    let parts: Vec<Html> = blocks.iter().map(|block| render_block(block, level)).collect();
     Html(joined(&parts))
 }
 
-fn one(block: &Block, level: usize) -> Html {
+fn render_block(block: &Block, level: usize) -> Html {
     match block {
         Block::Section(title, inner) => Html(format!(
             "<section>\n<h{level}>{}</h{level}>\n{}\n</section>",
@@ -71,11 +71,11 @@ fn one(block: &Block, level: usize) -> Html {
             } else {
                 ":"
             };
-            let told = verdict(tone_class(*tone), &format!("{word}{colon}"), sentence);
+            let verdict = verdict(tone_class(*tone), &format!("{word}{colon}"), sentence);
             if reasons.is_empty() {
-                return told;
+                return verdict;
             }
-            Html(joined(&[told, one(&Block::list(reasons), level)]))
+            Html(joined(&[verdict, render_block(&Block::list(reasons), level)]))
         }
         Block::List(items) => {
             let items: Vec<String> = items
@@ -98,8 +98,8 @@ fn one(block: &Block, level: usize) -> Html {
                 rows.join("\n")
             ))
         }
-        Block::Table(table) => listed(table),
-        Block::Chart(chart) => drawn(chart),
+        Block::Table(table) => render_table(table),
+        Block::Chart(chart) => render_chart(chart),
         Block::Note(tone, label, text) => Html(format!(
             "<p class=\"verdict {}\"><strong>{}:</strong> {}</p>",
             tone_class(*tone),
@@ -122,7 +122,7 @@ fn one(block: &Block, level: usize) -> Html {
     }
 }
 
-/// A line of text with its styles.
+/// Renders a line with its styles.
 pub fn line(text: &Text) -> Html {
     let spans = text.0.iter().map(|span| {
         let words = told(&span.text);
@@ -146,10 +146,10 @@ fn tone_class(tone: Tone) -> &'static str {
     }
 }
 
-fn listed(table: &Table) -> Html {
+fn render_table(table: &Table) -> Html {
     let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
-    let (shown, left) = table.shown(Some(ROWS));
-    let rows = shown.iter().map(|row| row.iter().map(line).collect());
+    let (visible, left) = table.visible_rows(Some(ROWS));
+    let rows = visible.iter().map(|row| row.iter().map(line).collect());
     let mut parts = vec![table_of(&header, &table.numbers, rows)];
     if left > 0 {
         parts.push(paragraph(&format!("… and {left} more.")));
@@ -157,7 +157,7 @@ fn listed(table: &Table) -> Html {
     Html(joined(&parts))
 }
 
-fn drawn(chart: &Chart) -> Html {
+fn render_chart(chart: &Chart) -> Html {
     match chart {
         Chart::Changes(title, marks) => charts::changes(title, marks),
         Chart::Intervals(title, rows) => charts::intervals(title, rows),
@@ -169,7 +169,7 @@ fn drawn(chart: &Chart) -> Html {
     }
 }
 
-/// A whole page.
+/// Complete page around a body.
 fn page(title: &str, body: &[Html]) -> String {
     let title = escape(title);
     let body = joined(body);
@@ -182,15 +182,15 @@ fn page(title: &str, body: &[Html]) -> String {
     )
 }
 
-/// A paragraph; what stands between backticks is code.
+/// Renders a paragraph; text between backticks becomes code.
 pub fn paragraph(text: &str) -> Html {
     Html(format!("<p>{}</p>", told(text)))
 }
 
-/// Text from outside, made harmless, with what stands between backticks as code.
+/// Escapes untrusted text and renders text between backticks as code.
 pub fn told(text: &str) -> Html {
     let parts: Vec<&str> = text.split('`').collect();
-    // Backticks that do not come in pairs are backticks.
+    // An unpaired backtick is kept literally.
     if parts.len().is_multiple_of(2) {
         return escape(text);
     }
@@ -201,7 +201,8 @@ pub fn told(text: &str) -> Html {
     Html(parts.collect())
 }
 
-/// A verdict: a word that its class colours, and the sentence behind it. The word says it without the colour too.
+/// Renders a verdict: a word coloured by its class, and a sentence. The word is meaningful without the
+/// colour.
 pub fn verdict(class: &str, word: &str, sentence: &str) -> Html {
     Html(format!(
         "<p class=\"verdict {}\"><strong>{}</strong> {}</p>",
@@ -211,7 +212,7 @@ pub fn verdict(class: &str, word: &str, sentence: &str) -> Html {
     ))
 }
 
-/// A table; cells of columns named in `numbers` are aligned to the right, and what stands between backticks is code.
+/// Renders a table; columns listed in `numbers` are right-aligned, and text between backticks becomes code.
 pub(crate) fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> Html {
     let rows = rows.into_iter();
     table_of(
@@ -221,7 +222,7 @@ pub(crate) fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<
     )
 }
 
-/// A table whose cells may hold links and marks.
+/// Renders a table whose cells may contain markup.
 fn table_of(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<Html>>) -> Html {
     let class = |column: usize| {
         if numbers.contains(&column) {
@@ -249,12 +250,12 @@ fn table_of(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = V
     ))
 }
 
-/// A link inside the same site.
+/// Renders a link within the same site.
 pub fn link(to: &str, words: &str) -> Html {
     Html(format!("<a href=\"{}\">{}</a>", escape(to), escape(words)))
 }
 
-/// Parts one after the other.
+/// Concatenates parts, one per line.
 pub fn joined(parts: &[Html]) -> String {
     parts
         .iter()
@@ -263,7 +264,7 @@ pub fn joined(parts: &[Html]) -> String {
         .join("\n")
 }
 
-/// Something that is shown when asked for.
+/// Renders a collapsible section.
 pub(crate) fn details(summary: &str, parts: &[Html]) -> Html {
     let parts = joined(parts);
     Html(format!(
@@ -272,7 +273,7 @@ pub(crate) fn details(summary: &str, parts: &[Html]) -> Html {
     ))
 }
 
-/// What every page looks like.
+/// Base style sheet of all pages.
 pub const STYLE: &str = include_str!("assets/base.css");
 
 #[cfg(test)]
@@ -280,14 +281,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_between_backticks_is_code_and_harmless() {
+    fn text_between_backticks_is_escaped_code() {
         assert_eq!(told("run `a <b>` now").0, "run <code>a &lt;b&gt;</code> now");
         assert_eq!(told("one ` alone").0, "one ` alone");
         assert_eq!(told("").0, "");
     }
 
     #[test]
-    fn a_page_asks_nobody_for_anything() {
+    fn pages_are_self_contained() {
         let text = page("t", &[]);
         for sign in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!text.contains(sign), "{sign}");

@@ -1,5 +1,5 @@
-//! Reports as values: a [`Document`] is made once for a response and rendered for a [`terminal`], as [`markdown`], as a
-//! page of [`html`] and, where it has data, as [`csv`].
+//! Reports: a [`Document`] is built once per response and rendered for a [`terminal`], as [`markdown`], as an
+//! [`html`] page and, if it has data, as [`csv`].
 //!
 //! ```
 //! use satiety_report::document::{Block, Document, Table, Tone};
@@ -7,7 +7,7 @@
 //!
 //! let rows = [row!["b", "0/1"], row!["a", "1/1"]];
 //! let report = Document::new(
-//!     "How good is it?",
+//!     "Benchmark results",
 //!     vec![
 //!         Block::verdict(Tone::Bad, "Regression", "one of two cases broke", &[]),
 //!         Block::Table(Table::new(&["case", "passed"], &[1], rows)),
@@ -15,15 +15,15 @@
 //! );
 //! assert!(markdown::render(&report).contains("| b | 0/1 |"));
 //! assert!(html::render(&report).contains("<strong>Regression:</strong>"));
-//! // The answer is last on a terminal, where the eye is.
+//! // The verdict is last on a terminal, next to the prompt.
 //! assert!(terminal::render(&report).ends_with("one of two cases broke"));
 //! ```
 //!
-//! The crate knows what the library decided. It reads nothing, asks nobody and writes nothing: a rendering is a text.
+//! The crate depends on the library's types and does no I/O: rendering returns a string.
 
 #![expect(
     missing_docs,
-    reason = "not published; where a name does not say enough, a comment does"
+    reason = "not published; only names that need explaining are documented"
 )]
 
 pub mod charts;

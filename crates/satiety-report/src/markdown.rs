@@ -1,15 +1,15 @@
-//! For a comment or a file: GitHub-flavoured Markdown. Names, answers and reasons come from outside, so everything is
-//! escaped: no column breaks, no HTML, no mentions.
+//! Renders GitHub-flavoured Markdown for comments and files. Names, answers and reasons are untrusted, so
+//! everything is escaped: no column breaks, no HTML, no mentions.
 
 use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
 use crate::terminal;
 
-/// Rows of a table that may be long.
+/// Row limit of limited tables.
 const ROWS: usize = 50;
-/// Letters of a cell.
+/// Character limit of a cell.
 const LETTERS: usize = 300;
 
-/// The document, with sections as headings of the second level and below.
+/// Renders the document with sections as headings from level two.
 pub fn render(document: &Document) -> String {
     let mut out = blocks(&document.blocks, 2);
     out.push('\n');
@@ -17,19 +17,19 @@ pub fn render(document: &Document) -> String {
 }
 
 fn blocks(parts: &[Block], level: usize) -> String {
-    let shown = parts.iter().map(|block| one(block, level));
-    shown
+    let visible = parts.iter().map(|block| render_block(block, level));
+    visible
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>()
         .join("\n\n")
 }
 
-fn one(block: &Block, level: usize) -> String {
+fn render_block(block: &Block, level: usize) -> String {
     match block {
         Block::Section(title, inner) => {
             let marks = "#".repeat(level.min(6));
             let inside = blocks(inner, level + 1);
-            // A heading is strong as it is.
+            // Headings are bold by default.
             format!("{marks} {}\n\n{inside}", escape(&title.plain(), LETTERS))
                 .trim_end()
                 .to_owned()
@@ -121,9 +121,9 @@ fn table(table: &Table) -> String {
         })
         .collect();
     let mut lines = vec![row(&header), format!("|{rules}")];
-    let (shown, left) = table.shown(Some(ROWS));
+    let (visible, left) = table.visible_rows(Some(ROWS));
     lines.extend(
-        shown
+        visible
             .iter()
             .map(|cells| row(&cells.iter().map(|cell| line(cell, LETTERS)).collect::<Vec<_>>())),
     );
@@ -133,7 +133,7 @@ fn table(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// A line of text; only cells of a table are cut.
+/// Renders a line; only table cells are truncated.
 fn line(text: &Text, most: usize) -> String {
     let spans = text.0.iter().map(|span| match &span.style {
         Style::Strong if !span.text.trim().is_empty() => format!("**{}**", escape(span.text.trim(), most)),
@@ -146,7 +146,7 @@ fn cell(text: &str) -> String {
     escape(text.trim(), LETTERS)
 }
 
-/// Text from outside in one line: no column breaks, no HTML, no mentions, not too long.
+/// Escapes untrusted text as one line: no column breaks, no HTML, no mentions, limited length.
 pub fn escape(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut space = false;
@@ -167,7 +167,7 @@ pub fn escape(text: &str, most: usize) -> String {
             '|' => out.push_str("\\|"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A zero-width space keeps `@name` from notifying anybody; `ndcg@10` would not.
+            // A zero-width space prevents `@name` from notifying a user; `ndcg@10` does not need it.
             '@' if !out.ends_with(|before: char| before.is_ascii_alphanumeric()) => out.push_str("@\u{200b}"),
             letter if letter.is_control() => {}
             letter => out.push(letter),

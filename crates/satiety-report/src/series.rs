@@ -1,5 +1,5 @@
-//! Values over time as lines: rounds, cycles, runs. The drawing is for the eye, the table below it for everybody; the
-//! page's script reads the table for what it shows under the pointer, so there is one place that holds the numbers.
+//! Line charts of values over time: rounds, cycles or runs. The table below the drawing holds the numbers;
+//! the page's script reads it for tooltips, so the values exist once.
 
 use std::fmt::Write;
 
@@ -9,28 +9,26 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 54.0;
 const TOP: f64 = 16.0;
-/// Room on all sides, so that dots at the ends of the axes are whole.
-const ROOM: f64 = 6.0;
-/// Names below the axis at most; more would run into each other.
+/// Padding on all sides, so that dots at the ends of the axes are not clipped.
+const PADDING: f64 = 6.0;
+/// Maximum number of labels below the axis.
 const NAMES: usize = 8;
-/// Letters below the axis at most, with room between the names.
+/// Maximum number of characters below the axis, including gaps between labels.
 const LETTERS: usize = 66;
-/// The colours that the style has for lines.
+/// Number of line colours in the style sheet.
 const COLOURS: usize = 4;
 
-/// A line.
+/// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What it shows.
     pub name: String,
-    /// A value for each place of the axis, where there is one.
+    /// One value per axis position; `None` breaks the line.
     pub values: Vec<Option<f64>>,
-    /// The interval around each value, where there are any.
+    /// Interval around each value; may be empty.
     pub intervals: Vec<Option<(f64, f64)>>,
 }
 
 impl Series {
-    /// A line without intervals.
     pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Self {
         Self {
             name: name.into(),
@@ -39,8 +37,8 @@ impl Series {
         }
     }
 
-    /// A value as the table has it.
-    fn shown(&self, place: usize) -> String {
+    /// Formats a value for the table.
+    fn format_value(&self, place: usize) -> String {
         let value = self.values.get(place).copied().flatten();
         let interval = self.intervals.get(place).copied().flatten();
         match (value, interval) {
@@ -51,32 +49,28 @@ impl Series {
     }
 }
 
-/// A value that means something, drawn across.
+/// Horizontal line at a value of interest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
-    /// What it means.
     pub name: String,
-    /// Where it is.
     pub value: f64,
 }
 
-/// A chart of lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
     pub title: String,
-    /// What the axis counts.
+    /// Name of the quantity on the axis.
     pub axis: &'static str,
-    /// The names of the places on the axis.
+    /// Labels of the axis positions.
     pub places: Vec<String>,
     pub series: Vec<Series>,
-    /// Values that mean something.
     pub thresholds: Vec<Threshold>,
-    /// The ends of the scale; by the values where absent.
+    /// Ends of the scale; derived from the values when absent.
     pub range: Option<(f64, f64)>,
 }
 
 impl Lines {
-    /// Lines on a scale from 0 to 1.
+    /// Chart on a scale from 0 to 1.
     pub fn shares(
         title: impl Into<String>,
         axis: &'static str,
@@ -93,17 +87,16 @@ impl Lines {
         }
     }
 
-    /// The ends of the scale.
     pub(crate) fn scale(&self) -> (f64, f64) {
         self.range.unwrap_or_else(|| ends(self))
     }
 }
 
-/// Draws lines, with a legend, and with their values as a table.
+/// Draws the lines with a legend and their values as a table.
 pub(crate) fn lines(chart: &Lines) -> Html {
     if chart.places.is_empty() {
         return Html(format!(
-            "<p class=\"empty\">{}: nothing yet.</p>",
+            "<p class=\"empty\">{}: no data yet.</p>",
             escape(&chart.title)
         ));
     }
@@ -112,16 +105,16 @@ pub(crate) fn lines(chart: &Lines) -> Html {
     let plot = WIDTH - LEFT - 12.0;
     let x = |place: usize| place as f64 / last * plot;
     let y = |value: f64| (1.0 - (value.clamp(low, high) - low) / (high - low)) * HEIGHT;
-    let seen = plot + 2.0 * ROOM;
+    let seen = plot + 2.0 * PADDING;
     let mut inside = String::new();
     scale(&mut inside, chart, (low, high), &y);
-    // The plot has a drawing of its own, so that it alone is stretched when somebody zooms in.
+    // The plot is a nested SVG, so that zooming stretches it alone.
     let _ = write!(
         inside,
         "<svg class=\"plot\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{plot:.1}\" height=\"{tall:.1}\" \
-         viewBox=\"-{ROOM} -{ROOM} {seen:.1} {tall:.1}\" preserveAspectRatio=\"none\">",
-        TOP - ROOM,
-        tall = HEIGHT + 2.0 * ROOM
+         viewBox=\"-{PADDING} -{PADDING} {seen:.1} {tall:.1}\" preserveAspectRatio=\"none\">",
+        TOP - PADDING,
+        tall = HEIGHT + 2.0 * PADDING
     );
     for (index, series) in chart.series.iter().enumerate() {
         let class = index % COLOURS;
@@ -148,7 +141,7 @@ pub(crate) fn lines(chart: &Lines) -> Html {
             }
         }
         for (place, value) in present(&series.values) {
-            // A stroke of no length with round ends is a dot that stays round when the plot is stretched.
+            // A zero-length stroke with round caps is a dot that stays round when the plot is stretched.
             let _ = write!(
                 inside,
                 "<path class=\"dot s{class}\" d=\"M{:.1} {:.1}h0\"><title>{}</title></path>",
@@ -178,7 +171,7 @@ pub(crate) fn lines(chart: &Lines) -> Html {
     ))
 }
 
-/// Lines at the ends, in the middle, and where thresholds are.
+/// Grid lines at both ends, in the middle and at thresholds.
 fn scale(inside: &mut String, chart: &Lines, (low, high): (f64, f64), y: &dyn Fn(f64) -> f64) {
     for value in [low, f64::midpoint(low, high), high] {
         let _ = write!(
@@ -211,12 +204,12 @@ fn names(inside: &mut String, chart: &Lines, step: f64) {
         .map(|name| name.chars().count())
         .max()
         .unwrap_or(1);
-    // Long names need more room each.
+    // Longer labels need more space.
     let fit = (LETTERS / longest.clamp(1, 12)).clamp(2, NAMES);
     let last = chart.places.len().saturating_sub(1);
     let every = chart.places.len().div_ceil(fit).max(1);
     for (place, name) in chart.places.iter().enumerate().step_by(every) {
-        // A name at an end stays inside, and on a narrow screen those at the ends are enough.
+        // Labels at the ends stay inside; on a narrow screen only those are shown.
         let (anchor, class) = match place {
             0 => ("start", "place"),
             place if place == last => ("end", "place"),
@@ -226,9 +219,9 @@ fn names(inside: &mut String, chart: &Lines, step: f64) {
         let _ = write!(
             inside,
             "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-            (LEFT + ROOM + place as f64 * step).min(WIDTH - 2.0),
+            (LEFT + PADDING + place as f64 * step).min(WIDTH - 2.0),
             TOP + HEIGHT + 20.0,
-            escape(&shortened(name))
+            escape(&truncate(name))
         );
     }
 }
@@ -255,19 +248,19 @@ fn values(chart: &Lines) -> Html {
         &numbers,
         chart.places.iter().enumerate().map(|(place, name)| {
             let mut row = vec![name.clone()];
-            row.extend(chart.series.iter().map(|series| series.shown(place)));
+            row.extend(chart.series.iter().map(|series| series.format_value(place)));
             row
         }),
     )
 }
 
-/// The values that are there and can be drawn, with their places.
+/// Values that can be drawn, with their positions.
 fn present(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)> {
     let places = values.iter().enumerate();
     places.filter_map(|(place, value)| Some((place, (*value).filter(|value| value.is_finite())?)))
 }
 
-/// Runs of neighbouring values: a line does not lead across what is missing.
+/// Runs of adjacent values: a line is interrupted at missing values.
 fn unbroken(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     let mut parts: Vec<Vec<(usize, f64)>> = Vec::new();
     for (place, value) in present(values) {
@@ -293,8 +286,8 @@ fn ends(chart: &Lines) -> (f64, f64) {
     if low > high {
         return (0.0, 1.0);
     }
-    let room = ((high - low) * 0.05).max(1e-6);
-    (low - room, high + room)
+    let padding = ((high - low) * 0.05).max(1e-6);
+    (low - padding, high + padding)
 }
 
 fn short(value: f64) -> String {
@@ -305,7 +298,7 @@ fn short(value: f64) -> String {
     }
 }
 
-fn shortened(name: &str) -> String {
+fn truncate(name: &str) -> String {
     if name.chars().count() <= 12 {
         return name.into();
     }
@@ -332,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_a_dot_and_a_cell_and_what_is_missing_breaks_the_line() {
+    fn missing_values_break_the_line() {
         let text = drawn(vec![Some(0.5), Some(0.4), None, Some(0.1)], vec![]);
         assert_eq!(text.matches("<path class=\"dot").count(), 3);
         assert_eq!(text.matches("<polyline").count(), 2);
@@ -341,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_no_number_is_drawn() {
+    fn non_finite_values_are_not_drawn() {
         let strange = vec![Some(f64::NAN), Some(f64::INFINITY), Some(1.0)];
         let threshold = Threshold {
             name: "never".into(),
@@ -351,7 +344,7 @@ mod tests {
         let drawing = text.split("<details").next().unwrap();
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{drawing}");
         assert_eq!(drawing.matches("<path class=\"dot").count(), 1);
-        assert!(drawn(vec![], vec![]).contains("nothing yet"));
+        assert!(drawn(vec![], vec![]).contains("no data yet"));
     }
 
     #[test]
@@ -371,7 +364,7 @@ mod tests {
             .unwrap()
             .parse()
             .unwrap();
-        // 5 % of room above the highest value, which is the threshold.
+        // 5 % padding above the highest value, which is the threshold.
         let from_top = TOP + 0.05 / 1.1 * HEIGHT;
         assert!((at - from_top).abs() < 0.1, "{at} {from_top}");
     }

@@ -1,4 +1,5 @@
-//! For a terminal: aligned columns without lines, colours that the writer strips where nobody sees them.
+//! Renders for a terminal: aligned columns without rules, with colours that the writer strips when output is
+//! not a terminal.
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, presets};
 use owo_colors::OwoColorize;
@@ -6,24 +7,24 @@ use owo_colors::OwoColorize;
 use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
 use crate::series::Lines;
 
-/// The document, as wide as the terminal is.
+/// Renders the document at the terminal's width.
 pub fn render(document: &Document) -> String {
     blocks(&document.blocks, None)
 }
 
-/// The document in a given width.
+/// Renders the document at a given width.
 pub fn render_in(document: &Document, width: u16) -> String {
     blocks(&document.blocks, Some(width))
 }
 
 fn blocks(blocks: &[Block], width: Option<u16>) -> String {
-    let mut shown: Vec<(bool, String)> = Vec::new();
-    collect(blocks, width, &mut shown);
+    let mut rendered: Vec<(bool, String)> = Vec::new();
+    collect(blocks, width, &mut rendered);
     let mut text = String::new();
     let mut before = true;
-    for (is_line, part) in shown {
+    for (is_line, part) in rendered {
         if !text.is_empty() {
-            // Lines stand together; whatever is more than a line has room around it.
+            // Single lines are adjacent; larger blocks are surrounded by empty lines.
             text.push_str(if before && is_line { "\n" } else { "\n\n" });
         }
         text.push_str(&part);
@@ -32,14 +33,14 @@ fn blocks(blocks: &[Block], width: Option<u16>) -> String {
     text
 }
 
-/// Adds the parts that are shown, each with whether it is made of lines; verdicts come last.
-fn collect(blocks: &[Block], width: Option<u16>, shown: &mut Vec<(bool, String)>) {
+/// Collects rendered blocks, each with whether it is a line block; verdicts come last.
+fn collect(blocks: &[Block], width: Option<u16>, rendered: &mut Vec<(bool, String)>) {
     let is_verdict = |block: &&Block| matches!(block, Block::Verdict { .. });
     let others = blocks.iter().filter(|block| !is_verdict(block));
     for block in others.chain(blocks.iter().filter(is_verdict)) {
         let (is_line, text) = match block {
             Block::Only(Medium::Terminal | Medium::Text, inner) => {
-                collect(inner, width, shown);
+                collect(inner, width, rendered);
                 continue;
             }
             Block::Section(title, inner) => (false, section(title, &self::blocks(inner, width))),
@@ -69,14 +70,14 @@ fn collect(blocks: &[Block], width: Option<u16>, shown: &mut Vec<(bool, String)>
             Block::Only(Medium::Page, _) | Block::Details { .. } | Block::Chart(_) => continue,
         };
         if !text.is_empty() {
-            shown.push((is_line, text));
+            rendered.push((is_line, text));
         }
     }
 }
 
 fn section(title: &Text, inside: &str) -> String {
     let title = match title.0.as_slice() {
-        // A title in one piece is set apart from what it names.
+        // Make a plain title bold, to set it apart from its content.
         [only] if only.style == Style::Plain => visible(&only.text).bold().to_string(),
         _ => line(title),
     };
@@ -109,7 +110,7 @@ fn toned(tone: Tone, word: &str) -> String {
     }
 }
 
-/// A line with its colours.
+/// Renders a line with its colours.
 pub fn line(text: &Text) -> String {
     let spans = text.0.iter().map(|span| {
         let words = visible(&span.text);
@@ -123,7 +124,7 @@ pub fn line(text: &Text) -> String {
     spans.collect()
 }
 
-/// Whether a character can move the cursor, change colours, break lines, reorder what is shown, or cannot be seen.
+/// Whether a character can move the cursor, change colours, break lines, reorder text, or is invisible.
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -136,7 +137,7 @@ pub fn is_hidden(letter: char) -> bool {
         )
 }
 
-/// Text from outside in one line, with hidden characters as `\u{…}`. Emoji keep what joins them.
+/// Renders untrusted text as one line, with hidden characters as `\u{…}`. Emoji keep their joiners.
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -162,12 +163,12 @@ fn named(fields: &[(String, Text)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A table; a header without names is no line.
+/// Renders a table; an empty header is omitted.
 fn rows(table: &Table, width: Option<u16>) -> String {
     aligned(table, width, cell)
 }
 
-/// A table whose cells have colours of their own already.
+/// Renders a table whose cells already contain colour codes.
 pub fn coloured_table(table: &Table) -> String {
     aligned(table, None, |text| Cell::new(text.plain()))
 }
@@ -185,7 +186,7 @@ fn aligned(table: &Table, width: Option<u16>, cell: fn(&Text) -> Cell) -> String
     if table.header.iter().any(|name| !name.is_empty()) {
         shown.set_header(table.header.iter().map(|name| visible(name)));
     }
-    let (listed, left) = table.shown(None);
+    let (listed, left) = table.visible_rows(None);
     for row in listed {
         shown.add_row(row.iter().map(cell));
     }
@@ -204,7 +205,7 @@ fn aligned(table: &Table, width: Option<u16>, cell: fn(&Text) -> Cell) -> String
     lines.join("\n")
 }
 
-/// A cell in one style: the table measures letters, and colours inside a text would count as some.
+/// Cell in a single style: the table measures characters, and colour codes inside a text would count.
 fn cell(text: &Text) -> Cell {
     let cell = Cell::new(visible(&text.plain()));
     match text.0.as_slice() {
@@ -220,7 +221,7 @@ fn cell(text: &Text) -> Cell {
     }
 }
 
-/// Curves as rows of bars, one a series.
+/// Renders curves as rows of bars, one per series.
 fn curves(chart: &Lines) -> String {
     let (low, high) = chart.scale();
     let curve = |values: &[Option<f64>]| {
@@ -239,7 +240,7 @@ fn curves(chart: &Lines) -> String {
     named(&rows.collect::<Vec<_>>())
 }
 
-/// A curve of values from 0 to 1 in one line of blocks.
+/// Renders values from 0 to 1 as one line of block characters.
 pub fn sparkline(values: &[f64]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     values
@@ -248,7 +249,7 @@ pub fn sparkline(values: &[f64]) -> String {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "clamped to 0..=7 before"
+                reason = "clamped to 0..=7 above"
             )]
             let index = (value * 7.0).round().clamp(0.0, 7.0) as usize;
             BLOCKS[index]

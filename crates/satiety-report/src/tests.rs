@@ -1,4 +1,4 @@
-//! One document in every rendering, with what people and programs from outside may put into it.
+//! Renders one document in every format, with hostile input.
 
 use crate::charts::Mark;
 use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, link, strong};
@@ -51,16 +51,16 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn text_from_outside_cannot_act_on_a_page() {
+fn html_escapes_untrusted_text() {
     let page = html::render(&everything(EVIL));
     assert!(!page.contains("<script") && !page.contains("\"c\" "), "{page}");
     assert!(page.contains("&lt;script&gt;"), "{page}");
 }
 
 #[test]
-fn text_from_outside_breaks_no_markdown() {
+fn markdown_escapes_untrusted_text() {
     let page = markdown::render(&everything(EVIL));
-    // A code block shows what is in it and does nothing.
+    // A code block shows its content without interpreting it.
     let (before, fenced) = page.split_once("```text").unwrap();
     assert!(!before.contains("<script") && !before.contains("@all"), "{page}");
     for line in before.lines().filter(|line| line.starts_with("| ")) {
@@ -76,7 +76,7 @@ fn text_from_outside_breaks_no_markdown() {
 }
 
 #[test]
-fn csv_quotes_what_would_break_a_row_and_keeps_every_value_as_it_is() {
+fn csv_quotes_cells_and_keeps_values_unchanged() {
     let data = Table::new(
         &["a", "b"],
         &[],
@@ -95,7 +95,7 @@ fn csv_quotes_what_would_break_a_row_and_keeps_every_value_as_it_is() {
 }
 
 #[test]
-fn numbers_line_up_beside_wide_letters_and_colours() {
+fn numbers_align_next_to_wide_characters_and_colours() {
     let rows = [row!["a", 7_u64], row!["日本", badge(Tone::Bad, "123")]];
     let table = Document::from(Block::Table(Table::new(&["what", "rows"], &[1], rows)));
     assert_eq!(
@@ -105,7 +105,7 @@ fn numbers_line_up_beside_wide_letters_and_colours() {
 }
 
 #[test]
-fn a_table_keeps_to_the_width_and_to_its_limit() {
+fn tables_respect_width_and_row_limit() {
     let long = "word ".repeat(40);
     let rows = (0..300).map(|_| row!["name", &*long]);
     let document = Document::from(Block::Table(Table::new(&["a", "b"], &[], rows).limit(2)));
@@ -117,7 +117,7 @@ fn a_table_keeps_to_the_width_and_to_its_limit() {
 }
 
 #[test]
-fn lines_stand_together_and_the_verdict_is_last() {
+fn lines_are_adjacent_and_the_verdict_is_last() {
     let document = Document::new(
         "",
         vec![
@@ -143,7 +143,7 @@ fn lines_stand_together_and_the_verdict_is_last() {
 }
 
 #[test]
-fn curves_are_bars_in_text_and_other_charts_are_left_out() {
+fn text_renders_curves_as_bars_and_omits_other_charts() {
     let series = vec![Series::new("new", vec![Some(0.0), None, Some(1.0)])];
     let places = vec!["1".into(), "2".into(), "3".into()];
     let lines = Chart::Lines(Lines::shares("t", "round", places, series));
@@ -175,7 +175,7 @@ fn backticks_are_code_on_a_page() {
 }
 
 #[test]
-fn text_from_outside_cannot_act_on_a_terminal() {
+fn terminal_escapes_untrusted_text() {
     let evil = "\u{1b}[2J\u{1b}[8mgone\u{202e}\r\nend ⚠\u{fe0f}";
     let shown = plain(&terminal::render_in(&everything(evil), 400));
     assert!(!shown.contains(['\u{1b}', '\r', '\u{202e}']), "{shown}");

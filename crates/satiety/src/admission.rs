@@ -1,58 +1,58 @@
-//! Admission control: what a request will cost, whether that is too much, and what a caller has left.
+//! Admission control: estimates the cost of a request and enforces a budget per caller.
 //!
-//! A cost is estimated from sizes alone, in one pass over the request, before anything is computed. Its unit is about one
-//! millisecond of one processor core on a laptop. An estimate need not be right; it must grow with what the work grows with,
-//! quadratic where the work is quadratic.
+//! The cost is estimated from sizes alone, in one pass over the request, before anything is computed. One
+//! unit is about one millisecond of one laptop core. An estimate may be inaccurate, but it must scale like
+//! the work does, quadratically where the work is quadratic.
 
 use crate::dialogue::Round;
 
-/// Bytes of text that are read and split in a unit of cost.
+/// Bytes of text read and split per unit of cost.
 const BYTES_PER_UNIT: u64 = 64 << 10;
-/// Tokens that a sentence model on this machine embeds in a unit of cost.
+/// Tokens that a local sentence model embeds per unit of cost.
 const TOKENS_PER_UNIT: u64 = 4;
-/// Pairs of texts compared by meaning in a unit of cost.
+/// Pairs of vectors compared per unit of cost.
 const VECTOR_PAIRS_PER_UNIT: u64 = 500;
-/// Pairs of texts compared by their words in a unit of cost: an index leaves most pairs out.
+/// Pairs of texts compared by words per unit of cost. The index prunes most pairs.
 const WORD_PAIRS_PER_UNIT: u64 = 5_000;
-/// Bytes of an answer that are written in a unit of cost.
+/// Bytes of response written per unit of cost.
 const OUTPUT_BYTES_PER_UNIT: u64 = 16 << 10;
-/// Steps of a numerical method (a resample of one query, say) in a unit of cost.
+/// Steps of a numerical method (one resample of one query, for example) per unit of cost.
 const STEPS_PER_UNIT: u64 = 20_000;
-/// A model reads no more of one text.
+/// Models truncate each text to this many tokens.
 const MOST_TOKENS_OF_A_TEXT: u64 = 256;
-/// Bytes of a token at least: invented words fall apart into pieces of two or three letters.
+/// Lower bound of bytes per token: unknown words split into subwords of two or three letters.
 const BYTES_PER_TOKEN: u64 = 3;
 
-/// The sizes that the cost of a request is estimated from.
+/// Sizes from which the cost of a request is estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// Bytes of text that are read.
+    /// Bytes of text to read.
     pub bytes: u64,
-    /// Texts that are embedded or compared, such as claims.
+    /// Number of texts to embed or compare, such as claims.
     pub texts: u64,
-    /// Tokens that a sentence model reads.
+    /// Tokens that a sentence model has to encode.
     pub tokens: u64,
-    /// Pairs of texts that may be compared with each other.
+    /// Upper bound of text pairs to compare.
     pub pairs: u64,
-    /// Bytes of the answer at most.
+    /// Upper bound of the response size in bytes.
     pub output_bytes: u64,
-    /// Steps of numerical methods.
+    /// Number of steps of numerical methods.
     pub steps: u64,
 }
 
-/// What a sentence model costs this machine.
+/// Where the sentence model runs, which decides who pays for its computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelCost {
-    /// The model computes here.
+    /// The model runs in this process.
     Local,
-    /// The model is an HTTP request away: comparing its vectors costs something, computing them does not.
+    /// The model is called over HTTP: comparing vectors costs CPU time here, computing them does not.
     Remote,
-    /// Texts are compared by their words only.
+    /// No model: texts are compared by words only.
     None,
 }
 
 impl Workload {
-    /// The workload of scoring `rounds` after a conversation that has `earlier` claims already.
+    /// Workload of scoring `rounds` after a conversation that already has `earlier` claims.
     pub fn of_rounds(rounds: &[Round], earlier: u64) -> Self {
         let mut work = Self::default();
         let (mut claims, mut others, mut longest) = (0_u64, 0_u64, 0_u64);
@@ -75,18 +75,18 @@ impl Workload {
             }
         }
         let count = rounds.len() as u64;
-        // Claims with all claims before them, questions and actions with each other and with the claims that may answer
-        // them, and each round with all rounds before it.
+        // Claims are compared with all earlier claims, questions and actions with each other and with the
+        // claims that may answer them, and each round with all earlier rounds.
         work.pairs = claims
             .saturating_mul(earlier.saturating_add(claims / 2))
             .saturating_add(others.saturating_mul(others.saturating_add(claims)))
             .saturating_add(count.saturating_mul(count) / 2);
-        // A finding quotes the text that it is about and the earlier one.
+        // A finding quotes its own text and the earlier one.
         work.output_bytes = work.texts.saturating_mul(longest).saturating_add(count * 512);
         work
     }
 
-    /// The workload of embedding these texts.
+    /// Workload of embedding these texts.
     pub fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         texts.into_iter().fold(Self::default(), |work, text| {
             let length = text.len() as u64;
@@ -99,7 +99,7 @@ impl Workload {
         })
     }
 
-    /// The estimated cost in units of about a millisecond.
+    /// Estimated cost in units of about one millisecond.
     pub fn units(&self, model: ModelCost) -> u64 {
         let (tokens, pairs) = match model {
             ModelCost::Local => (self.tokens / TOKENS_PER_UNIT, self.pairs / VECTOR_PAIRS_PER_UNIT),
@@ -119,38 +119,38 @@ impl Workload {
     }
 }
 
-/// Tokens of a text of so many bytes, as a model reads it.
+/// Estimated tokens in a text of `bytes` bytes, after truncation by the model.
 fn tokens_of(bytes: u64) -> u64 {
     (bytes / BYTES_PER_TOKEN + 2).min(MOST_TOKENS_OF_A_TEXT)
 }
 
-/// What a caller may spend: a bucket that refills evenly. Times are seconds of any clock that does not run backwards.
+/// Token bucket that limits what a caller may spend. Times are seconds of any monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Units that are left; negative after work that took longer than estimated.
+    /// Remaining units; negative after work that took longer than estimated.
     left: f64,
-    /// When `left` was true.
+    /// Time at which `left` was computed.
     at: f64,
 }
 
-/// How much a budget holds and how fast it refills.
+/// Capacity and refill rate of a budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BudgetRule {
-    /// Units that a full budget holds, and that a minute brings back.
+    /// Capacity in units, which is also the refill per minute.
     pub units_per_minute: f64,
 }
 
-/// A budget that has too little left.
+/// Error of a budget with too few units left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OverBudget {
-    /// Units that are left now.
+    /// Units left at the time of the request.
     pub left: f64,
-    /// Seconds until the request can be paid for.
+    /// Seconds until the request would be admitted.
     pub wait_seconds: f64,
 }
 
 impl Budget {
-    /// A full budget.
+    /// Creates a full budget.
     pub fn full(rule: BudgetRule, now: f64) -> Self {
         Self {
             left: rule.units_per_minute,
@@ -158,8 +158,8 @@ impl Budget {
         }
     }
 
-    /// Takes `units` out, or says how long to wait. A request that costs more than a full budget holds is let through when
-    /// the budget is full, and paid back afterwards: otherwise it could never be made.
+    /// Withdraws `units`, or returns how long to wait. A request that costs more than the capacity is
+    /// admitted when the budget is full and leaves it negative; otherwise it could never run.
     pub fn take(&mut self, rule: BudgetRule, units: f64, now: f64) -> Result<(), OverBudget> {
         self.refill(rule, now);
         let needed = units.min(rule.units_per_minute);
@@ -174,13 +174,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Gives back what was taken and not used; a negative number takes what was used beyond the estimate.
+    /// Returns units that were withdrawn and not used. A negative number withdraws usage beyond the estimate.
     pub fn give_back(&mut self, rule: BudgetRule, units: f64, now: f64) {
         self.refill(rule, now);
         self.left = (self.left + units).min(rule.units_per_minute);
     }
 
-    /// Whether nothing would be lost by forgetting this budget.
+    /// Whether the budget is full and its state can be dropped.
     pub fn is_full(&mut self, rule: BudgetRule, now: f64) -> bool {
         self.refill(rule, now);
         self.left >= rule.units_per_minute
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn cost_grows_with_what_the_work_grows_with() {
+    fn cost_scales_with_the_work() {
         let units = |rounds: &[Round], earlier| Workload::of_rounds(rounds, earlier).units(ModelCost::Local);
         assert!(
             units(&rounds(3, 5, 80), 0) < 200,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_refills_and_never_holds_more_than_a_minute() {
+    fn a_budget_refills_up_to_its_capacity() {
         let rule = BudgetRule {
             units_per_minute: 600.0,
         };
@@ -255,14 +255,14 @@ mod tests {
         budget.give_back(rule, 150.0, 10.0);
         assert_eq!(budget.take(rule, 150.0, 10.0), Ok(()));
         assert!(budget.is_full(rule, 1000.0));
-        // Dearer than a full budget: once, and then not for as long as it takes to pay it back.
+        // More expensive than a full budget: admitted once, then rejected until the debt is repaid.
         assert_eq!(budget.take(rule, 6000.0, 1000.0), Ok(()));
         let over = budget.take(rule, 1.0, 1000.0).unwrap_err();
         assert!(over.wait_seconds > 500.0);
     }
 
     #[test]
-    fn a_clock_that_stands_still_brings_nothing() {
+    fn a_stopped_clock_does_not_refill() {
         let rule = BudgetRule {
             units_per_minute: 60.0,
         };

@@ -1,11 +1,11 @@
-//! Cooperative cancellation: a flag that the caller sets and long computations look at between steps.
+//! Cooperative cancellation: a flag that the caller sets and long computations check between steps.
 //!
-//! A computation that was cancelled has no answer, so cancellation never changes a verdict: it only withholds one.
+//! A cancelled computation returns no result, so cancellation never changes a verdict.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that asks a computation to end. Clones share the flag.
+/// Cancellation flag of a computation. Clones share the flag.
 ///
 /// ```
 /// use satiety::cancel::Cancellation;
@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
-/// The computation was cancelled before it had an answer.
+/// Error of a computation that was cancelled before it had a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the computation was cancelled")]
+#[error("computation cancelled")]
 pub struct Cancelled;
 
 impl Cancellation {
-    /// Asks every computation that holds this flag to end. It cannot be taken back.
+    /// Asks every computation that shares this flag to end. A cancellation cannot be undone.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -42,7 +42,8 @@ impl Cancellation {
         }
     }
 
-    /// A guard that sets the flag when it is dropped: work on another thread ends with the future that waits for it.
+    /// Returns a guard that sets the flag when dropped, so that work on another thread ends with the future
+    /// that waits for it.
     pub fn on_drop(&self) -> CancelOnDrop {
         CancelOnDrop(self.clone())
     }

@@ -1,72 +1,72 @@
-//! Why a verdict is what it is: the decision, the numbers, the thresholds they were compared with and the reasons in
-//! words, as one tree that every surface renders. It holds no rule of any capability.
+//! Explanation of a verdict: the decision, the numbers, the thresholds they were compared with and the
+//! reasons in words, as one tree that every surface renders. The decision rules live with the capabilities.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One decision and what it rests on.
+/// One decision and the evidence for it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
-    /// What was decided about: "signal", "novelty".
+    /// Subject of the decision, such as "signal" or "novelty".
     pub subject: String,
-    /// What was decided: "SHIP", "LOW".
+    /// Outcome of the decision, such as "SHIP" or "LOW".
     pub decision: String,
-    /// Why, in sentences, the most telling first.
+    /// Reasons as sentences, most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// The numbers that were looked at.
+    /// Numbers that the decision is based on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<Number>,
-    /// The decisions that this one rests on.
+    /// Decisions that this decision depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Explanation>,
 }
 
-/// A number, and what it was compared with.
+/// A number and the threshold it was compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Number {
-    /// What it measures.
+    /// Name of the measured quantity.
     pub name: String,
-    /// The value; absent when it could not be computed.
+    /// Measured value; absent when it could not be computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Why there is no value.
+    /// Reason why the value is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_because: Option<String>,
-    /// What it was compared with.
+    /// Comparison with a threshold; absent when the number was only reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared: Option<Comparison>,
 }
 
-/// A comparison with a threshold and how it came out.
+/// A comparison with a threshold and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// The relation that was tested.
+    /// Relation that was tested between value and threshold.
     pub is: Relation,
-    /// The threshold.
+    /// Threshold that the value was compared with.
     pub threshold: f64,
-    /// Whether it held.
+    /// Whether the relation holds.
     pub holds: bool,
 }
 
-/// The relation of a value to its threshold.
+/// Relation between a value and its threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
-    /// value < threshold
+    /// The value is below the threshold (`<`).
     Below,
-    /// value <= threshold
+    /// The value is at most the threshold (`<=`).
     AtMost,
-    /// value >= threshold
+    /// The value is at least the threshold (`>=`).
     AtLeast,
-    /// value > threshold
+    /// The value is above the threshold (`>`).
     Above,
 }
 
 impl Explanation {
-    /// An explanation without numbers or parts yet.
+    /// Creates an explanation without reasons, numbers or parts.
     pub fn new(subject: impl Into<String>, decision: impl Into<String>) -> Self {
         Self {
             subject: subject.into(),
@@ -75,19 +75,19 @@ impl Explanation {
         }
     }
 
-    /// Adds a reason.
+    /// Appends a reason.
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reasons.push(reason.into());
         self
     }
 
-    /// Adds a number.
+    /// Appends a number.
     pub fn with(mut self, number: Number) -> Self {
         self.numbers.push(number);
         self
     }
 
-    /// Adds a decision that this one rests on.
+    /// Appends a decision that this one depends on.
     pub fn part(mut self, part: Explanation) -> Self {
         self.parts.push(part);
         self
@@ -95,7 +95,7 @@ impl Explanation {
 }
 
 impl Number {
-    /// A number that was only looked at.
+    /// A number that is reported without a comparison.
     pub fn of(name: impl Into<String>, value: f64) -> Self {
         Self {
             name: name.into(),
@@ -105,7 +105,7 @@ impl Number {
         }
     }
 
-    /// A number that could not be computed.
+    /// A number that could not be computed, with the reason.
     pub fn absent(name: impl Into<String>, because: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -115,7 +115,7 @@ impl Number {
         }
     }
 
-    /// Compares the number with a threshold; an absent one stays uncompared.
+    /// Compares the number with a threshold; an absent number stays uncompared.
     pub fn compared(mut self, is: Relation, threshold: f64) -> Self {
         self.compared = self.value.map(|value| Comparison {
             is,
@@ -127,7 +127,7 @@ impl Number {
 }
 
 impl Relation {
-    /// Whether the value stands in this relation to the threshold.
+    /// Whether `value` satisfies this relation to `threshold`.
     pub fn holds(self, value: f64, threshold: f64) -> bool {
         match self {
             Self::Below => value < threshold,
@@ -169,7 +169,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// At most three decimals, without trailing zeros.
+/// Formats with at most three decimals, without trailing zeros.
 struct Short(f64);
 
 impl fmt::Display for Short {
@@ -179,7 +179,7 @@ impl fmt::Display for Short {
     }
 }
 
-/// The tree as indented lines.
+/// Formats the tree as indented lines.
 impl fmt::Display for Explanation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn lines(tree: &Explanation, depth: usize, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_reads_as_indented_lines_and_survives_json() {
+    fn a_tree_displays_as_indented_lines_and_round_trips() {
         let tree = Explanation::new("signal", "SHIP")
             .because("Nothing new was said.")
             .part(
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_relation_prints_what_is_true() {
+    fn displayed_relations_hold() {
         for (relation, value, shown) in [
             (Relation::Below, 1.0, ">="),
             (Relation::AtMost, 1.0, "<="),

@@ -4,7 +4,7 @@
 //!
 //! | question | module |
 //! |---|---|
-//! | is a conversation still producing anything? | [`dialogue`] |
+//! | is a conversation still producing anything new? | [`dialogue`] |
 //! | is another search worth it? | [`research`] |
 //! | which memories answer a question? | [`memory`] |
 //! | which context can go? | [`eviction`] |
@@ -12,11 +12,11 @@
 //! | has an agent become worse? | [`mod@bench`] |
 //! | is a change worth keeping? | [`experiment`] |
 //! | do the evals still tell good from better? | [`harness`] |
-//! | why was it decided so? | [`explanation`] |
-//! | how long may it take, and how is it stopped? | [`admission`], [`cancel`] |
-//! | the mathematics and the text functions underneath | [`stats`], [`text`] |
+//! | why was a verdict reached? | [`explanation`] |
+//! | how are costs limited and computations cancelled? | [`admission`], [`cancel`] |
+//! | statistics and text processing that the rest builds on | [`stats`], [`text`] |
 
-// The internal crates leave out comments that repeat a name; here every public item has one.
+// The internal crates omit doc comments that only repeat a name; here every public item has one.
 #![warn(missing_docs)]
 
 pub mod admission;

@@ -1,12 +1,14 @@
-//! What a benchmark run costs beyond the target: `satiety bench run` as a whole process, beside other harnesses.
+//! Measures the overhead of a benchmark run beyond the target: `satiety bench run` as a whole process,
+//! compared with other harnesses.
 //!
 //! `cargo build --release && cargo run --release -p perf --bin bench -- --python PYTHON [--promptfoo PATH]`
 //!
-//! The cases give the question back and compare it with what is expected; a tenth of them fails. `echo` answers in process,
-//! `worker` is two processes that read a line and write one. Everything counts: start-up, reading the suite, writing
-//! results to the store (durably, which none of the peers does), figures. CPU time is the process's and its children's.
+//! The cases echo the question and compare it with the expected answer; a tenth of them fails. `echo` answers
+//! in process, `worker` is two processes that read and write lines. Everything counts: start-up, reading the
+//! suite, writing results to the store (durably, unlike all peers), metrics. CPU time includes child
+//! processes.
 
-#![expect(clippy::print_stdout, reason = "a measurement's answer")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,44 +19,44 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use serde_json::{Value, json};
 
-/// Ticks a second in `/proc`, on every Linux there is.
+/// Clock ticks per second in `/proc` on Linux.
 const TICKS: f64 = 100.0;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The program; built from this workspace in release.
+    /// Path of the satiety binary [default: the release build of this workspace]
     #[arg(long)]
     satiety: Option<PathBuf>,
-    /// An interpreter with pydantic-evals and inspect-ai.
+    /// Python interpreter with pydantic-evals and inspect-ai
     #[arg(long)]
     python: Option<PathBuf>,
-    /// The promptfoo command.
+    /// Path of the promptfoo command
     #[arg(long)]
     promptfoo: Option<PathBuf>,
-    /// Sizes of the suites.
+    /// Numbers of cases per suite
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2_000, 10_000, 100_000])]
     cases: Vec<usize>,
-    /// Answer lines instead of measuring.
+    /// Run as the echo worker instead of measuring
     #[arg(long, hide = true)]
     worker: bool,
 }
 
-/// Makes the command for a suite in a fresh folder.
+/// Builds the command for a suite in a fresh directory.
 type Start = Box<dyn Fn(&Path, &Path) -> Result<Command>>;
 
-/// One way to run a suite.
-struct Way {
+/// One program to measure.
+struct Program {
     name: &'static str,
-    /// The largest suite it is given, so that the slow ones end.
+    /// Largest suite to run, so that slow programs finish.
     most: usize,
-    /// The command for a suite in a fresh folder.
+    /// Builds the command for a suite in a fresh directory.
     command: Start,
-    /// Whether the output says that so many results are there and so many passed.
+    /// Whether the output reports the expected numbers of results and passes.
     is_right: fn(&str, usize, usize) -> bool,
     ours: bool,
 }
 
-/// What one size cost, a run.
+/// Cost of one suite size per run.
 struct Cost {
     wall: f64,
     cpu: f64,
@@ -73,10 +75,10 @@ fn main() -> Result<()> {
     };
     ensure!(
         satiety.is_file(),
-        "{} is not there: cargo build --release",
+        "{} not found; run `cargo build --release`",
         satiety.display()
     );
-    let ways = ways(&arguments, &satiety, &own);
+    let programs = programs(&arguments, &satiety, &own);
     let scratch = tempfile::tempdir()?;
     println!(
         "{:<28} {:>8} {:>10} {:>12} {:>12} {:>9}",
@@ -85,36 +87,36 @@ fn main() -> Result<()> {
     for &cases in &arguments.cases {
         let suite = scratch.path().join(format!("suite-{cases}.json"));
         fs_err::write(&suite, suite_of(cases).to_string())?;
-        let mut found: Vec<(&Way, Cost)> = Vec::new();
-        for way in ways.iter().filter(|way| cases <= way.most) {
-            let cost = measure(way, &suite, cases).with_context(|| way.name)?;
+        let mut found: Vec<(&Program, Cost)> = Vec::new();
+        for program in programs.iter().filter(|program| cases <= program.most) {
+            let cost = measure(program, &suite, cases).with_context(|| program.name)?;
             println!(
                 "{:<28} {cases:>8} {:>10.3} {:>12.0} {:>12.4} {:>9.1}",
-                way.name,
+                program.name,
                 cost.wall,
                 cases as f64 / cost.wall,
                 1000.0 * cost.cpu / cases as f64,
                 cost.megabytes
             );
-            found.push((way, cost));
+            found.push((program, cost));
         }
         let best = |of: fn(&Cost) -> f64| {
-            let peers = found.iter().filter(|(way, _)| !way.ours);
+            let peers = found.iter().filter(|(program, _)| !program.ours);
             peers
-                .map(|(way, cost)| (of(cost), way.name))
+                .map(|(program, cost)| (of(cost), program.name))
                 .min_by(|a, b| a.0.total_cmp(&b.0))
         };
         let sides = [
-            ("cases a second", (|cost| cost.wall) as fn(&Cost) -> f64),
-            ("cases a CPU-second", |cost| cost.cpu),
+            ("cases per second", (|cost| cost.wall) as fn(&Cost) -> f64),
+            ("cases per CPU-second", |cost| cost.cpu),
             ("memory", |cost| cost.megabytes),
         ];
         for (what, of) in sides {
             if let Some((peer, name)) = best(of) {
                 let ours: Vec<String> = found
                     .iter()
-                    .filter(|(way, _)| way.ours)
-                    .map(|(way, cost)| format!("{} {:.1}", way.name, peer / of(cost)))
+                    .filter(|(program, _)| program.ours)
+                    .map(|(program, cost)| format!("{} {:.1}", program.name, peer / of(cost)))
                     .collect();
                 println!("  {what}, times better than {name}: {}", ours.join(", "));
             }
@@ -123,17 +125,17 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Way> {
+fn programs(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Program> {
     let says = |text: &str, cases: usize, passed: usize| {
         text.contains(&format!("passed: {passed} of {cases} results"))
     };
-    let ours = |name, target: String| Way {
+    let ours = |name, target: String| Program {
         name,
         most: usize::MAX,
         command: {
             let satiety = satiety.to_owned();
-            Box::new(move |suite, folder| {
-                let file = folder.join("target.toml");
+            Box::new(move |suite, directory| {
+                let file = directory.join("target.toml");
                 fs_err::write(&file, &target)?;
                 let mut command = Command::new(&satiety);
                 command
@@ -142,8 +144,8 @@ fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Way> {
                     .arg("--target")
                     .arg(file);
                 command
-                    .current_dir(folder)
-                    .env("HOME", folder)
+                    .current_dir(directory)
+                    .env("HOME", directory)
                     .env("NO_COLOR", "1");
                 Ok(command)
             })
@@ -155,7 +157,7 @@ fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Way> {
         "type = 'worker'\nworkers = 2\ncommand = '{}'\nargs = ['--worker']\n",
         own.display()
     );
-    let mut ways = vec![
+    let mut programs = vec![
         ours("satiety, echo", "type = 'echo'\n".into()),
         ours("satiety, 2 workers", worker),
     ];
@@ -170,16 +172,16 @@ fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Way> {
         ("Inspect", "inspect", "inspect_ai", 2_000),
     ] {
         let Some(python) = arguments.python.clone().filter(|python| has(python, module)) else {
-            println!("{name} is left out: no --python with {module}");
+            println!("skipped {name}: no --python with {module}");
             continue;
         };
         let script = script.clone();
-        ways.push(Way {
+        programs.push(Program {
             name,
             most,
-            command: Box::new(move |suite, folder| {
+            command: Box::new(move |suite, directory| {
                 let mut command = Command::new(&python);
-                command.arg(&script).arg(peer).arg(suite).current_dir(folder);
+                command.arg(&script).arg(peer).arg(suite).current_dir(directory);
                 Ok(command)
             }),
             is_right: counted,
@@ -187,19 +189,19 @@ fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Way> {
         });
     }
     match arguments.promptfoo.clone() {
-        None => println!("promptfoo is left out: no --promptfoo"),
-        Some(promptfoo) => ways.push(Way {
+        None => println!("skipped promptfoo: no --promptfoo"),
+        Some(promptfoo) => programs.push(Program {
             name: "promptfoo, echo",
             most: 2_000,
-            command: Box::new(move |suite, folder| {
+            command: Box::new(move |suite, directory| {
                 let suite: Value = serde_json::from_str(&fs_err::read_to_string(suite)?)?;
-                let config = folder.join("promptfooconfig.json");
+                let config = directory.join("promptfooconfig.json");
                 fs_err::write(&config, promptfoo_config(&suite).to_string())?;
                 let mut command = Command::new(&promptfoo);
                 command.args(["eval", "--no-cache", "--no-table", "--no-progress-bar", "-c"]);
-                command.arg(config).current_dir(folder);
+                command.arg(config).current_dir(directory);
                 command
-                    .env("PROMPTFOO_CONFIG_DIR", folder)
+                    .env("PROMPTFOO_CONFIG_DIR", directory)
                     .env("PROMPTFOO_DISABLE_TELEMETRY", "1")
                     .env("PROMPTFOO_DISABLE_UPDATE", "1");
                 Ok(command)
@@ -219,7 +221,7 @@ fn ways(arguments: &Arguments, satiety: &Path, own: &Path) -> Vec<Way> {
             ours: false,
         }),
     }
-    ways
+    programs
 }
 
 fn has(python: &Path, module: &str) -> bool {
@@ -228,7 +230,7 @@ fn has(python: &Path, module: &str) -> bool {
     tried.is_ok_and(|output| output.status.success())
 }
 
-/// Every tenth case expects what does not come.
+/// Suite in which every tenth case expects another answer.
 fn suite_of(cases: usize) -> Value {
     let cases: Vec<Value> = (0..cases)
         .map(|number| {
@@ -256,15 +258,15 @@ fn promptfoo_config(suite: &Value) -> Value {
     json!({"prompts": ["{{q}}"], "providers": ["echo"], "tests": tests})
 }
 
-/// Runs it as often as it takes to see more than a tick, each time in a fresh folder.
-fn measure(way: &Way, suite: &Path, cases: usize) -> Result<Cost> {
+/// Runs it often enough to exceed one clock tick, each time in a fresh directory.
+fn measure(program: &Program, suite: &Path, cases: usize) -> Result<Cost> {
     let passed = cases - cases / 10;
     let (mut walls, mut megabytes, before) = (Vec::new(), 0.0_f64, children_cpu()?);
     let begun = Instant::now();
     while walls.is_empty() || (walls.len() < 10 && begun.elapsed() < Duration::from_secs(3)) {
-        let folder = tempfile::tempdir()?;
-        let mut command = (way.command)(suite, folder.path())?;
-        let output = fs_err::File::create(folder.path().join("stdout"))?;
+        let directory = tempfile::tempdir()?;
+        let mut command = (program.command)(suite, directory.path())?;
+        let output = fs_err::File::create(directory.path().join("stdout"))?;
         let started = Instant::now();
         let mut child = command
             .stdin(Stdio::null())
@@ -276,8 +278,11 @@ fn measure(way: &Way, suite: &Path, cases: usize) -> Result<Cost> {
             std::thread::sleep(Duration::from_millis(2));
         }
         walls.push(started.elapsed().as_secs_f64());
-        let said = fs_err::read_to_string(folder.path().join("stdout"))?;
-        ensure!((way.is_right)(&said, cases, passed), "other results: {said}");
+        let said = fs_err::read_to_string(directory.path().join("stdout"))?;
+        ensure!(
+            (program.is_right)(&said, cases, passed),
+            "unexpected results: {said}"
+        );
     }
     walls.sort_by(f64::total_cmp);
     Ok(Cost {
@@ -287,10 +292,11 @@ fn measure(way: &Way, suite: &Path, cases: usize) -> Result<Cost> {
     })
 }
 
-/// CPU seconds of all children that have ended, and of theirs.
+/// CPU seconds of all terminated child processes, including theirs.
 fn children_cpu() -> Result<f64> {
     let stat = fs_err::read_to_string("/proc/self/stat")?;
-    // The name in parentheses may have spaces; fields are counted from behind it, the state being the third of all.
+    // The name in parentheses may contain spaces; fields are counted after it, starting with the third, the
+    // state.
     let fields = stat
         .rsplit_once(')')
         .map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>())
@@ -299,7 +305,7 @@ fn children_cpu() -> Result<f64> {
     Ok((field(16)? + field(17)?) / TICKS)
 }
 
-/// The most memory that a process had, in megabytes.
+/// Peak memory of a process in megabytes.
 fn peak(process: u32) -> Option<f64> {
     let status = fs_err::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -307,7 +313,7 @@ fn peak(process: u32) -> Option<f64> {
     Some(kilobytes / 1000.0)
 }
 
-/// The cheapest target there is: a line in, the goal out.
+/// Cheapest possible target: reads a line, writes the goal.
 fn work() -> Result<()> {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {

@@ -1,7 +1,8 @@
-//! What does an interval cost? The paired bootstrap of 10,000 pairs with 1,000 resamples, percentile and `BCa`, in a process
-//! of its own, beside (with `--python PATH`) `scipy.stats.bootstrap` of the same pairs. Only the call is timed on both
-//! sides, in CPU seconds; sides take turns and the median of five counts. Intervals come from different resamples, so
-//! they must agree within a tenth of their width.
+//! Measures the cost of a bootstrap interval: the paired bootstrap of 10,000 pairs with 1,000 resamples,
+//! percentile and `BCa`, in a separate process, compared (with `--python PATH`) with `scipy.stats.bootstrap`
+//! on the same pairs. Only the call is timed on both sides, in CPU seconds; the sides alternate and the
+//! median of five is reported. The resamples differ, so the intervals must agree within a tenth of their
+//! width.
 #![expect(clippy::print_stdout, reason = "printing is what the program is for")]
 
 use std::io::Write;
@@ -38,10 +39,10 @@ fn main() -> Result<()> {
     let python = match &arguments[..] {
         [] => None,
         [flag, python] if flag == "--python" => Some(python),
-        _ => bail!("only `--python PATH` is understood"),
+        _ => bail!("unknown arguments (expected: --python PATH)"),
     };
-    let folder = tempfile::tempdir()?;
-    let pairs = folder.path().join("pairs.txt");
+    let directory = tempfile::tempdir()?;
+    let pairs = directory.path().join("pairs.txt");
     generate(&pairs)?;
     println!("{PAIRS} pairs, 1000 resamples; CPU seconds of the call, median of {ROUNDS}");
     let own: Vec<PathBuf> = vec![std::env::current_exe()?, "child".into()];
@@ -54,12 +55,12 @@ fn main() -> Result<()> {
                 theirs.push(run(&[python.into(), script.clone()], method, &pairs)?);
             }
         }
-        let seconds = told("satiety", method, &ours)?;
+        let seconds = report("satiety", method, &ours)?;
         if theirs.is_empty() {
-            println!("  no --python PATH: scipy left out");
+            println!("  skipped scipy: no --python PATH");
             continue;
         }
-        println!("  ratio {:.1}", told("scipy", method, &theirs)? / seconds);
+        println!("  ratio {:.1}", report("scipy", method, &theirs)? / seconds);
         let (one, other) = (&ours[0], &theirs[0]);
         let apart = (one.low - other.low).abs().max((one.high - other.high).abs());
         let share = apart / (other.high - other.low);
@@ -83,7 +84,7 @@ fn run(words: &[PathBuf], method: &str, pairs: &Path) -> Result<Outcome> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-fn told(name: &str, method: &str, outcomes: &[Outcome]) -> Result<f64> {
+fn report(name: &str, method: &str, outcomes: &[Outcome]) -> Result<f64> {
     let seconds: Vec<f64> = outcomes.iter().map(|outcome| outcome.cpu_seconds).collect();
     let seconds = satiety::stats::median(&seconds)?;
     let megabytes = outcomes
@@ -128,7 +129,7 @@ fn peak_megabytes() -> Option<f64> {
     Some(kilobytes * 1024.0 / 1e6)
 }
 
-/// Pairs like the values of a measure: most of them equal on both sides, some far apart.
+/// Pairs like the values of a measure: most are equal on both sides, some differ a lot.
 fn generate(path: &Path) -> Result<()> {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_115);
     let mut uniform = move || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;

@@ -1,9 +1,10 @@
-//! How well the dialogue scorer decides: signals and stop rounds of labelled conversations, and how its graded novelty
-//! follows the share of new information that research loops reported themselves; by profile, with and without meaning.
+//! Measures the decisions of the dialogue scorer: signals and stop rounds of labelled conversations, and how
+//! its graded novelty correlates with the share of new information reported by research loops; by profile,
+//! with and without embeddings.
 //!
 //! `cargo run --release -p perf --bin dialogue -- [--data DIR]... [--sweep] [--verbose]`
 
-#![expect(clippy::print_stdout, reason = "a measuring program prints its figures")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,9 +23,9 @@ use serde_json::Value;
 fn main() -> Result<()> {
     let arguments = Arguments::parse()?;
     let embedder = Meaning::new()?;
-    for folder in &arguments.folders {
-        println!("{}", folder.display());
-        let files = read(folder)?;
+    for directory in &arguments.directories {
+        println!("{}", directory.display());
+        let files = read(directory)?;
         for name in Profile::built_in_names() {
             let profile = Profile::built_in(name)?;
             for meaning in [true, false] {
@@ -36,7 +37,7 @@ fn main() -> Result<()> {
 }
 
 struct Arguments {
-    folders: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
     sweep: bool,
     verbose: bool,
 }
@@ -45,7 +46,7 @@ impl Arguments {
     fn parse() -> Result<Self> {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/calibration");
         let mut arguments = Self {
-            folders: vec![own],
+            directories: vec![own],
             sweep: false,
             verbose: false,
         };
@@ -53,8 +54,8 @@ impl Arguments {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--data" => arguments
-                    .folders
-                    .push(words.next().context("--data needs a folder")?.into()),
+                    .directories
+                    .push(words.next().context("--data needs a directory")?.into()),
                 "--sweep" => arguments.sweep = true,
                 "--verbose" => arguments.verbose = true,
                 other => bail!("unknown argument {other}"),
@@ -69,13 +70,13 @@ struct File {
     transcript: Transcript,
     expected: Option<Signal>,
     stop_round: Option<u32>,
-    /// What a loop said of itself, round by round.
+    /// Share of new information reported by the loop, by round.
     reported: Option<Vec<f64>>,
 }
 
-fn read(folder: &Path) -> Result<Vec<File>> {
-    let mut paths: Vec<PathBuf> = fs_err::read_dir(folder)
-        .with_context(|| folder.display().to_string())?
+fn read(directory: &Path) -> Result<Vec<File>> {
+    let mut paths: Vec<PathBuf> = fs_err::read_dir(directory)
+        .with_context(|| directory.display().to_string())?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<_>>()?;
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
@@ -138,12 +139,12 @@ fn measure(
     for (file, loops) in files.iter().zip(&labelled) {
         let Some(reported) = &file.reported else { continue };
         let rounds = rounds_of(&loops.rounds, profile)?;
-        for (figure, value) in FIGURES {
+        for (metric, value) in METRICS {
             let values: Vec<f64> = rounds.iter().map(|round| value(round).unwrap_or(0.0)).collect();
-            // Where one side does not vary there is no correlation to speak of.
+            // Without variation on one side the correlation is undefined.
             if let Ok(rho) = spearman(&values, reported) {
                 correlations
-                    .entry(figure)
+                    .entry(metric)
                     .or_default()
                     .insert(file.name.clone(), rho);
             }
@@ -164,7 +165,7 @@ fn measure(
     Ok(())
 }
 
-/// The conversations with their labels and, given a model, their vectors.
+/// Conversations with their labels and, given a model, their vectors.
 fn label(files: &[File], meaning: Option<&Meaning>) -> Result<Vec<Labelled>> {
     let embed = |round: &Round| {
         let vectors =
@@ -182,14 +183,14 @@ fn label(files: &[File], meaning: Option<&Meaning>) -> Result<Vec<Labelled>> {
     files.iter().map(label).collect()
 }
 
-/// Spearman's correlations by figure and loop.
+/// Spearman correlations by metric and loop.
 type Correlations = BTreeMap<&'static str, BTreeMap<String, f64>>;
 
-/// One number of a round, where it has it.
-type Figure = fn(&RoundNovelty) -> Option<f64>;
+/// Metric of a round; `None` if the round does not have it.
+type Metric = fn(&RoundNovelty) -> Option<f64>;
 
-/// The figure that is compared with what a loop reports of itself, its two factors, and the seed's rate.
-const FIGURES: [(&str, Figure); 4] = [
+/// Metrics compared with a loop's own report: novelty, its two factors, and the seed's rate.
+const METRICS: [(&str, Metric); 4] = [
     ("novelty", |round| round.novelty),
     ("terms alone", |round| round.term_novelty),
     ("distance alone", |round| {
@@ -217,10 +218,10 @@ fn print_report(title: &str, report: &SweepReport, correlations: &Correlations, 
         base.stop_rounds_right, base.stop_rounds_labelled, base.stop_rounds_early, base.stop_rounds_late
     );
     println!();
-    for (figure, loops) in correlations {
+    for (metric, loops) in correlations {
         if let Some(median) = median(loops.values().copied().collect()) {
             println!(
-                "      Spearman of {figure} over {} loops: median {median:.3}",
+                "      Spearman of {metric} over {} loops: median {median:.3}",
                 loops.len()
             );
         }
@@ -271,7 +272,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// The built-in model, remembering what it has embedded: the same texts come by once a profile.
+/// Built-in model with a cache, because the same texts are embedded once per profile.
 struct Meaning {
     model: MiniLm,
     known: RefCell<BTreeMap<String, Vec<f32>>>,
@@ -306,10 +307,10 @@ impl Meaning {
 mod tests {
     use super::*;
 
-    /// Conversations and how the default profile, with meaning, decides them.
-    fn decided(folder: &Path) -> Result<(Vec<File>, SweepReport)> {
+    /// Conversations and their decisions by the default profile with embeddings.
+    fn decided(directory: &Path) -> Result<(Vec<File>, SweepReport)> {
         let (profile, meaning) = (Profile::default(), Meaning::new()?);
-        let mut files = read(folder)?;
+        let mut files = read(directory)?;
         files.retain(|file| file.reported.is_none());
         let labelled = label(&files, Some(&meaning))?;
         let prototypes = meaning.embed(&prototype_texts(&profile));
@@ -318,9 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn every_calibration_conversation_holds_in_the_default_profile() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/calibration");
-        let (files, report) = decided(&folder).expect("the calibration set can be read and embedded");
+    fn default_profile_matches_every_calibration_label() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/calibration");
+        let (files, report) = decided(&directory).expect("the calibration set can be read and embedded");
         assert!(files.len() >= 20, "{} conversations", files.len());
         for (file, outcome) in files.iter().zip(&report.outcomes) {
             assert_eq!(Some(outcome.signal), file.expected, "{}", file.name);
@@ -332,11 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn the_warnings_that_a_calibration_conversation_names_are_raised() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/calibration");
+    fn labelled_warnings_are_raised() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/calibration");
         let (profile, meaning) = (Profile::default(), Meaning::new().expect("the built-in model"));
         let prototypes = meaning.embed(&prototype_texts(&profile));
-        for file in read(&folder).expect("the calibration set") {
+        for file in read(&directory).expect("the calibration set") {
             let expected = file.transcript.extra["_expected"]
                 .get("warnings")
                 .cloned()
@@ -365,12 +366,12 @@ mod tests {
     }
 
     #[test]
-    fn labelled_conversations_of_others_hold_where_they_are_at_hand() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/dialogue");
-        if !folder.is_dir() {
+    fn default_profile_matches_external_labels_if_available() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/dialogue");
+        if !directory.is_dir() {
             return;
         }
-        let (_, report) = decided(&folder).expect("the shared conversations can be read and embedded");
+        let (_, report) = decided(&directory).expect("the shared conversations can be read and embedded");
         assert_eq!(
             report.base.signals_right, report.base.signals_labelled,
             "{:#?}",

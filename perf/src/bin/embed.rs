@@ -1,11 +1,11 @@
-//! Measures the built-in sentence model: speed in batches of 32 and one by one, cold start, memory, and how far its
-//! cosines are from the reference.
+//! Measures the built-in sentence model: throughput in batches of 32 and one by one, cold start, memory, and
+//! the deviation of its cosines from the reference.
 //!
-//! `cargo run --release -p perf --bin embed -- --python PYTHON --model FOLDER` runs sentence-transformers
-//! (`perf/peers/minilm_peer.py`) on the same claims in the same run and prints the ratios; FOLDER holds the f32 model.
-//! Without `--python`, only our own figures. Speeds are per CPU-second, so that a busy machine and a different number
-//! of threads do not decide the result. Linux only: it reads /proc.
-#![expect(clippy::print_stdout, reason = "the printed table is what the program is for")]
+//! `cargo run --release -p perf --bin embed -- --python PYTHON --model DIR` runs sentence-transformers
+//! (`perf/peers/minilm_peer.py`) on the same claims in the same run and prints the ratios; DIR contains the
+//! f32 model. Without `--python`, only our own results are printed. Throughput is per CPU-second, so that a
+//! busy machine and the number of threads do not affect it. Linux only: it reads /proc.
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,38 +18,38 @@ use serde::Deserialize;
 
 #[derive(Parser)]
 struct Arguments {
-    /// A Python that has sentence-transformers.
+    /// Python interpreter with sentence-transformers
     #[arg(long, requires = "model")]
     python: Option<PathBuf>,
-    /// A folder with the f32 all-MiniLM-L6-v2.
+    /// Directory with the f32 all-MiniLM-L6-v2
     #[arg(long)]
     model: Option<PathBuf>,
-    /// How many claims to embed in batches; a quarter of them one by one.
+    /// Number of claims to embed in batches; a quarter of them is also embedded one by one
     #[arg(long, default_value_t = 1000)]
     claims: usize,
-    /// Embed one sentence and leave: what the parent process times as a cold start.
+    /// Embed one sentence and exit, which the parent process times as a cold start
     #[arg(long, hide = true)]
     cold: bool,
 }
 
-/// What either side measured.
+/// Measurements of one side.
 #[derive(Deserialize)]
-struct Figures {
+struct Measurements {
     /// Sentences per CPU-second and per second, in batches of 32.
     batch_cpu: f64,
     batch_wall: f64,
     /// The same, one by one.
     single_cpu: f64,
     single_wall: f64,
-    /// From the start of the process to the first vector, seconds.
+    /// Seconds from process start to the first vector.
     cold_start: f64,
-    /// Peak resident memory, megabytes.
+    /// Peak resident memory in megabytes.
     memory: f64,
     /// Vectors of the first 400 claims.
     vectors: Vec<Vec<f32>>,
 }
 
-/// Claims whose pair cosines are compared.
+/// Number of claims whose pairwise cosines are compared.
 const COMPARED: usize = 400;
 
 fn main() -> anyhow::Result<()> {
@@ -72,9 +72,9 @@ fn main() -> anyhow::Result<()> {
         "{:<28}{:>12}{:>12}{:>12}{:>12}{:>12}{:>10}",
         "", "b32/CPU-s", "b32/s", "b1/CPU-s", "b1/s", "cold s", "RSS MB"
     );
-    print_figures("satiety built-in int8", &ours);
-    if let Some(folder) = &arguments.model {
-        let exact = encode_all(&MiniLm::from_folder(folder)?, &claims[..COMPARED], 32);
+    print_measurements("satiety built-in int8", &ours);
+    if let Some(directory) = &arguments.model {
+        let exact = encode_all(&MiniLm::from_folder(directory)?, &claims[..COMPARED], 32);
         println!(
             "cosines of int8 against our f32: {}",
             errors(&ours.vectors, &exact)
@@ -82,7 +82,7 @@ fn main() -> anyhow::Result<()> {
     }
     if let (Some(python), Some(model)) = (&arguments.python, &arguments.model) {
         let theirs = measure_peer(python, model, &claims)?;
-        print_figures("sentence-transformers", &theirs);
+        print_measurements("sentence-transformers", &theirs);
         println!(
             "ratio, ours to theirs: b32 per CPU-second {:.2}, b1 per CPU-second {:.2}, cold start {:.4}, memory {:.3}",
             ours.batch_cpu / theirs.batch_cpu,
@@ -98,22 +98,22 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_figures(name: &str, f: &Figures) {
+fn print_measurements(name: &str, f: &Measurements) {
     println!(
         "{name:<28}{:>12.1}{:>12.1}{:>12.1}{:>12.1}{:>12.3}{:>10.0}",
         f.batch_cpu, f.batch_wall, f.single_cpu, f.single_wall, f.cold_start, f.memory
     );
 }
 
-fn measure_ours(claims: &[String]) -> anyhow::Result<Figures> {
+fn measure_ours(claims: &[String]) -> anyhow::Result<Measurements> {
     let cold_start = cold_start()?;
     let model = MiniLm::builtin()?;
-    // Warm-up: page in the weights.
+    // Warm-up: pages in the weights.
     encode_all(&model, &claims[..32], 32);
     let singles = &claims[..claims.len() / 4];
     let (batch_cpu, batch_wall, vectors) = speed(claims.len(), || encode_all(&model, claims, 32))?;
     let (single_cpu, single_wall, _) = speed(singles.len(), || encode_all(&model, singles, 1))?;
-    Ok(Figures {
+    Ok(Measurements {
         batch_cpu,
         batch_wall,
         single_cpu,
@@ -132,8 +132,8 @@ fn encode_all(model: &MiniLm, claims: &[String], batch: usize) -> Vec<Vec<f32>> 
         .collect()
 }
 
-/// Per CPU-second, per second, and the result. Repeats for at least 15 seconds and takes the best round, because
-/// neighbours on the machine only ever slow it down.
+/// Returns sentences per CPU-second, sentences per second and the result. Repeats for at least 15 seconds and
+/// reports the best round, because other processes can only slow it down.
 fn speed<T>(sentences: usize, mut work: impl FnMut() -> T) -> anyhow::Result<(f64, f64, T)> {
     let (mut best_cpu, mut best_wall) = (0.0f64, 0.0f64);
     let begin = Instant::now();
@@ -148,7 +148,7 @@ fn speed<T>(sentences: usize, mut work: impl FnMut() -> T) -> anyhow::Result<(f6
     }
 }
 
-/// The median of seven starts of this program.
+/// Median of seven starts of this program.
 fn cold_start() -> anyhow::Result<f64> {
     let program = std::env::current_exe()?;
     let mut times = (0..7)
@@ -156,7 +156,7 @@ fn cold_start() -> anyhow::Result<f64> {
             let begin = Instant::now();
             ensure!(
                 Command::new(&program).arg("--cold").status()?.success(),
-                "the cold start failed"
+                "cold start failed"
             );
             Ok(begin.elapsed().as_secs_f64())
         })
@@ -167,7 +167,8 @@ fn cold_start() -> anyhow::Result<f64> {
 
 /// User and system time of all threads so far.
 fn cpu_seconds() -> anyhow::Result<f64> {
-    // Fields 14 and 15, in ticks of 1/100 s; the name in field 2 may hold spaces but ends with the last bracket.
+    // Fields 14 and 15, in ticks of 1/100 s; the name in field 2 may contain spaces but ends with the last
+    // bracket.
     let stat = fs_err::read_to_string("/proc/self/stat")?;
     let (_, fields) = stat.rsplit_once(')').context("unexpected /proc/self/stat")?;
     let ticks: Vec<f64> = fields
@@ -189,7 +190,7 @@ fn peak_memory() -> anyhow::Result<f64> {
     Ok(kilobytes / 1024.0)
 }
 
-fn measure_peer(python: &Path, model: &Path, claims: &[String]) -> anyhow::Result<Figures> {
+fn measure_peer(python: &Path, model: &Path, claims: &[String]) -> anyhow::Result<Measurements> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/minilm_peer.py");
     let mut child = Command::new(python)
         .arg(script)
@@ -207,12 +208,12 @@ fn measure_peer(python: &Path, model: &Path, claims: &[String]) -> anyhow::Resul
     let output = child.wait_with_output()?;
     ensure!(
         output.status.success(),
-        "the peer failed; run it by hand to see why"
+        "peer failed; run it manually to see the error"
     );
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The largest and the 99th percentile of the differences between two sets' pair cosines.
+/// Maximum and 99th percentile of the differences between the pairwise cosines of two sets.
 fn errors(a: &[Vec<f32>], b: &[Vec<f32>]) -> String {
     let dot = |a: &[f32], b: &[f32]| {
         a.iter()
@@ -236,7 +237,7 @@ fn errors(a: &[Vec<f32>], b: &[Vec<f32>]) -> String {
     )
 }
 
-/// Claims of an agent's working day, put together from parts in a fixed order.
+/// Claims as an agent might make them, combined from parts in a fixed order.
 fn claims(count: usize) -> Vec<String> {
     const SUBJECTS: [&str; 23] = [
         "The payment service",
@@ -324,7 +325,7 @@ fn claims(count: usize) -> Vec<String> {
         ", as the logs from Tuesday show",
         " in two of five regions",
     ];
-    // The lengths are coprime, so the parts keep meeting in new combinations.
+    // The lengths are coprime, so the parts keep forming new combinations.
     (0..count)
         .map(|i| {
             let (subject, verb) = (SUBJECTS[i % SUBJECTS.len()], VERBS[i % VERBS.len()]);

@@ -1,9 +1,10 @@
-//! How fast is it found whether a claim repeats an earlier one, exactly, against all earlier ones? The streaming index
-//! beside comparing with everything, in Rust and (with `--python PATH`) in Python, on the same seeded claims.
+//! Measures how fast repeated claims are detected exactly, against all earlier claims: the streaming index
+//! compared with a naive loop, in Rust and (with `--python PATH`) in Python, on the same seeded claims.
 //!
-//! `--large` adds a million claims. Figures are claims per CPU-second; "last" is the cost of a claim at full size,
-//! which is what grows. The index runs three times and the fastest counts; the others run once.
-#![expect(clippy::print_stdout, reason = "printing is what the program is for")]
+//! `--large` adds a million claims. Results are claims per CPU-second; "last" is the cost of a claim at full
+//! size, which is the part that grows. The index runs three times and the fastest is reported; the others run
+//! once.
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use serde::Deserialize;
 
 const THRESHOLD: f64 = 0.6;
 const SEED: u64 = 20_260_208;
-/// The claims at the end of a stream whose cost is measured apart.
+/// Number of claims at the end of a stream whose cost is measured separately.
 const LAST: usize = 1_000;
 
 fn main() -> Result<()> {
@@ -74,7 +75,7 @@ struct Run {
     seconds: f64,
     last_micros: f64,
     repeats: usize,
-    /// Over id, overlap and union of every match: equal only if all answers are.
+    /// Covers id, overlap and union of every match: equal only if all results are.
     checksum: u64,
     megabytes: Option<f64>,
 }
@@ -97,10 +98,10 @@ impl Run {
     }
 }
 
-/// The fastest of three runs: neighbours on the machine only ever slow a program down.
+/// Fastest of three runs, because other processes can only slow a program down.
 fn best_of_three(run: impl Fn() -> Result<Run>) -> Result<Run> {
     let mut best = run()?;
-    // A run of many seconds sees an average of the neighbours anyway.
+    // A run of many seconds averages over other processes anyway.
     for _ in 0..if best.seconds < 5.0 { 2 } else { 0 } {
         let next = run()?;
         if next.seconds < best.seconds {
@@ -113,7 +114,7 @@ fn best_of_three(run: impl Fn() -> Result<Run>) -> Result<Run> {
     Ok(best)
 }
 
-/// Feeds all claims through `step`, timing the last ones apart.
+/// Feeds all claims through `step`, timing the last ones separately.
 fn stream(claims: &[String], last: usize, mut step: impl FnMut(&str, bool) -> Option<Match>) -> Run {
     let (mut repeats, mut checksum) = (0, 0_u64);
     let mut note = |found: Option<Match>| {
@@ -161,8 +162,8 @@ fn stream_two_calls(claims: &[String]) -> Result<Run> {
     })
 }
 
-/// The definition: the word set of each claim against those of all earlier ones. Only the last `measured` claims are
-/// compared; the others are only stored.
+/// Reference implementation: compares the word set of each claim with those of all earlier ones. Only the
+/// last `measured` claims are compared; the others are only stored.
 fn stream_naive(claims: &[String], measured: usize) -> Result<Run> {
     let threshold = Threshold::new(THRESHOLD)?;
     let normal: Vec<String> = claims.iter().map(|claim| normalize(claim)).collect();
@@ -190,7 +191,7 @@ fn stream_naive(claims: &[String], measured: usize) -> Result<Run> {
     }))
 }
 
-/// What a peer prints: one JSON object a line.
+/// Output of a peer: one JSON object per line.
 #[derive(Deserialize)]
 struct PeerLine {
     name: String,
@@ -214,11 +215,11 @@ fn compare_with_python(python: &Path, claims: &[String], index_rates: &[(usize, 
             .with_context(|| format!("cannot start {}", python.display()))?;
         if !output.status.success() {
             println!(
-                "{script}: not run ({})",
+                "skipped {script} ({})",
                 String::from_utf8_lossy(&output.stderr)
                     .lines()
                     .last()
-                    .unwrap_or("no reason")
+                    .unwrap_or("no error message")
             );
             continue;
         }

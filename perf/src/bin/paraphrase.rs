@@ -1,9 +1,10 @@
-//! How well can it be told that two claims say the same? Word overlap and sentence embeddings, each with and without
-//! the guard, on the pairs in `examples/paraphrases.jsonl`: paraphrases, distinct claims of one topic, and edits that
-//! change the meaning. The `development` pairs were looked at while the guard was written; the `held_out` ones were
-//! written afterwards; at their first measurement the guard objected to 38 of the 42 edits and to 1 of the 40
-//! paraphrases, and two of those five errors (rounded shares, May as a month) were then mended.
-#![expect(clippy::print_stdout, reason = "printing is what the program is for")]
+//! Measures how well paraphrases are detected by word overlap and sentence embeddings, each with and without
+//! the guard, on the pairs in `examples/paraphrases.jsonl`: paraphrases, distinct claims of one topic, and
+//! edits that change the meaning. The `development` pairs were known while the guard was written; the
+//! `held_out` ones were written later. At their first measurement the guard objected to 38 of the 42 edits
+//! and to 1 of the 40 paraphrases, and two of those five errors (rounded shares, May as a month) were then
+//! fixed.
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ enum Kind {
     Edit,
 }
 
-/// A pair with what was measured on it.
+/// A pair with its measurements.
 struct Measured {
     pair: Pair,
     jaccard: f64,
@@ -123,7 +124,7 @@ fn measured() -> Result<Vec<Measured>> {
         .collect())
 }
 
-/// What a pair scores when the guard may veto it.
+/// Score of a pair, with the guard's veto if `guarded`.
 fn guarded_score(pair: &Measured, score: fn(&Measured) -> f64, guarded: bool) -> f64 {
     if guarded && !pair.objections.is_empty() {
         -1.0
@@ -183,7 +184,7 @@ fn report_thresholds(pairs: &[Measured], score: fn(&Measured) -> f64) {
     }
 }
 
-/// The probability that a pair of the first kind scores above one of the second, ties counting half.
+/// Probability that a pair of the first kind scores above one of the second; ties count half.
 fn area_under_curve(positive: &[f64], negative: &[f64]) -> f64 {
     let wins: f64 = positive
         .iter()
@@ -196,7 +197,8 @@ fn area_under_curve(positive: &[f64], negative: &[f64]) -> f64 {
     wins / (positive.len() * negative.len()) as f64
 }
 
-/// The largest share of positives above a threshold that at most `share` of the negatives exceed, and the threshold.
+/// Largest share of positives above a threshold that at most `share` of the negatives exceed, and the
+/// threshold.
 fn recall_at(positive: &[f64], negative: &[f64], share: f64) -> (f64, f64) {
     let mut sorted = negative.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));

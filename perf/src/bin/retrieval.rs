@@ -1,10 +1,12 @@
-//! How much CPU and memory does it take from files on disk to the means of eight measures? The engine's use case in a
-//! process of its own, beside (with `--python PATH`) whatever of `pytrec_eval`, `ir_measures` and ranx that interpreter
-//! has, `trec_eval` when it is on the path, and merely reading and splitting the same bytes, which is the limit.
+//! Measures CPU time and memory from files on disk to the means of eight retrieval metrics. The engine runs
+//! in a separate process, compared (with `--python PATH`) with those of `pytrec_eval`, `ir_measures` and ranx
+//! that the interpreter has, with `trec_eval` if it is on the PATH, and with only reading and splitting the
+//! same bytes, which is the lower bound.
 //!
-//! 10,000 queries of 100 results and some 30 judgments, seeded; `--large` adds 100,000. Programs take turns, and the
-//! median of five (of one, when large) counts. Means must agree to 1e-9 with those of `pytrec_eval`.
-#![expect(clippy::print_stdout, reason = "printing is what the program is for")]
+//! 10,000 queries of 100 results and about 30 judgments, seeded; `--large` adds 100,000. Programs alternate,
+//! and the median of five (of one, when large) is reported. Means must agree to 1e-9 with those of
+//! `pytrec_eval`.
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -62,12 +64,15 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Our own programs come first: the limit, without and with intervals.
+/// Our own programs come first: the lower bound, without and with intervals.
 const OWN: usize = 3;
 
 fn measure(queries: usize, rounds: usize, python: Option<&String>) -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let (qrels, run) = (folder.path().join("qrels.txt"), folder.path().join("run.txt"));
+    let directory = tempfile::tempdir()?;
+    let (qrels, run) = (
+        directory.path().join("qrels.txt"),
+        directory.path().join("run.txt"),
+    );
     let bytes = generate(queries, &qrels, &run)?;
     println!(
         "{queries} queries, 100 results each; {:.1} MB of files; median of {rounds}",
@@ -92,16 +97,16 @@ fn measure(queries: usize, rounds: usize, python: Option<&String>) -> Result<()>
             if there {
                 programs.push((peer.into(), vec![python.into(), script.clone(), peer.into()]));
             } else {
-                println!("  {peer} is not installed there, left out");
+                println!("  skipped {peer}: not installed");
             }
         }
     } else {
-        println!("  no --python PATH: peers left out");
+        println!("  skipped peers: no --python PATH");
     }
     if Command::new("trec_eval").arg("--version").output().is_err() {
-        println!("  trec_eval is not on the path, left out");
+        println!("  skipped trec_eval: not on the PATH");
     } else if queries > 10_000 {
-        println!("  trec_eval looks queries up one by one and takes minutes here, left out");
+        println!("  skipped trec_eval: takes minutes at this size");
     } else {
         programs.push(("trec_eval".into(), vec![own.clone(), "child-trec_eval".into()]));
     }
@@ -154,7 +159,7 @@ fn agree(programs: &[(String, Vec<PathBuf>)], outcomes: &[Vec<Outcome>]) -> Resu
             .filter_map(|(measure, value)| Some((found[0].means.get(measure)? - value).abs()))
             .fold(0.0, f64::max);
         println!("  {name}: means differ by at most {largest:.1e}");
-        // ir_measures cuts reciprocal ranks with ties in another order, ranx leaves them in that of the file.
+        // ir_measures breaks ties of reciprocal ranks in another order, ranx keeps that of the file.
         let same_ties = !["ir_measures", "ranx"].contains(&name.as_str());
         ensure!(!same_ties || largest < 1e-9, "{name} disagrees");
     }
@@ -166,14 +171,14 @@ fn median(outcomes: &[Outcome]) -> Result<f64> {
     Ok(satiety::stats::median(&seconds)?)
 }
 
-/// What a process of its own does.
+/// Entry point of a child process.
 fn child(mode: &str, qrels: &Path, run: &Path) -> Result<Outcome> {
     if mode == "child-trec_eval" {
         return trec_eval(qrels, run);
     }
     let means = if mode == "child-read" {
         let fields = read_and_split(qrels)? + read_and_split(run)?;
-        ensure!(fields > 0, "nothing was read");
+        ensure!(fields > 0, "no fields were read");
         BTreeMap::new()
     } else {
         let resamples = if mode == "child-intervals" { 1000 } else { 0 };
@@ -186,7 +191,7 @@ fn child(mode: &str, qrels: &Path, run: &Path) -> Result<Outcome> {
     })
 }
 
-/// One pass of `trec_eval`, which has no reciprocal rank with a cutoff.
+/// Runs `trec_eval` once; it has no reciprocal rank with a cutoff.
 fn trec_eval(qrels: &Path, run: &Path) -> Result<Outcome> {
     let output = Command::new("trec_eval")
         .args(["-m", "ndcg_cut.5,10,20", "-m", "recall.5,10", "-m", "map"])
@@ -197,7 +202,7 @@ fn trec_eval(qrels: &Path, run: &Path) -> Result<Outcome> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // Four digits are printed, so there is nothing to compare to 1e-9.
+    // It prints four digits, which cannot be compared to 1e-9.
     let [user, system] = children_seconds().context("no /proc/self/stat")?;
     Ok(Outcome {
         cpu_seconds: user + system,
@@ -206,7 +211,7 @@ fn trec_eval(qrels: &Path, run: &Path) -> Result<Outcome> {
     })
 }
 
-/// CPU seconds of child processes that have ended, at a hundred ticks a second.
+/// CPU seconds of terminated child processes, at a hundred ticks per second.
 fn children_seconds() -> Option<[f64; 2]> {
     let stat = fs_err::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
@@ -257,14 +262,14 @@ fn evaluate(qrels: &Path, run: &Path, resamples: u64) -> Result<BTreeMap<String,
 
 fn read_and_split(path: &Path) -> Result<usize> {
     let mut file = fs_err::File::open(path)?;
-    let mut piece = vec![0; 1 << 18];
+    let mut buffer = vec![0; 1 << 18];
     let mut fields = 0;
     loop {
-        let count = file.read(&mut piece)?;
+        let count = file.read(&mut buffer)?;
         if count == 0 {
             return Ok(fields);
         }
-        fields += piece[..count].split(|byte| matches!(byte, b' ' | b'\n')).count();
+        fields += buffer[..count].split(|byte| matches!(byte, b' ' | b'\n')).count();
     }
 }
 
@@ -275,7 +280,7 @@ fn peak_megabytes() -> Option<f64> {
     Some(kilobytes * 1024.0 / 1e6)
 }
 
-/// Writes judgments and a run; gives their size.
+/// Writes judgments and a run; returns their size in bytes.
 fn generate(queries: usize, qrels: &Path, run: &Path) -> Result<u64> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut below = move |bound: u64| random.next_u64() % bound;

@@ -1,9 +1,10 @@
-//! What scoring a conversation costs, step by step: reading, observing, reporting, writing; by words alone.
+//! Measures the cost of scoring a conversation by step: reading, observing, reporting, writing; by words
+//! only.
 //!
-//! `cargo run --release -p perf --bin score -- [--repeat 200] [FILE...]`; without files, the conversations of examples/calibration,
-//! and one of 40 rounds of 8 claims.
+//! `cargo run --release -p perf --bin score -- [--repeat 200] [FILE...]`; without files, the conversations of
+//! examples/calibration, and one of 40 rounds of 8 claims.
 
-#![expect(clippy::print_stdout, reason = "a measuring program prints its figures")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,10 +16,10 @@ use satiety::dialogue::{Conversation, Profile};
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How often each conversation is scored.
+    /// Number of times to score each conversation
     #[arg(long, default_value_t = 200)]
     repeat: u32,
-    /// Transcripts.
+    /// Transcripts to score [default: examples/calibration]
     files: Vec<PathBuf>,
 }
 
@@ -27,8 +28,8 @@ fn main() -> Result<()> {
     let mut files = arguments.files;
     let is_bare = files.is_empty();
     if is_bare {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/calibration");
-        for entry in fs_err::read_dir(folder)? {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/calibration");
+        for entry in fs_err::read_dir(directory)? {
             files.push(entry?.path());
         }
         files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -67,7 +68,7 @@ fn measure(texts: &[Vec<u8>], repeat: u32) -> Result<()> {
                 conversation.follow(round, None)?;
             }
             lap(1);
-            let report = conversation.report().context("a conversation without rounds")?;
+            let report = conversation.report().context("conversation without rounds")?;
             lap(2);
             bytes += serde_json::to_vec(&report)?.len();
             lap(3);
@@ -75,12 +76,12 @@ fn measure(texts: &[Vec<u8>], repeat: u32) -> Result<()> {
     }
     let count = repeat * u32::try_from(texts.len())?;
     println!(
-        "{count} conversations, {claims} claims, {} bytes a report",
+        "{count} conversations, {claims} claims, {} bytes per report",
         bytes / count as usize
     );
     for (name, time) in ["read", "observe", "report", "write"].into_iter().zip(took) {
         println!(
-            "{name:8} {:8.1} µs a conversation",
+            "{name:8} {:8.1} µs per conversation",
             time.as_secs_f64() * 1e6 / f64::from(count)
         );
     }

@@ -1,12 +1,14 @@
-//! How many scored conversations and memory searches a server answers a second, and how long the slowest wait.
+//! Measures server throughput and latency of conversation scoring and memory search.
 //!
-//! `cargo build --release && cargo run --release -p perf --bin server -- --python PYTHON [--db postgres://…] [--duration 60]`
+//! `cargo build --release && cargo run --release -p perf --bin server -- --python PYTHON [--db postgres://…]
+//! [--duration 60]`
 //!
-//! wrk (a Debian package) drives 64 connections on loopback. The peer is a `FastAPI` endpoint that does the specification's
-//! scoring (`perf/peers/server_peer.py`), with as many workers as there are cores, in the same run. The interpreter needs
-//! fastapi and uvicorn. Memory is the server's resident set before and after: a leak shows as growth.
+//! wrk (a Debian package) drives 64 connections on loopback. The peer is a `FastAPI` endpoint that implements
+//! the specification's scoring (`perf/peers/server_peer.py`), with one worker per core, in the same run. The
+//! interpreter needs fastapi and uvicorn. Memory is the server's resident set before and after: a leak shows
+//! as growth.
 
-#![expect(clippy::print_stdout, reason = "a measurement's answer")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
@@ -20,36 +22,36 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The program; `target/release/satiety` beside this one where absent.
+    /// Path of the satiety binary [default: next to this one]
     #[arg(long)]
     satiety: Option<PathBuf>,
-    /// An interpreter with fastapi and uvicorn; no peer without it.
+    /// Python interpreter with fastapi and uvicorn; without it the peer is skipped
     #[arg(long)]
     python: Option<PathBuf>,
-    /// A PostgreSQL database to measure on as well; it must be empty.
+    /// Empty PostgreSQL database to measure in addition to SQLite
     #[arg(long)]
     db: Option<String>,
-    /// Seconds of each measurement.
+    /// Duration of each measurement in seconds
     #[arg(long, default_value_t = 10)]
     duration: u64,
-    /// Connections.
+    /// Number of concurrent connections
     #[arg(long, default_value_t = 64)]
     connections: u32,
-    /// Memories to search in.
+    /// Number of memories to search
     #[arg(long, default_value_t = 1000)]
     memories: usize,
-    /// Only measurements whose name has this in it.
+    /// Run only measurements whose name contains this text
     #[arg(long)]
     only: Option<String>,
-    /// Port of the peer.
+    /// Port of the peer server
     #[arg(long, default_value_t = 18787)]
     peer_port: u16,
 }
 
-/// A request that asks for nothing: what the protocol alone costs, and the bound of everything else.
+/// Request without work: the cost of the protocol alone, and the upper bound of all throughput.
 const NO_WORK: &str = "no work (`/healthz`)";
 
-/// What wrk found.
+/// Results reported by wrk.
 struct Load {
     per_second: f64,
     p50_ms: f64,
@@ -57,7 +59,7 @@ struct Load {
     errors: u64,
 }
 
-/// A process that is killed when it is dropped.
+/// Process that is killed on drop.
 struct Server {
     child: Child,
     url: String,
@@ -79,11 +81,11 @@ fn main() -> Result<()> {
             .stderr(Stdio::null())
             .status()
             .is_ok(),
-        "wrk is not here\nhint: apt-get install wrk"
+        "wrk not found\nhint: apt-get install wrk"
     );
-    let folder = tempfile::tempdir()?;
+    let directory = tempfile::tempdir()?;
     let place = |name: &str, content: String| -> Result<PathBuf> {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs_err::write(&path, content)?;
         Ok(path)
     };
@@ -104,7 +106,7 @@ fn main() -> Result<()> {
         "{} connections, {} s each\n",
         arguments.connections, arguments.duration
     );
-    println!("| server | what | a second | p50 ms | p99 ms | errors | MB before | MB after |");
+    println!("| server | what | per second | p50 ms | p99 ms | errors | MB before | MB after |");
     println!("|---|---|---|---|---|---|---|---|");
     let scores = [
         ("score, short conversations", &short),
@@ -119,7 +121,7 @@ fn main() -> Result<()> {
         }
     }
     let mut ratios = Vec::new();
-    let sqlite = format!("sqlite:{}", folder.path().join("perf.db").display());
+    let sqlite = format!("sqlite:{}", directory.path().join("perf.db").display());
     let stores = [
         Some(("SQLite", sqlite)),
         arguments.db.clone().map(|url| ("PostgreSQL", url)),
@@ -156,7 +158,7 @@ fn main() -> Result<()> {
         measure(&arguments, &server, name, what, &search)?;
     }
     if !ratios.is_empty() {
-        println!("\nours to the peer's, words with words:");
+        println!("\nratio of ours to the peer, both by words:");
     }
     for ratio in ratios {
         println!("- {ratio}");
@@ -199,14 +201,21 @@ fn satiety(arguments: &Arguments, store: &str, embedder: &str) -> Result<Server>
             return Ok(Server { child, url });
         }
     }
-    bail!("the server said nothing")
+    bail!("the server did not report its address")
 }
 
 fn peer(python: &Path, port: u16) -> Result<Server> {
     let cores = std::thread::available_parallelism()?.to_string();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
     let child = Command::new(python)
-        .args(["-m", "uvicorn", "--app-dir", folder, "server_peer:app", "--port"])
+        .args([
+            "-m",
+            "uvicorn",
+            "--app-dir",
+            directory,
+            "server_peer:app",
+            "--port",
+        ])
         .args([&port.to_string(), "--workers", &cores, "--log-level", "warning"])
         .spawn()
         .context("cannot start the peer")?;
@@ -218,14 +227,15 @@ fn peer(python: &Path, port: u16) -> Result<Server> {
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         ensure!(
             started.elapsed() < Duration::from_secs(30),
-            "the peer does not listen"
+            "the peer does not accept connections"
         );
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(server)
 }
 
-/// Measures once after a second of warming up, prints a line, returns requests a second; nothing where it is not asked for.
+/// Measures once after a second of warm-up, prints a line and returns requests per second; `None` if filtered
+/// out.
 fn measure(
     arguments: &Arguments,
     server: &Server,
@@ -275,22 +285,22 @@ fn wrk(arguments: &Arguments, url: &str, script: &Path, seconds: u64) -> Result<
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("JSON "))
-        .with_context(|| format!("wrk said nothing: {text}"))?;
+        .with_context(|| format!("no results from wrk: {text}"))?;
     let found: Value = serde_json::from_str(line)?;
-    let figure = |name: &str| {
+    let metric = |name: &str| {
         found[name]
             .as_f64()
             .with_context(|| format!("wrk has no {name}: {line}"))
     };
     Ok(Load {
-        per_second: figure("per_second")?,
-        p50_ms: figure("p50_ms")?,
-        p99_ms: figure("p99_ms")?,
+        per_second: metric("per_second")?,
+        p50_ms: metric("p50_ms")?,
+        p99_ms: metric("p99_ms")?,
         errors: found["errors"].as_u64().unwrap_or_default(),
     })
 }
 
-/// What wrk prints at its end: our figures, as a line of JSON.
+/// Script that makes wrk print its results as a line of JSON.
 const DONE: &str = r#"
 done = function(summary, latency, requests)
   local errors = summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.status + summary.errors.timeout
@@ -299,7 +309,7 @@ done = function(summary, latency, requests)
 end
 "#;
 
-/// One after the other, made once so that wrk has little to do.
+/// Cycles through requests that are built once, to keep the load of wrk low.
 fn script(path: &str, bodies: &[Value]) -> String {
     let list: Vec<String> = bodies.iter().map(|body| format!("[==[{body}]==],\n")).collect();
     let list = list.concat();
@@ -311,7 +321,7 @@ fn script(path: &str, bodies: &[Value]) -> String {
     )
 }
 
-/// The same with a number in each claim that no request before had, so that no vector is known.
+/// The same with a unique number in each claim, so that no vector is cached.
 fn unseen(path: &str, bodies: &[Value]) -> String {
     let marked: Vec<String> = bodies
         .iter()
@@ -338,7 +348,7 @@ fn unseen(path: &str, bodies: &[Value]) -> String {
     )
 }
 
-/// Questions that differ, so that nothing is answered from memory of the last one.
+/// Distinct queries, so that none is answered from a cache.
 fn searches() -> String {
     format!(
         "wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nlocal number = 0\n\
@@ -348,7 +358,7 @@ fn searches() -> String {
     )
 }
 
-/// The same, scored by the specification to the letter, as the peer does.
+/// The same, scored exactly by the specification, as the peer does.
 fn by_spec(bodies: Vec<Value>) -> Vec<Value> {
     bodies
         .into_iter()
@@ -359,10 +369,10 @@ fn by_spec(bodies: Vec<Value>) -> Vec<Value> {
         .collect()
 }
 
-/// The conversations that come with the project.
+/// Example conversations of the repository.
 fn examples() -> Result<Vec<Value>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/calibration");
-    let mut files: Vec<PathBuf> = fs_err::read_dir(folder)?
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/calibration");
+    let mut files: Vec<PathBuf> = fs_err::read_dir(directory)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -400,7 +410,7 @@ fn fill(server: &Server, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// The resident set of a process and its children.
+/// Resident set of a process and its children in megabytes.
 fn megabytes(id: u32) -> f64 {
     let own = fs_err::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let kilobytes = own.lines().find_map(|line| {

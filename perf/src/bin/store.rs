@@ -1,10 +1,11 @@
-//! Write throughput of the store beside the engines' own tools, in one run: `cargo run --release -p perf --bin store`.
+//! Measures write throughput of the store compared with the databases' own tools: `cargo run --release -p
+//! perf --bin store`.
 //!
-//! Three kinds of writes: one durable insert at a time, a batch of rows, and four processes writing at once. The peers
-//! are the `sqlite3` shell and `pgbench`/`psql`, with the same table, the same indexes, the same durability.
-//! Every figure is rows a second, median of three passes that alternate between ours and the peer's.
+//! Three kinds of writes: single durable inserts, a batch of rows, and four concurrent processes. The peers
+//! are the `sqlite3` shell and `pgbench`/`psql`, with the same table, indexes and durability. Results are
+//! rows per second, the median of three passes that alternate between ours and the peer's.
 
-#![expect(clippy::print_stdout, reason = "a measurement's answer")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -38,7 +39,6 @@ fn main() -> Result<()> {
     }
 }
 
-/// One comparison.
 struct Row {
     engine: &'static str,
     what: &'static str,
@@ -48,15 +48,15 @@ struct Row {
 }
 
 async fn measure() -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let directory = tempfile::tempdir()?;
     let mut rows = Vec::new();
     if Command::new("sqlite3").arg("--version").output().is_ok() {
-        rows.extend(sqlite(folder.path()).await?);
+        rows.extend(sqlite(directory.path()).await?);
     } else {
         println!("sqlite3 is not installed: no SQLite peer (Debian: apt-get install sqlite3)");
     }
     xtask::postgres::install()?;
-    rows.extend(postgres(folder.path()).await?);
+    rows.extend(postgres(directory.path()).await?);
     println!(
         "{:<9} {:<28} {:>12} {:>12}  {:<22} {:>6}",
         "engine", "writes", "ours rows/s", "peer rows/s", "peer", "ratio"
@@ -77,12 +77,12 @@ async fn measure() -> Result<()> {
     Ok(())
 }
 
-async fn sqlite(folder: &Path) -> Result<Vec<Row>> {
+async fn sqlite(directory: &Path) -> Result<Vec<Row>> {
     let mut singles = Pair::default();
     let mut batches = Pair::default();
     let mut crowds = Pair::default();
     for pass in 0..PASSES {
-        let path = |name: &str| folder.join(format!("{name}-{pass}.db"));
+        let path = |name: &str| directory.join(format!("{name}-{pass}.db"));
         let url = |name: &str| StoreUrl::sqlite(path(name)).to_string();
         for name in ["ours", "plain", "ours4", "plain4"] {
             open(&url(name)).await?.close().await;
@@ -115,7 +115,7 @@ async fn sqlite(folder: &Path) -> Result<Vec<Row>> {
     ])
 }
 
-async fn postgres(folder: &Path) -> Result<Vec<Row>> {
+async fn postgres(directory: &Path) -> Result<Vec<Row>> {
     let cluster = Cluster::start(Options::default())?;
     let mut singles = Pair::default();
     let mut batches = Pair::default();
@@ -129,11 +129,13 @@ async fn postgres(folder: &Path) -> Result<Vec<Row>> {
         singles
             .ours
             .push(rate(SINGLES, || async { write_singles(&ours, SINGLES).await }).await?);
-        singles.peer.push(pgbench(&cluster, folder, &plain, 1, SINGLES)?);
+        singles
+            .peer
+            .push(pgbench(&cluster, directory, &plain, 1, SINGLES)?);
         batches
             .ours
             .push(rate(BATCH, || async { write_batch(&ours, BATCH).await }).await?);
-        let file = folder.join("batch.sql");
+        let file = directory.join("batch.sql");
         fs_err::write(&file, format!("BEGIN;\n{}COMMIT;\n", single_inserts(BATCH)))?;
         batches
             .peer
@@ -144,7 +146,7 @@ async fn postgres(folder: &Path) -> Result<Vec<Row>> {
             .push(rate_of(PROCESSES * each, || writers(&ours, each))?);
         crowds
             .peer
-            .push(pgbench(&cluster, folder, &plain, PROCESSES, each)?);
+            .push(pgbench(&cluster, directory, &plain, PROCESSES, each)?);
     }
     Ok(vec![
         singles.row("postgres", "durable, one at a time", "pgbench, 1 client"),
@@ -153,7 +155,7 @@ async fn postgres(folder: &Path) -> Result<Vec<Row>> {
     ])
 }
 
-/// Rates of ours and of the peer, pass by pass.
+/// Rates of ours and of the peer, by pass.
 #[derive(Default)]
 struct Pair {
     ours: Vec<f64>,
@@ -217,7 +219,7 @@ async fn write_batch(url: &str, rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// Four processes of ours, each writing singly.
+/// Runs four of our processes, each writing single rows.
 fn writers(url: &str, each: usize) -> Result<()> {
     let program = std::env::current_exe()?;
     let children: Vec<_> = (0..PROCESSES)
@@ -251,7 +253,7 @@ fn single_inserts(rows: usize) -> String {
     sql
 }
 
-/// Feeds SQL to the shell, with the durability that the store has.
+/// Feeds SQL to the shell, with the durability settings of the store.
 fn shell(database: &Path, sql: &str) -> Result<()> {
     let mut child = start_shell(database)?;
     let mut input = child.stdin.take().context("no pipe to sqlite3")?;
@@ -289,9 +291,9 @@ fn start_shell(database: &Path) -> Result<std::process::Child> {
         .context("cannot run sqlite3")
 }
 
-/// Rows a second as pgbench itself counts them.
-fn pgbench(cluster: &Cluster, folder: &Path, database: &str, clients: usize, each: usize) -> Result<f64> {
-    let script: PathBuf = folder.join("insert.sql");
+/// Rows per second as reported by pgbench.
+fn pgbench(cluster: &Cluster, directory: &Path, database: &str, clients: usize, each: usize) -> Result<f64> {
+    let script: PathBuf = directory.join("insert.sql");
     fs_err::write(
         &script,
         "INSERT INTO journal (id, at, kind, subject, body) VALUES ('evt-' || gen_random_uuid()::text, 1, 'perf.write', \

@@ -220,7 +220,7 @@ fn an_ablation_ships_what_does_no_harm() {
     let more = ["--suite", "s", "-n", "2", "--metric", "pass=0.05"];
     let text = place.run(&[&base[..], &["same.toml"], &more].concat());
     assert!(
-        text.starts_with("exit 0") && text.contains("SHIPS same beside control"),
+        text.starts_with("exit 0") && text.contains("SHIPS same compared with control"),
         "{text}"
     );
     let text = place.run(&[&base[..], &["worse.toml", "same.toml"], &more].concat());
@@ -306,7 +306,7 @@ fn what_is_wrong_is_told_with_its_place() {
     // A target that is not there is nobody's failure but the harness's, and nothing was decided.
     let text = place.run(&["bench", "run", "s", "--target", "exec:/no/such/program"]);
     assert!(
-        text.starts_with("exit 3") && text.contains("errors of the harness"),
+        text.starts_with("exit 3") && text.contains("errors caused by the harness"),
         "{text}"
     );
     assert_eq!(

@@ -700,7 +700,7 @@ fn runs_comparisons_and_ablations_are_pages_and_tables() {
     }
     let page = place.run(&["bench", "report", "latest", "--format", "html"]);
     assert!(
-        page.contains("b: 0 of 1 passed") && page.contains("What was answered"),
+        page.contains("b: 0 of 1 passed") && page.contains("Answers"),
         "{page}"
     );
     let page = place.run(&[
@@ -729,7 +729,7 @@ fn runs_comparisons_and_ablations_are_pages_and_tables() {
     ]);
     let page = place.show(ablation.env("PATH", "/usr/bin:/bin"));
     assert!(
-        page.contains("worse beside target") && page.contains("in units of what each metric may lose"),
+        page.contains("worse compared with target") && page.contains("in units of each metric"),
         "{page}"
     );
 

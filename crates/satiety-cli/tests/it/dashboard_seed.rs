@@ -162,7 +162,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     page(
         &format!("/research/{}", text(&research["run_id"])),
         &[
-            "How much of each round was new",
+            "Novelty by round",
             "Round 1",
             "Sources",
             "02-cold-climates.md",

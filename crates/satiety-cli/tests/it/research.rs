@@ -79,7 +79,7 @@ fn the_report_is_a_page_with_numbered_sources() {
     for part in [
         "# how do heat pumps cope with cold",
         "## Sources",
-        "## How this came about",
+        "## How this was found",
         "| round | query |",
         "Stopped because",
     ] {
@@ -115,7 +115,7 @@ fn what_cannot_be_researched_is_told_with_a_hint() {
         (
             research(&["--threshold", "11"]),
             2,
-            vec!["the threshold must be between 0 and 10"],
+            vec!["threshold must be between 0 and 10"],
         ),
         (
             research(&["--epsilon", "2"]),
@@ -174,7 +174,7 @@ fn nothing_found_is_inconclusive_and_a_dead_server_is_the_environment() {
     let folder = example("research/heat-pumps");
     let shown = place.run(&["research", "zyzzyva quokka", "--in", &folder]);
     assert!(shown.starts_with("exit 3\n"), "{shown}");
-    assert!(shown.contains("Nothing was found."), "{shown}");
+    assert!(shown.contains("No findings."), "{shown}");
     let tape = place.write(
         "searches.jsonl",
         "{\"source\":\"x\",\"query\":\"other\",\"count\":1,\"results\":[]}\n",

@@ -484,7 +484,7 @@ async fn what_cannot_begin_is_refused_before_anything_is_stored() {
     let (text, fault) = error(request(" ", "local:.")).await;
     assert_eq!(
         (text.as_str(), fault),
-        ("the task is empty", satiety_engine::ErrorCategory::Invalid)
+        ("task is empty", satiety_engine::ErrorCategory::Invalid)
     );
     let mut odd = request(TASK, "local:.");
     odd.settings.gate.epsilon = 2.0;

@@ -1,4 +1,5 @@
-//! A chat model behind an endpoint: sends, learns which parameters the model takes, checks what comes back.
+//! Chat model behind an HTTP endpoint: sends requests, detects which parameters the model supports, validates
+//! answers.
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
@@ -8,21 +9,20 @@ use super::{Chat, ChatAnswer, ChatError, ChatFuture, ChatRequest, Provider, Spec
 use crate::http::{HttpSettings, excerpt, with_causes};
 use crate::transport::{Head, Transport, TransportError};
 
-/// A model behind an endpoint.
 #[derive(Debug)]
 pub struct HttpChat {
     provider: Provider,
     model: String,
     id: String,
     transport: Transport,
-    /// Set once the model has said that it takes no temperature.
+    /// Set once the model has rejected a temperature.
     refuses_temperature: AtomicBool,
-    /// Set for OpenAI itself, and once another server has asked for the newer name of the limit.
+    /// Set for OpenAI, and once another server has asked for the newer name of the limit.
     wants_completion_limit: AtomicBool,
 }
 
 impl HttpChat {
-    /// A client for the model; sends nothing yet.
+    /// Creates a client without sending a request.
     pub fn new(spec: &Spec, settings: HttpSettings) -> Result<Self, ChatError> {
         let head = match spec.provider {
             Provider::Anthropic => Head::Anthropic,
@@ -58,8 +58,8 @@ impl HttpChat {
         }
     }
 
-    /// Newer models refuse parameters that older ones need, and only the refusal tells which. True if the next attempt
-    /// will differ from this one, which happens at most twice in the life of a client.
+    /// Newer models reject parameters that older ones need, and only the error says which. Returns true if
+    /// the next attempt will differ from this one, which happens at most twice per client.
     fn learn(&self, error: &TransportError, request: &ChatRequest, sent: Dialect) -> bool {
         let TransportError::Status {
             status: 400, message, ..
@@ -81,13 +81,13 @@ impl HttpChat {
         false
     }
 
-    /// Says what to do about what is not there.
+    /// Adds a hint to errors that a user can fix.
     fn explain(&self, error: TransportError) -> ChatError {
         match (self.provider, error) {
             (Provider::Ollama, TransportError::Unreachable { url, source }) => ChatError::NotThere {
-                what: format!("an Ollama server at {url}"),
+                what: format!("Ollama server at {url}"),
                 hint: format!(
-                    "start it with `ollama serve`, or name another address with @URL ({})",
+                    "start it with `ollama serve`, or set another address with @URL ({})",
                     with_causes(&*source)
                 ),
             },
@@ -103,7 +103,7 @@ impl HttpChat {
                 what: format!("model {} at {url}", self.model),
                 hint: match provider {
                     Provider::Ollama => format!("run `ollama pull {}` ({message})", self.model),
-                    _ => format!("check the model's name and the address ({message})"),
+                    _ => format!("check the model name and the address ({message})"),
                 },
             },
             (
@@ -124,7 +124,7 @@ impl HttpChat {
         }
     }
 
-    /// Keeps the promises of [`Chat`].
+    /// Enforces the guarantees of [`Chat`].
     fn check(&self, request: &ChatRequest, reply: Reply) -> Result<ChatAnswer, ChatError> {
         let model = || self.id.clone();
         if let Some(reason) = reply.refusal {
@@ -175,7 +175,7 @@ impl Chat for HttpChat {
     }
 }
 
-/// Servers that ignore the schema tend to send the JSON as a Markdown block.
+/// Servers that ignore the schema often wrap the JSON in a Markdown code block.
 fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_taken_off_only_as_a_whole() {
+    fn only_a_complete_code_fence_is_removed() {
         assert_eq!(without_fence(" {} \n"), "{}");
         assert_eq!(without_fence("```json\n{}\n```\n"), "{}");
         assert_eq!(without_fence("```\n{}\n```"), "{}");

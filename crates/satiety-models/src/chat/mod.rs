@@ -1,7 +1,7 @@
-//! Chat models: what is asked, what comes back, and the promises every model keeps.
+//! Chat models: request and answer types, and the guarantees of every model.
 //!
-//! [`open`] turns what a user writes (`ollama:MODEL`, `openai:MODEL`, `anthropic:MODEL`) into a [`Chat`]. What is
-//! asked, and what follows from the answer, is the caller's business.
+//! [`open`] creates a [`Chat`] from a specification (`ollama:MODEL`, `openai:MODEL`, `anthropic:MODEL`).
+//! Prompts and the use of answers are up to the caller.
 mod http;
 mod spec;
 mod wire;
@@ -16,55 +16,48 @@ pub use self::spec::{Provider, Spec};
 use crate::http::HttpSettings;
 use crate::transport::TransportError;
 
-/// The pending answer of [`Chat::complete`].
+/// Future returned by [`Chat::complete`].
 pub type ChatFuture<'a> = Pin<Box<dyn Future<Output = Result<ChatAnswer, ChatError>> + Send + 'a>>;
 
 /// Answers messages.
 ///
-/// Every implementation keeps these promises: an answer has text; where a schema was given, the text is one complete
-/// JSON value; what a model refuses to answer is an error, never an empty answer.
+/// Every implementation guarantees: an answer has text; if a schema was given, the text is one complete JSON
+/// value; a refusal is an error, never an empty answer.
 pub trait Chat: fmt::Debug + Send + Sync {
-    /// Which model this is and where, as it may be shown: `ollama:llama3.2@http://localhost:11434`.
+    /// Model and address, safe to display: `ollama:llama3.2@http://localhost:11434`.
     fn id(&self) -> &str;
 
-    /// Asks once. Retries are the model's business.
+    /// Sends one request, including retries.
     fn complete(&self, request: ChatRequest) -> ChatFuture<'_>;
 }
 
-/// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
-    /// The conversation so far; the last message is the user's.
+    /// Conversation so far; the last message is the user's.
     pub messages: Vec<ChatMessage>,
-    /// 0 asks for the likeliest answer. Left out for models that take none.
+    /// 0 requests the most likely answer. Omitted for models that do not support it.
     pub temperature: Option<f64>,
-    /// The longest answer in tokens, reasoning included where a provider counts it.
+    /// Limit of the answer in tokens, including reasoning where a provider counts it.
     pub max_tokens: u32,
-    /// What the answer must look like, where it is to be JSON.
+    /// JSON schema of the answer; `None` for free text.
     pub schema: Option<JsonSchema>,
 }
 
-/// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatMessage {
-    /// Who says it.
     pub role: ChatRole,
-    /// The words.
     pub text: String,
 }
 
 impl ChatMessage {
-    /// Instructions.
     pub fn system(text: impl Into<String>) -> Self {
         Self::new(ChatRole::System, text)
     }
 
-    /// What is asked.
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(ChatRole::User, text)
     }
 
-    /// What was answered before.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::new(ChatRole::Assistant, text)
     }
@@ -77,132 +70,107 @@ impl ChatMessage {
     }
 }
 
-/// Who says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatRole {
-    /// Whoever gives the instructions.
     System,
-    /// Whoever asks.
     User,
-    /// The model.
     Assistant,
 }
 
-/// A JSON schema with the name that some protocols want.
+/// JSON schema with the name that some protocols require.
 ///
-/// Providers understand a subset: give every object `additionalProperties: false` and all its keys as `required`, and
-/// leave bounds (`maxItems`, `minLength`) to the check of the answer.
+/// Providers support a subset: set `additionalProperties: false` and list all keys as `required` on every
+/// object, and check bounds (`maxItems`, `minLength`) on the answer instead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonSchema {
     /// Letters, digits, `_` and `-`.
     pub name: &'static str,
-    /// The schema.
     pub schema: Value,
 }
 
-/// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatAnswer {
-    /// The words; JSON where a schema was given.
+    /// Text of the answer; JSON if a schema was given.
     pub text: String,
-    /// What it cost.
     pub usage: Usage,
-    /// Why it ends where it ends.
     pub stop: StopReason,
 }
 
-/// Tokens, where the server tells.
+/// Token usage, if the server reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Read, whether from a cache or not.
+    /// Includes cached input.
     pub input_tokens: Option<u64>,
-    /// Written.
     pub output_tokens: Option<u64>,
 }
 
-/// Why an answer ends.
+/// Reason why an answer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
-    /// The model had said everything.
+    /// The answer is complete.
     End,
     /// [`ChatRequest::max_tokens`] or the model's own limit was reached.
     Limit,
-    /// Something else, in the provider's word.
+    /// Another reason, as named by the provider.
     Other(String),
 }
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
-    /// A specification that means nothing.
-    #[error("`{spec}` names no chat model: {reason}")]
-    BadSpec {
-        /// What was written.
-        spec: String,
-        /// What was expected.
-        reason: String,
-    },
-    /// The specification is well formed and what it names is not there.
-    #[error("{what} is not there: {hint}")]
+    /// The specification cannot be parsed.
+    #[error("invalid chat model `{spec}`: {reason}")]
+    BadSpec { spec: String, reason: String },
+    /// The specification is valid, but the model or server does not exist or is not reachable.
+    #[error("{what} not found: {hint}")]
     NotThere {
-        /// What was looked for.
         what: String,
-        /// The way to get it.
+        /// One action that fixes it.
         hint: String,
     },
-    /// The server wants another key, or one at all.
-    #[error("{url} gives no access (it answered {status}: {message})")]
+    /// The API key is missing or invalid.
+    #[error("{url} denied access (status {status}: {message})")]
     NoAccess {
-        /// Whose key is missing or wrong.
+        /// Provider whose key is missing or invalid.
         provider: Provider,
-        /// The endpoint.
         url: String,
         /// 401 or 403.
         status: u16,
-        /// The start of the body.
+        /// Start of the response body.
         message: String,
     },
-    /// The exchange failed.
+    /// The request failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The model, or a filter around it, would not answer.
+    /// The model, or a content filter, refused to answer.
     #[error("{model} refused to answer: {reason}")]
     Refused {
-        /// Which model.
         model: String,
-        /// Its words, or the filter's.
+        /// Reason given by the model or the filter.
         reason: String,
     },
-    /// An answer without words.
-    #[error("{model} sent an empty answer (it stopped with `{stop}`)")]
+    /// The answer has no text.
+    #[error("{model} sent an empty answer (stop reason `{stop}`)")]
     Empty {
-        /// Which model.
         model: String,
-        /// Why, in the provider's word.
+        /// Stop reason, as named by the provider.
         stop: String,
     },
-    /// JSON was asked for and the answer ended before the JSON did.
+    /// The token limit was reached before the requested JSON was complete.
     #[error("{model} reached the limit of {limit} tokens before its JSON was complete")]
-    CutOff {
-        /// Which model.
-        model: String,
-        /// The limit that was set.
-        limit: u32,
-    },
-    /// JSON was asked for and something else came.
-    #[error("{model} was asked for JSON and sent `{beginning}` ({reason})")]
+    CutOff { model: String, limit: u32 },
+    /// The requested JSON is invalid.
+    #[error("{model} did not answer with JSON: `{beginning}` ({reason})")]
     NotJson {
-        /// Which model.
         model: String,
-        /// The start of what came.
+        /// Start of the answer.
         beginning: String,
-        /// Where it stops being JSON.
+        /// Parse error.
         reason: String,
     },
 }
 
-/// Opens the model that the specification names. Nothing is sent yet, since every request may cost something.
+/// Opens the model without sending a request, because every request may cost money.
 pub fn open(spec: &Spec, settings: HttpSettings) -> Result<Box<dyn Chat>, ChatError> {
     Ok(Box::new(HttpChat::new(spec, settings)?))
 }

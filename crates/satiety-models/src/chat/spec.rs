@@ -1,10 +1,10 @@
-//! What a user may write to choose a chat model.
+//! Chat model specifications.
 //!
 //! | specification | meaning |
 //! |---|---|
 //! | `ollama:MODEL[@URL]` | a model served by Ollama |
 //! | `openai:MODEL[@URL]` | any OpenAI-compatible chat endpoint |
-//! | `anthropic:MODEL[@URL]` | Anthropic's Messages API, or one that speaks it |
+//! | `anthropic:MODEL[@URL]` | Anthropic's Messages API, or a compatible endpoint |
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,18 +13,15 @@ use crate::transport::{OLLAMA, OPENAI, model_and_address};
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 
-/// A parsed specification. Displays as it is written, with the address.
+/// Parsed specification. Displays in the same syntax, with the address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// Which protocol.
     pub provider: Provider,
-    /// The model's name at the server.
     pub model: String,
-    /// The server's base address.
     pub url: String,
 }
 
-/// Which protocol a server speaks.
+/// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
     /// `POST /api/chat`.
@@ -64,7 +61,7 @@ impl FromStr for Spec {
         let (model, url) = model_and_address(rest);
         if model.is_empty() || model.contains(char::is_whitespace) {
             return Err(bad(
-                "write a model's name, as in ollama:llama3.2 or openai:NAME@https://HOST/v1",
+                "expected a model name, as in ollama:llama3.2 or openai:NAME@https://HOST/v1",
             ));
         }
         Ok(Self {
@@ -86,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn specifications_are_read_and_written() {
+    fn specifications_round_trip() {
         for (text, full) in [
             ("ollama:llama3.2", "ollama:llama3.2@http://localhost:11434"),
             (
@@ -110,15 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_model_says_what_is_expected() {
+    fn invalid_specifications_name_the_expected_form() {
         for (text, part) in [
             ("", "expected ollama:MODEL"),
             ("llama3.2", "expected ollama:MODEL"),
             ("builtin", "expected ollama:MODEL"),
             ("gemini:x", "expected ollama:MODEL"),
-            ("ollama:", "write a model's name"),
-            ("openai:@https://host/v1", "write a model's name"),
-            ("openai:two words", "write a model's name"),
+            ("ollama:", "expected a model name"),
+            ("openai:@https://host/v1", "expected a model name"),
+            ("openai:two words", "expected a model name"),
         ] {
             let message = text.parse::<Spec>().unwrap_err().to_string();
             assert!(message.contains(part), "{message}");

@@ -1,5 +1,5 @@
-//! The three wire formats: JSON shapes and paths. Knows nothing of retries, and takes answers as they come; what
-//! counts as an answer is judged in `http.rs`.
+//! The three wire formats: JSON structures and paths. Retries are handled elsewhere, and answers are
+//! validated in `http.rs`.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,28 +7,28 @@ use serde_json::{Value, json};
 use super::{ChatMessage, ChatRequest, ChatRole, Provider, StopReason, Usage};
 use crate::transport::{Transport, TransportError};
 
-/// Which parameters a model takes.
+/// Parameters that a model supports.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dialect {
-    /// Whether a temperature may be sent.
+    /// Whether the model accepts a temperature.
     pub(super) temperature: bool,
-    /// Whether the limit is called `max_completion_tokens` instead of `max_tokens`.
+    /// Whether the limit is named `max_completion_tokens` instead of `max_tokens`.
     pub(super) completion_limit: bool,
 }
 
-/// What came, in one shape for all.
+/// Answer in a common structure for all protocols.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) text: String,
-    /// Why there is no answer, if the server says so in words of its own.
+    /// Reason for a refusal, if the server gives one.
     pub(super) refusal: Option<String>,
     pub(super) usage: Usage,
     pub(super) stop: StopReason,
-    /// The provider's word for it.
+    /// Stop reason, as named by the provider.
     pub(super) stop_word: String,
 }
 
-/// One request and its answer.
+/// Sends one request and returns the reply.
 pub(super) async fn exchange(
     provider: Provider,
     transport: &Transport,
@@ -66,7 +66,7 @@ fn wire_messages(request: &ChatRequest) -> Vec<WireMessage<'_>> {
 }
 
 fn stop(word: Option<&str>, end: &[&str], limit: &[&str]) -> (StopReason, String) {
-    let word = word.unwrap_or("nothing said");
+    let word = word.unwrap_or("none");
     let reason = if end.contains(&word) {
         StopReason::End
     } else if limit.contains(&word) {
@@ -143,9 +143,9 @@ async fn ollama(
     })
 }
 
-/// Ollama cuts a prompt that is longer than its context without a word, and the default context is small: room for the
-/// prompt at two bytes a token, which few texts reach, and for the answer. Powers of two, because every other length
-/// makes Ollama load the model again.
+/// Context length to request. Ollama silently truncates prompts longer than its context, and the default is
+/// small. Reserves two bytes per token for the prompt, a ratio that few texts reach, plus the answer. Rounded
+/// to powers of two, because Ollama reloads the model for every new length.
 fn context_length(request: &ChatRequest) -> u64 {
     let bytes: usize = request.messages.iter().map(|message| message.text.len()).sum();
     (bytes as u64 / 2 + u64::from(request.max_tokens) + 64).next_power_of_two()
@@ -209,12 +209,11 @@ async fn openai(
         .post(&path(transport, "/chat/completions"), &body)
         .await?;
     let Some(choice) = answer.choices.into_iter().next() else {
-        return Err(transport.bad_answer("there is nothing in `choices`"));
+        return Err(transport.bad_answer("`choices` is empty"));
     };
     let (stop, stop_word) = stop(choice.finish_reason.as_deref(), &["stop"], &["length"]);
     let refusal = choice.message.refusal.filter(|words| !words.is_empty());
-    let filtered =
-        (stop_word == "content_filter").then(|| "a content filter held the answer back".to_owned());
+    let filtered = (stop_word == "content_filter").then(|| "blocked by a content filter".to_owned());
     Ok(Reply {
         text: choice.message.content.unwrap_or_default(),
         refusal: refusal.or(filtered),
@@ -227,7 +226,7 @@ async fn openai(
     })
 }
 
-/// `output_config.format` is the structured output of the Messages API since it left beta
+/// `output_config.format` is the structured output of the Messages API since its general availability
 /// (platform.claude.com, "Structured outputs").
 async fn anthropic(
     transport: &Transport,
@@ -253,7 +252,7 @@ async fn anthropic(
         stop_reason: Option<String>,
         usage: Option<Tokens>,
     }
-    /// Thinking and tools have blocks of their own, without `text`.
+    /// Thinking and tool use have separate blocks without `text`.
     #[derive(Deserialize)]
     struct Block {
         #[serde(rename = "type")]
@@ -307,11 +306,11 @@ async fn anthropic(
         &["max_tokens", "model_context_window_exceeded"],
     );
     let refusal = (stop_word == "refusal").then(|| match text.trim() {
-        "" => "it gave no reason".to_owned(),
+        "" => "no reason given".to_owned(),
         words => words.to_owned(),
     });
     let usage = answer.usage.map_or(Usage::default(), |usage| Usage {
-        // What is cached is not part of `input_tokens`.
+        // `input_tokens` excludes cached input.
         input_tokens: usage
             .fresh
             .map(|fresh| fresh + usage.cached.unwrap_or(0) + usage.from_cache.unwrap_or(0)),

@@ -1,8 +1,8 @@
-//! The client that every outgoing request of this program goes through: time limits, retries with backoff,
-//! `Retry-After`, a limit on the size of answers, redirects, and a check of the addresses that a name resolves to.
+//! HTTP client for all outgoing requests: timeouts, retries with backoff, `Retry-After`, a limit on response
+//! size, redirects, and a check of resolved addresses.
 //!
-//! An answer with an error status is an answer; what it means is the caller's business. Errors never hold the
-//! request's address, which may hold a password or a key.
+//! A response with an error status is returned as a response; its meaning is up to the caller. Errors never
+//! contain the request's address, which may hold a password or a key.
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -12,37 +12,34 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Request, RequestBuilder, StatusCode, Url};
 
-/// Redirects on one server that are followed.
+/// Maximum number of redirects on one server.
 const MAX_REDIRECTS: usize = 5;
-/// Bytes of an error page that are read.
+/// Maximum number of bytes read from an error page.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// Bytes of a body that messages show.
+/// Maximum number of body bytes in messages.
 const EXCERPT_BYTES: usize = 300;
 
-/// Says why an address must not be connected to.
+/// Returns the reason why an address must not be connected to.
 pub type AddressGuard = fn(IpAddr) -> Result<(), &'static str>;
 
-/// How requests are sent.
+/// Timeouts, retries and limits of requests.
 #[derive(Debug, Clone)]
 pub struct HttpPolicy {
-    /// The limit for making a connection.
     pub connect_timeout: Duration,
-    /// The limit for one attempt, from connecting to the last byte. `None` where the caller limits the whole.
+    /// Timeout of one attempt, from connecting to the last byte. `None` if the caller limits the total time.
     pub timeout: Option<Duration>,
-    /// Attempts after the first, for broken connections, timeouts, 429 and 5xx without 501.
+    /// Attempts after the first, on broken connections, timeouts, 429 and 5xx except 501.
     pub retries: usize,
-    /// The pause before the first retry; it doubles each time, with some jitter.
+    /// Pause before the first retry; doubles each time, with jitter.
     pub first_pause: Duration,
-    /// The longest pause. A server that asks for more with `Retry-After` gets no further attempt.
+    /// Longest pause. If `Retry-After` asks for more, the request is not retried.
     pub longest_pause: Duration,
-    /// Bytes of an answer that is a success.
+    /// Maximum size of a successful response.
     pub max_bytes: usize,
-    /// Redirects that are followed.
     pub redirects: Redirects,
-    /// Refuses addresses that a host's name resolves to, all or nothing, with a reason. The resolver that asks it is
-    /// the one that the connection uses, so a name cannot change in between; proxies are not used.
+    /// Rejects a host if any address it resolves to is refused. The connection uses the same resolver, so the
+    /// name cannot change in between; proxies are not used.
     pub address_guard: Option<AddressGuard>,
-    /// The `User-Agent` header.
     pub user_agent: &'static str,
 }
 
@@ -63,7 +60,7 @@ impl Default for HttpPolicy {
 }
 
 impl HttpPolicy {
-    /// One attempt without redirects: what a redirect makes of a POST loses the request.
+    /// One attempt without redirects: a redirected POST would lose its body.
     pub fn single_attempt(timeout: Option<Duration>) -> Self {
         Self {
             timeout,
@@ -74,59 +71,52 @@ impl HttpPolicy {
     }
 }
 
-/// Which redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirects {
-    /// None: the answer is the redirect.
+    /// Redirects are returned as responses.
     None,
-    /// Those that stay on the same scheme, host and port: a request carries a key in its head and private text in its
-    /// body, and neither was meant for another server.
+    /// Redirects to the same scheme, host and port: requests carry a key and private text, which must not
+    /// reach another server.
     SameOrigin,
 }
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// No request can be made of what was given: a header or an address that cannot be written.
+    /// The request cannot be built, because a header or the address is invalid.
     #[error("{}", with_causes(.0))]
     Invalid(reqwest::Error),
     /// [`HttpPolicy::address_guard`] refused an address.
     #[error("refused: {0}")]
     Refused(String),
-    /// The server could not be reached or the connection broke, also after retries.
+    /// The server could not be reached or the connection broke, including retries.
     #[error("{}", with_causes(.0))]
     Unreachable(reqwest::Error),
-    /// No answer in time, also after retries.
+    /// No response in time, including retries.
     #[error("did not answer within {} seconds", limit.as_secs_f64())]
     Timeout {
-        /// The limit for one attempt.
+        /// Timeout of one attempt.
         limit: Duration,
     },
-    /// The answer is larger than the policy allows.
-    #[error("the answer is larger than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: usize,
-    },
+    /// The response exceeds the size limit of the policy.
+    #[error("response is larger than {limit} bytes")]
+    TooLarge { limit: usize },
 }
 
-/// An answer, whatever its status.
+/// Response with any status.
 #[derive(Debug)]
 pub struct HttpAnswer {
-    /// Where it comes from, after redirects.
+    /// Final address after redirects.
     pub url: Url,
-    /// The status.
     pub status: StatusCode,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body; of an error page only the beginning, and nothing of a redirect.
+    /// Body; truncated for error pages and empty for redirects.
     pub body: Vec<u8>,
 }
 
 impl HttpAnswer {
-    /// How long the server asks to be left alone: `Retry-After` as seconds or as a date (RFC 9110, section 10.2.3);
-    /// anything else is ignored.
+    /// Pause requested by the server: `Retry-After` as seconds or as a date (RFC 9110, section 10.2.3); other
+    /// values are ignored.
     pub fn retry_after(&self) -> Option<Duration> {
         let value = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
         if let Ok(seconds) = value.parse() {
@@ -135,11 +125,11 @@ impl HttpAnswer {
         let date = jiff::fmt::rfc2822::DateTimeParser::new()
             .parse_timestamp(value)
             .ok()?;
-        // A date that has passed asks for no pause.
+        // A date in the past requests no pause.
         Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
     }
 
-    /// The start of the body as one printable line.
+    /// Start of the body as one printable line.
     pub fn excerpt(&self) -> String {
         excerpt(&self.body)
     }
@@ -150,7 +140,7 @@ impl HttpAnswer {
     }
 }
 
-/// Sends requests as its policy says.
+/// Sends requests according to its policy.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: reqwest::Client,
@@ -158,7 +148,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client; sends nothing yet.
+    /// Creates a client without sending a request.
     pub fn new(policy: HttpPolicy) -> Result<Self, HttpError> {
         install_tls_provider();
         let mut builder = reqwest::Client::builder()
@@ -172,24 +162,25 @@ impl Client {
             builder = builder.timeout(limit);
         }
         if let Some(guard) = policy.address_guard {
-            // A proxy would resolve names out of our sight.
+            // A proxy would resolve names itself, without this check.
             builder = builder.no_proxy().dns_resolver(Guarded(guard));
         }
         let inner = builder.build().map_err(HttpError::Invalid)?;
         Ok(Self { inner, policy })
     }
 
-    /// A request to fill in and [`send`](Self::send).
+    /// Starts a request for [`send`](Self::send).
     pub fn request(&self, method: Method, url: Url) -> RequestBuilder {
         self.inner.request(method, url)
     }
 
-    /// The client below, for libraries that send by themselves. Limits on attempts and size are then theirs.
+    /// The underlying client, for libraries that send requests themselves. They then have to limit attempts
+    /// and size.
     pub fn inner(&self) -> &reqwest::Client {
         &self.inner
     }
 
-    /// Sends a request, again where that makes sense.
+    /// Sends a request, with retries.
     pub async fn send(&self, request: RequestBuilder) -> Result<HttpAnswer, HttpError> {
         let request = request
             .build()
@@ -197,7 +188,7 @@ impl Client {
         self.execute(request).await
     }
 
-    /// [`send`](Self::send) for a request that is complete.
+    /// [`send`](Self::send) for a complete request.
     pub async fn execute(&self, request: Request) -> Result<HttpAnswer, HttpError> {
         let mut pauses = ExponentialBuilder::new()
             .with_min_delay(self.policy.first_pause)
@@ -207,7 +198,7 @@ impl Client {
             .build();
         let mut request = request;
         loop {
-            // Bodies are bytes, which can be sent again.
+            // Bodies are in memory, so they can be sent again.
             let again = request.try_clone();
             let outcome = self.attempt(request).await;
             let asked = match &outcome {
@@ -223,8 +214,8 @@ impl Client {
             }
             let pause = pause.max(asked);
             match &outcome {
-                Ok(answer) => tracing::info!(status = answer.status.as_u16(), ?pause, "retrying a request"),
-                Err(error) => tracing::info!(%error, ?pause, "retrying a request"),
+                Ok(answer) => tracing::info!(status = answer.status.as_u16(), ?pause, "retrying request"),
+                Err(error) => tracing::info!(%error, ?pause, "retrying request"),
             }
             tokio::time::sleep(pause).await;
             request = again;
@@ -252,7 +243,7 @@ impl Client {
                 }
             }
         } else {
-            // The status is known; an error page that breaks off does not change it.
+            // The status is known; a truncated error page does not change it.
             while answer.body.len() < MAX_ERROR_BYTES
                 && let Ok(Some(chunk)) = response.chunk().await
             {
@@ -267,7 +258,7 @@ impl Client {
         if error.is_builder() {
             return HttpError::Invalid(error);
         }
-        // The guard's refusal is deep inside the connection's error.
+        // The guard's reason is nested inside the connection error.
         let mut cause = std::error::Error::source(&error);
         while let Some(deeper) = cause {
             if let Some(reason) = deeper.to_string().strip_prefix("refused: ") {
@@ -290,7 +281,7 @@ impl Client {
     }
 }
 
-/// Resolves names and refuses those of which any address is refused.
+/// Resolver that rejects a name if any of its addresses is refused.
 struct Guarded(fn(IpAddr) -> Result<(), &'static str>);
 
 impl Resolve for Guarded {
@@ -300,7 +291,7 @@ impl Resolve for Guarded {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             for address in &found {
                 if let Err(reason) = guard(address.ip()) {
-                    let reason = format!("{} leads to {} ({reason})", name.as_str(), address.ip());
+                    let reason = format!("{} resolves to {} ({reason})", name.as_str(), address.ip());
                     return Err(HttpError::Refused(reason).into());
                 }
             }
@@ -323,13 +314,13 @@ fn same_origin_redirects() -> Policy {
     })
 }
 
-/// Chooses ring as the cryptography of every TLS connection of this process: the clients', which call it when they are
-/// made, and a server's. A second call changes nothing.
+/// Installs ring as the TLS crypto provider of this process, for clients (which call it on creation) and
+/// servers. Further calls have no effect.
 pub fn install_tls_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// An error and its causes in one line.
+/// Formats an error and its causes as one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -340,7 +331,7 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The start of a body as one printable line.
+/// Start of a body as one printable line.
 pub fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]);
     text.split_whitespace().collect::<Vec<_>>().join(" ")

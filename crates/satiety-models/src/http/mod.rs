@@ -1,8 +1,8 @@
-//! The outgoing HTTP client, and embedders an HTTP request away: Ollama's `/api/embed` and the OpenAI-compatible `/v1/embeddings`.
+//! Outgoing HTTP client, and embedders over HTTP: Ollama's `/api/embed` and the OpenAI-compatible
+//! `/v1/embeddings`.
 //!
-//! Connecting asks for one vector, so a wrong address, key or model name shows at once and the dimension is known.
-//! Answers are checked (count, dimension, finite numbers) and scaled to length 1. Everything is
-//! sent by the [`Client`].
+//! Connecting requests one vector, so that a wrong address, key or model name is reported immediately and the
+//! dimension is known. Responses are validated (count, dimension, finite numbers) and scaled to unit length.
 mod client;
 mod wire;
 
@@ -16,7 +16,6 @@ pub use crate::transport::{ApiKey, HttpSettings, TransportError};
 use crate::transport::{Head, Transport};
 pub use reqwest::{Method, RequestBuilder, Url, header};
 
-/// A model behind an endpoint.
 #[derive(Debug)]
 pub struct HttpEmbedder {
     wire: Wire,
@@ -28,7 +27,7 @@ pub struct HttpEmbedder {
 }
 
 impl HttpEmbedder {
-    /// Connects, finds out the dimension and what identifies the weights.
+    /// Connects and determines the dimension and the identity of the weights.
     ///
     /// `url` is the server's base, such as `http://localhost:11434` or `https://api.openai.com/v1`.
     pub async fn connect(
@@ -46,7 +45,7 @@ impl HttpEmbedder {
         let probe = wire.embed(&transport, model, &["dimension"]).await?;
         let dimension = probe.first().map_or(0, Vec::len);
         if dimension == 0 {
-            return Err(transport.bad_answer("a vector without components").into());
+            return Err(transport.bad_answer("vector without components").into());
         }
         let identity = digest.unwrap_or_else(|| format!("{}\n{model}\n{dimension}", transport.base()));
         let id = EmbedderId::new(model, &blake3::hash(identity.as_bytes()), "remote");
@@ -75,7 +74,7 @@ impl HttpEmbedder {
     fn normalize(&self, vector: &mut [f32]) -> Result<(), EmbedError> {
         if vector.len() != self.dimension {
             let reason = format!(
-                "a vector has {} components, earlier ones had {}",
+                "vector has {} components, expected {}",
                 vector.len(),
                 self.dimension
             );
@@ -89,7 +88,7 @@ impl HttpEmbedder {
         if !length.is_finite() || length == 0.0 {
             return Err(self
                 .transport
-                .bad_answer(&format!("a vector has length {length}"))
+                .bad_answer(&format!("vector has length {length}"))
                 .into());
         }
         for value in vector {

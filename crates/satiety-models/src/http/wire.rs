@@ -1,11 +1,11 @@
-//! The two wire formats. Knows JSON shapes and paths; nothing of retries or connections.
+//! The two wire formats: JSON structures and paths. Connections and retries are handled elsewhere.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::embedder::EmbedError;
 use crate::transport::{Transport, TransportError};
 
-/// Which protocol an endpoint speaks.
+/// Protocol of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     /// `POST /api/embed`.
@@ -15,14 +15,14 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// One request; as many vectors as texts, in their order, or an error.
+    /// Sends one request. Returns as many vectors as texts, in order, or an error.
     pub(super) async fn embed(
         self,
         transport: &Transport,
         model: &str,
         texts: &[&str],
     ) -> Result<Vec<Vec<f32>>, EmbedError> {
-        // Some servers refuse an empty text; a space means the same to every model.
+        // Some servers reject an empty text; a space is equivalent for every model.
         let input = texts
             .iter()
             .map(|text| if text.is_empty() { " " } else { text })
@@ -59,7 +59,7 @@ impl Wire {
         Ok(vectors)
     }
 
-    /// Says how to get a model that the server does not know.
+    /// Adds a hint to the error of an unknown model.
     fn explain(self, error: EmbedError, model: &str) -> EmbedError {
         match error {
             EmbedError::Transport(TransportError::Status {
@@ -71,7 +71,7 @@ impl Wire {
                 what: format!("model {model} at {url}"),
                 hint: match self {
                     Self::Ollama => format!("run `ollama pull {model}` ({message})"),
-                    Self::OpenAi => format!("check the model's name and the address ({message})"),
+                    Self::OpenAi => format!("check the model name and the address ({message})"),
                 },
             },
             other => other,
@@ -119,12 +119,12 @@ async fn openai(transport: &Transport, request: &Request<'_>) -> Result<Vec<Vec<
         .enumerate()
         .any(|(place, item)| place != item.index)
     {
-        return Err(transport.bad_answer("indexes are not 0, 1, 2, …").into());
+        return Err(transport.bad_answer("indexes are not consecutive").into());
     }
     Ok(answer.data.into_iter().map(|item| item.embedding).collect())
 }
 
-/// The digest of a model's weights, where the server tells.
+/// Digest of a model's weights, if the server reports it.
 pub(super) async fn ollama_digest(transport: &Transport, model: &str) -> Result<Option<String>, EmbedError> {
     #[derive(Deserialize)]
     struct Tags {
@@ -137,7 +137,8 @@ pub(super) async fn ollama_digest(transport: &Transport, model: &str) -> Result<
     }
     let tags: Tags = match transport.get("/api/tags").await {
         Ok(tags) => tags,
-        // Servers that only speak part of the protocol have no list; the embed request will tell whether they do.
+        // Servers that implement only part of the protocol have no list; the embedding request will show
+        // whether the model exists.
         Err(TransportError::Status {
             status: 404 | 405 | 501,
             ..

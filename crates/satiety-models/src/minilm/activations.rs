@@ -1,20 +1,23 @@
-//! The element-wise functions of the encoder: exponential, GELU, softmax, layer norm, unit length.
+//! Element-wise functions of the encoder: exponential, GELU, softmax, layer norm, normalization to unit
+//! length.
 //!
-//! Written over lanes of 16 in a fixed order, so that they vectorise and always sum alike. Accuracy is tested beside.
+//! Written over lanes of 16 in a fixed order, so that they vectorize and always sum in the same order. The
+//! tests below check their accuracy.
 #![expect(
     clippy::inline_always,
-    reason = "compiled anew for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu.rs"
 )]
 use super::matmul::{PANEL, multiply_add};
 
-/// `e^x` for finite `x`, relative error below 2e-7; results below 2^-126 come out as 0 or tiny, above e^88 as large.
+/// `e^x` for finite `x`, relative error below 2e-7; results below 2^-126 are 0 or tiny, results above e^88
+/// are large.
 ///
 /// `x = n ln 2 + r`, `|r| <= ln 2 / 2`, `e^x = 2^n e^r`, `e^r` by its Taylor polynomial of degree 7.
 #[inline(always)]
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     // 1.5 * 2^23: adding it leaves the nearest integer in the low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
-    // ln 2 in two parts; the first has few bits, so that n times it is exact.
+    // ln 2 in two parts; the first has few bits, so that its product with n is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let x = x.clamp(-87.0, 88.0);
@@ -25,7 +28,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         p = multiply_add::<FMA>(p, r, coefficient);
     }
-    // The low bits of `rounded` are n; shifting leaves n in the exponent and nothing else.
+    // The low bits of `rounded` are n; shifting leaves only n in the exponent.
     let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
     p * power
 }
@@ -40,12 +43,13 @@ pub(crate) fn gelu<const FMA: bool>(x: f32) -> f32 {
         p = multiply_add::<FMA>(p, t, coefficient);
     }
     let erfc = p * t * exp::<FMA>(-z * z);
-    // Φ of a negative x is erfc/2 itself: no difference of nearly equal numbers.
+    // For a negative x, Φ is erfc/2: no difference of nearly equal numbers.
     let twice_phi = if x < 0.0 { erfc } else { 2.0 - erfc };
     0.5 * x * twice_phi
 }
 
-/// Replaces a row of scores by their softmax. The row is whole panels; what is behind `length` becomes 0.
+/// Replaces a row of scores by their softmax. The row consists of whole panels; values beyond `length` become
+/// 0.
 #[inline(always)]
 pub(crate) fn softmax<const FMA: bool>(row: &mut [f32], length: usize) {
     row[length..].fill(f32::MIN);
@@ -68,7 +72,7 @@ pub(crate) fn softmax<const FMA: bool>(row: &mut [f32], length: usize) {
             sums[lane] += chunk[lane];
         }
     }
-    // exp's floor is e^-87, not 0; it is too small to show in the sum of a row whose largest term is 1.
+    // The minimum of exp is e^-87, not 0, which is negligible in the sum of a row whose largest term is 1.
     let scale = 1.0 / total(&sums);
     for chunk in lanes.iter_mut() {
         for value in chunk {
@@ -78,7 +82,7 @@ pub(crate) fn softmax<const FMA: bool>(row: &mut [f32], length: usize) {
     row[length..].fill(0.0);
 }
 
-/// `hidden = norm(hidden + update) * gain + bias`, one row.
+/// `hidden = norm(hidden + update) * gain + bias` for one row.
 #[inline(always)]
 pub(crate) fn add_and_norm<const FMA: bool>(
     hidden: &mut [f32],
@@ -93,7 +97,7 @@ pub(crate) fn add_and_norm<const FMA: bool>(
     norm::<FMA>(hidden, gain, bias, epsilon);
 }
 
-/// Layer norm of one row, in place; the variance is the mean of squared differences, as in the reference.
+/// Layer norm of one row in place; the variance is the mean of squared differences, as in the reference.
 #[inline(always)]
 pub(crate) fn norm<const FMA: bool>(hidden: &mut [f32], gain: &[f32], bias: &[f32], epsilon: f32) {
     let count = hidden.len() as f32;
@@ -105,7 +109,7 @@ pub(crate) fn norm<const FMA: bool>(hidden: &mut [f32], gain: &[f32], bias: &[f3
     }
 }
 
-/// Scales a vector to length 1; a vector of zeros stays as it is.
+/// Scales a vector to length 1; a zero vector stays unchanged.
 #[inline(always)]
 pub(crate) fn to_unit_length(vector: &mut [f32]) {
     let length = sum_of(vector, |value| value * value).sqrt();
@@ -149,7 +153,7 @@ fn total(sums: &[f32; PANEL]) -> f32 {
 mod tests {
     use super::*;
 
-    /// Both instruction sets' arithmetic.
+    /// Arithmetic with both instruction sets.
     fn both(f: impl Fn(f32) -> (f32, f32)) -> impl Fn(f32) -> [f32; 2] {
         move |x| f(x).into()
     }
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn softmax_ignores_what_is_behind_the_row() {
+    fn softmax_ignores_values_beyond_the_length() {
         let mut row = [9.0f32; 32];
         row[..3].copy_from_slice(&[1.0, 2.0, 3.0]);
         softmax::<false>(&mut row, 3);

@@ -1,5 +1,5 @@
-//! The sentence model for an async program: work on a blocking thread, for so many callers at a time, given up when the
-//! caller is.
+//! Async wrapper of the sentence model: runs on a blocking thread, limits concurrency, and cancels the work
+//! when the caller is dropped.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use super::{MiniLm, processors};
 use crate::embedder::{EmbedError, EmbedFuture, Embedder, EmbedderId};
 
-/// Callers that are computed for at the same time. More would only share the processors, each with activations of its own.
+/// Limits concurrent computations. More would share the same cores, each with its own activations.
 pub(super) struct Callers(Arc<Semaphore>);
 
 impl Default for Callers {
@@ -30,13 +30,13 @@ impl Embedder for MiniLm {
         Box::pin(async move {
             let model = self.clone();
             let owned: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-            // Goes with the work: who no longer waits for it does not make room before it ends.
-            let place = self.model.callers.0.clone().acquire_owned().await;
-            // Set when this future is dropped: nobody waits for the vectors any more, so the work ends with its batch.
+            // Held by the work itself, so that an abandoned call does not release its permit before it ends.
+            let permit = self.model.callers.0.clone().acquire_owned().await;
+            // Set when this future is dropped, so that abandoned work ends with its batch.
             let cancelled = Arc::new(AtomicBool::new(false));
             let _cancel = CancelOnDrop(Arc::clone(&cancelled));
             let task = tokio::task::spawn_blocking(move || {
-                let _place = place;
+                let _permit = permit;
                 let texts: Vec<&str> = owned.iter().map(String::as_str).collect();
                 model.encode_until(&texts, processors(), &cancelled)
             });
@@ -45,7 +45,6 @@ impl Embedder for MiniLm {
     }
 }
 
-/// Sets a flag when it is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {

@@ -1,8 +1,8 @@
-//! The shape of a BERT-like sentence encoder, read from `config.json` or the header of a weights file.
-//! Refuses what the forward pass would compute wrongly.
+//! Configuration of a BERT-like sentence encoder, read from `config.json` or the header of a weights file.
+//! Rejects configurations that the forward pass would compute incorrectly.
 use serde::Deserialize;
 
-/// Fields of Hugging Face's `config.json` that decide the computation; their names are kept.
+/// Fields of Hugging Face's `config.json` that determine the computation, with their original names.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Config {
     pub(crate) model_type: String,
@@ -53,14 +53,14 @@ impl Config {
             ("vocab_size", self.vocab_size),
         ];
         for (field, size) in sizes {
-            // The upper bound keeps products of sizes far from overflow.
+            // The upper bound prevents overflow in products of sizes.
             if size == 0 || size > 1 << 20 {
                 return Err(format!("{field} is {size}"));
             }
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             return Err(format!(
-                "hidden_size {} cannot be shared by {} attention heads",
+                "hidden_size {} is not divisible by {} attention heads",
                 self.hidden_size, self.num_attention_heads
             ));
         }
@@ -68,12 +68,12 @@ impl Config {
     }
 }
 
-/// How token vectors become one.
+/// How token vectors are combined into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pooling {
-    /// The mean over all tokens, start and end included.
+    /// Mean of all tokens, including start and end.
     Mean,
-    /// The start token's vector.
+    /// Vector of the start token.
     Cls,
 }
 
@@ -98,7 +98,7 @@ impl Pooling {
         match (modes.pooling_mode_mean_tokens, modes.pooling_mode_cls_token) {
             (true, false) => Ok(Self::Mean),
             (false, true) => Ok(Self::Cls),
-            _ => Err("only mean or cls pooling is supported, and not both".to_owned()),
+            _ => Err("expected either mean or cls pooling".to_owned()),
         }
     }
 }

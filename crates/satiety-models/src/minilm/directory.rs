@@ -1,4 +1,4 @@
-//! Reads a model folder in Hugging Face's layout. All complaints name the file, and the field or tensor in it.
+//! Reads a model directory in Hugging Face's layout. Errors name the file, and the field or tensor in it.
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors};
@@ -10,24 +10,24 @@ use super::weights::{Table, Tensors, Weights};
 use super::wordpiece::WordPiece;
 use crate::embedder::{EmbedError, EmbedderId};
 
-/// The token limit of sentence-transformers' MiniLM models, for folders that do not say.
+/// Token limit of sentence-transformers' MiniLM models, for directories that do not set one.
 const DEFAULT_LIMIT: usize = 256;
 
-pub(crate) fn load(folder: &Path) -> Result<Model, EmbedError> {
-    let config_bytes = read(folder, "config.json")?;
-    let vocabulary = read(folder, "vocab.txt")?;
-    let tensors = read(folder, "model.safetensors")?;
+pub(crate) fn load(directory: &Path) -> Result<Model, EmbedError> {
+    let config_bytes = read(directory, "config.json")?;
+    let vocabulary = read(directory, "vocab.txt")?;
+    let tensors = read(directory, "model.safetensors")?;
     let bad = |file: &str| {
-        let file = folder.join(file).display().to_string();
+        let file = directory.join(file).display().to_string();
         move |reason: String| EmbedError::BadFile { file, reason }
     };
 
     let config = Config::parse(&config_bytes).map_err(bad("config.json"))?;
-    let pooling = match optional(folder, "1_Pooling/config.json")? {
+    let pooling = match optional(directory, "1_Pooling/config.json")? {
         Some(json) => Pooling::parse(&json).map_err(bad("1_Pooling/config.json"))?,
         None => Pooling::Mean,
     };
-    let limit = match optional(folder, "sentence_bert_config.json")? {
+    let limit = match optional(directory, "sentence_bert_config.json")? {
         Some(json) => limit(&json).map_err(bad("sentence_bert_config.json"))?,
         None => DEFAULT_LIMIT,
     };
@@ -50,7 +50,7 @@ pub(crate) fn load(folder: &Path) -> Result<Model, EmbedError> {
         .update(&tensors)
         .update(&vocabulary)
         .finalize();
-    let name = folder
+    let name = directory
         .file_name()
         .map_or_else(|| "folder".into(), |name| name.to_string_lossy());
     Ok(Model {
@@ -77,15 +77,15 @@ fn limit(json: &[u8]) -> Result<usize, String> {
     }
 }
 
-fn read(folder: &Path, file: &'static str) -> Result<Vec<u8>, EmbedError> {
-    optional(folder, file)?.ok_or_else(|| EmbedError::MissingFile {
-        folder: folder.to_owned(),
+fn read(directory: &Path, file: &'static str) -> Result<Vec<u8>, EmbedError> {
+    optional(directory, file)?.ok_or_else(|| EmbedError::MissingFile {
+        directory: directory.to_owned(),
         file,
     })
 }
 
-fn optional(folder: &Path, file: &str) -> Result<Option<Vec<u8>>, EmbedError> {
-    match fs_err::read(folder.join(file)) {
+fn optional(directory: &Path, file: &str) -> Result<Option<Vec<u8>>, EmbedError> {
+    match fs_err::read(directory.join(file)) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(EmbedError::Read(error)),
@@ -94,11 +94,11 @@ fn optional(folder: &Path, file: &str) -> Result<Option<Vec<u8>>, EmbedError> {
 
 impl Tensors for SafeTensors<'_> {
     fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
-        // Some exports keep the name of the model class in front.
+        // Some exports prefix the name with the model class.
         let tensor = self
             .tensor(name)
             .or_else(|_| self.tensor(&format!("bert.{name}")))
-            .map_err(|_| format!("lacks tensor {name}"))?;
+            .map_err(|_| format!("missing tensor {name}"))?;
         if tensor.dtype() != Dtype::F32 {
             return Err(format!(
                 "tensor {name} is {:?}; only F32 is supported",

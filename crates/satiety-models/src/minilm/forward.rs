@@ -1,18 +1,17 @@
-//! The forward pass: token ids in, unit vectors out.
+//! Forward pass: token ids in, unit vectors out.
 //!
-//! The texts of a batch lie one behind the other without padding; only attention looks at where a text begins and
-//! ends. Knows nothing of files, tokenizing or threads.
+//! The texts of a batch are concatenated without padding; only attention needs the boundaries of a text.
 #![expect(
     clippy::inline_always,
-    reason = "compiled anew for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu.rs"
 )]
 use super::activations::{add_and_norm, gelu, norm, softmax, to_unit_length};
 use super::config::Pooling;
 use super::matmul::{PANEL, Panels, Rows, multiply};
 use super::weights::{Linear, Weights};
 
-/// Embeds the texts of one batch, given as token ids that are all below the vocabulary's size and no more than the
-/// model has positions.
+/// Embeds the texts of one batch, given as token ids below the vocabulary size, at most as many as the model
+/// has positions.
 #[inline(always)]
 pub(crate) fn forward<const FMA: bool>(
     weights: &Weights,
@@ -67,8 +66,8 @@ pub(crate) fn forward<const FMA: bool>(
     pool(pooling, texts, &hidden, width)
 }
 
-// A function and not a closure: a closure that is called four times is compiled on its own, without the instruction
-// set of its caller, and then every multiplication is a library call.
+// A function and not a closure: a closure that is called four times is compiled separately, without the
+// instruction set of its caller, and then every multiplication is a library call.
 #[inline(always)]
 fn linear<const FMA: bool>(map: &Linear, input: &[f32], out: &mut Vec<f32>, packed: &mut Vec<f32>) {
     let (inputs, outputs) = (map.panels.inputs, map.panels.outputs);
@@ -102,7 +101,7 @@ fn embed_tokens<const FMA: bool>(weights: &Weights, texts: &[Vec<u32>]) -> Vec<f
     hidden
 }
 
-/// Buffers of the attention step, kept between texts.
+/// Buffers of the attention step, reused between texts.
 #[derive(Default)]
 struct Attention {
     keys: Panels,
@@ -114,8 +113,8 @@ struct Attention {
 }
 
 impl Attention {
-    /// `softmax(Q K^T / sqrt(d)) V` for every head of one text (Vaswani et al. 2017, equation 1).
-    /// A row of `projected` is query, key and value of one token; a row of `context` is its heads side by side.
+    /// `softmax(Q K^T / sqrt(d)) V` for every head of one text (Vaswani et al. 2017, equation 1). A row of
+    /// `projected` is query, key and value of one token; a row of `context` is its concatenated heads.
     #[inline(always)]
     fn attend<const FMA: bool>(
         &mut self,
@@ -198,7 +197,7 @@ fn pool(pooling: Pooling, texts: &[Vec<u32>], hidden: &[f32], width: usize) -> V
                     }
                 }
             }
-            // The mean and the sum have the same direction, and only that is left.
+            // Mean and sum have the same direction, and the vector is normalized next.
             to_unit_length(&mut vector);
             vector
         })

@@ -1,26 +1,26 @@
-//! Matrix product against weights that are packed once and used for ever.
+//! Matrix product with weights that are packed once and reused.
 //!
-//! Weights are cut into panels of 16 outputs, so that a tile of a few rows times 16 columns stays in registers while
-//! both operands stream through the first-level cache. A general product packs its operands on every call, which for
-//! one short sentence costs as much as the arithmetic. Each output is summed over its inputs in one fixed order,
-//! whatever else is in the batch: the same text gives the same bits alone and in company.
+//! Weights are split into panels of 16 outputs, so that a tile of a few rows times 16 columns stays in
+//! registers while both operands stream through the L1 cache. A general product packs its operands on every
+//! call, which for one short sentence costs as much as the arithmetic. Each output is summed over its inputs
+//! in one fixed order, regardless of the batch: a text has bit-identical vectors alone and in a batch.
 //!
 //! Everything is `inline(always)` so that it is compiled once for each instruction set; see `cpu.rs`.
 #![expect(
     clippy::inline_always,
-    reason = "compiled anew for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu.rs"
 )]
 
-/// Outputs in a panel: two AVX2 registers, four NEON ones.
+/// Outputs per panel: two AVX2 registers, four NEON ones.
 pub(crate) const PANEL: usize = 16;
-/// Rows of a full tile: 6 x 2 accumulators, two panel registers and one broadcast make 15 of AVX2's 16.
+/// Rows of a full tile: 6 x 2 accumulators, two panel registers and one broadcast use 15 of AVX2's 16.
 const TILE: usize = 6;
-/// Inputs taken at a time: a panel of them is 24 kB, which the first-level cache holds.
+/// Inputs per block: a panel of them is 24 kB, which fits in the L1 cache.
 const DEPTH: usize = 384;
-/// Rows taken at a time, so that their packed inputs stay in the second-level cache.
+/// Rows per block, so that their packed inputs stay in the L2 cache.
 const ROWS: usize = 96;
 
-/// A matrix as panels: `[panel][input][output in panel]`, zeros where the last panel has no output.
+/// Matrix as panels: `[panel][input][output in panel]`, padded with zeros in the last panel.
 #[derive(Debug, Default)]
 pub(crate) struct Panels {
     pub(crate) inputs: usize,
@@ -29,13 +29,13 @@ pub(crate) struct Panels {
 }
 
 impl Panels {
-    /// Packs weights stored one row an output, as linear layers are, beginning at output `first`.
+    /// Packs weights stored one row per output, as in linear layers, starting at output `first`.
     pub(crate) fn set_rows(&mut self, first: usize, weights: &[f32]) {
         let inputs = self.inputs;
         for (block, rows) in weights.chunks(PANEL * inputs).enumerate() {
             let output = first + block * PANEL;
             if output.is_multiple_of(PANEL) && rows.len() == PANEL * inputs {
-                // A whole panel is written front to back; row by row it would be walked through sixteen times.
+                // Writes a whole panel front to back; row by row would traverse it sixteen times.
                 let start = output / PANEL * inputs;
                 for (input, lanes) in self.lanes[start..start + inputs].iter_mut().enumerate() {
                     *lanes = std::array::from_fn(|lane| rows[lane * inputs + input]);
@@ -48,7 +48,7 @@ impl Panels {
         }
     }
 
-    /// Makes room for another matrix; keeps the allocation.
+    /// Resizes for another matrix; keeps the allocation.
     pub(crate) fn resize(&mut self, inputs: usize, outputs: usize) {
         self.inputs = inputs;
         self.outputs = outputs;
@@ -56,7 +56,6 @@ impl Panels {
         self.lanes.resize(inputs * outputs.div_ceil(PANEL), [0.0; PANEL]);
     }
 
-    /// Sets the weights of one output.
     #[inline(always)]
     pub(crate) fn set_output(&mut self, output: usize, weights: &[f32]) {
         let start = output / PANEL * self.inputs;
@@ -66,7 +65,7 @@ impl Panels {
         }
     }
 
-    /// Sets the weights of one input, for all outputs.
+    /// Sets the weights of one input for all outputs.
     #[inline(always)]
     pub(crate) fn set_input(&mut self, input: usize, weights: &[f32]) {
         for (panel, weights) in weights.chunks(PANEL).enumerate() {
@@ -83,8 +82,9 @@ pub(crate) struct Rows<'a> {
     pub(crate) count: usize,
 }
 
-/// `out[r][o] = bias[o] + sum over i of rows[r][i] * weights[i][o]`; `out` has rows of `out_stride`, of which the first
-/// `outputs` (rounded up to whole panels where the stride has room) are written. No bias is zero.
+/// `out[r][o] = bias[o] + sum over i of rows[r][i] * weights[i][o]`; `out` has rows of `out_stride`, of which
+/// the first `outputs` (rounded up to whole panels if the stride allows it) are written. An absent bias is
+/// zero.
 #[inline(always)]
 pub(crate) fn multiply<const FMA: bool>(
     rows: Rows<'_>,
@@ -127,7 +127,7 @@ pub(crate) fn multiply<const FMA: bool>(
     }
 }
 
-/// Cuts a block into tiles of nearly equal height: 20 rows are 5+5+5+5, because a tile of 2 would wait for itself.
+/// Splits a block into tiles of nearly equal height: 20 rows are 5+5+5+5, because a tile of 2 would stall.
 #[inline(always)]
 fn tiles(block: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = block.div_ceil(TILE);
@@ -154,8 +154,8 @@ fn pack(rows: Rows<'_>, first: usize, block: usize, from: usize, depth: usize, p
     }
 }
 
-/// One tile: `HEIGHT` rows by one panel, of which the first `width` columns are wanted. Starts from `start`, or from
-/// what `out` holds if there is none.
+/// One tile: `HEIGHT` rows by one panel, of which the first `width` columns are needed. Starts from `start`,
+/// or from the values in `out` if there is none.
 #[inline(always)]
 fn tile<const HEIGHT: usize, const FMA: bool>(
     inputs: &[f32],
@@ -189,7 +189,7 @@ fn tile<const HEIGHT: usize, const FMA: bool>(
     }
 }
 
-/// `a * b + c`, fused where the processor can: elsewhere `mul_add` would be a library call.
+/// `a * b + c`, fused if the processor supports it: otherwise `mul_add` would be a library call.
 #[inline(always)]
 pub(crate) fn multiply_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// Small whole numbers, whose sums of products are exact in f32 in any order.
+    /// Small integers, whose sums of products are exact in f32 in any order.
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
         (0..count)
             .map(|i| ((i * 31 + seed * 17) % 13) as f32 - 6.0)
@@ -212,7 +212,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
         #[test]
-        fn the_product_is_the_textbooks(count in 1usize..210, inputs in 1usize..800, outputs in 1usize..50, split in 0usize..50) {
+        fn product_matches_the_textbook_loop(count in 1usize..210, inputs in 1usize..800, outputs in 1usize..50, split in 0usize..50) {
             let (rows, weights, bias) = (numbers(count * inputs, 1), numbers(outputs * inputs, 2), numbers(outputs, 3));
             let mut panels = Panels::default();
             panels.resize(inputs, outputs);

@@ -1,8 +1,9 @@
-//! all-MiniLM-L6-v2 and encoders of the same shape, computed here.
+//! all-MiniLM-L6-v2 and encoders with the same architecture, computed locally.
 //!
 //! [`MiniLm::builtin`] has its weights inside the binary (int8, see `assets/NOTICE`) and needs nothing else;
-//! [`MiniLm::from_folder`] reads f32 weights as Hugging Face publishes them and agrees with sentence-transformers
-//! to the last float bits. Texts longer than the model's limit (256 tokens) are cut, as the reference does.
+//! [`MiniLm::from_folder`] reads f32 weights as published on Hugging Face and matches sentence-transformers
+//! to the last float bits. Texts longer than the model's limit (256 tokens) are truncated, as in the
+//! reference.
 mod activations;
 #[cfg(feature = "http")]
 mod async_encoder;
@@ -28,13 +29,14 @@ use crate::embedder::{EmbedError, EmbedderId};
 
 static WEIGHTS: &[u8] = include_bytes!("../../assets/minilm-l6-v2-int8.weights");
 static VOCABULARY: &str = include_str!("../../assets/vocab.txt");
-/// BLAKE3 of weights and vocabulary; written down because hashing 23 MB at every start would be felt.
+/// BLAKE3 of weights and vocabulary; stored because hashing 23 MB at every start would be noticeable.
 static HASH: &str = include_str!("../../assets/minilm-l6-v2-int8.blake3");
 
-/// Tokens computed together. Larger batches no longer amortise the weights, and their activations leave the cache.
+/// Tokens per batch. In larger batches the weights are amortized already, and the activations leave the
+/// cache.
 const BATCH_TOKENS: usize = 512;
 
-/// A sentence encoder. Cloning is cheap: clones share the weights.
+/// Sentence encoder. Cloning is cheap: clones share the weights.
 #[derive(Clone)]
 pub struct MiniLm {
     model: Arc<Model>,
@@ -55,7 +57,7 @@ fn processors() -> usize {
 }
 
 impl MiniLm {
-    /// The model inside the binary. The first call unpacks it (some 50 ms), later ones share it.
+    /// The built-in model. The first call unpacks it (about 50 ms), later ones share it.
     pub fn builtin() -> Result<Self, EmbedError> {
         static LOADED: OnceLock<MiniLm> = OnceLock::new();
         if let Some(loaded) = LOADED.get() {
@@ -87,7 +89,7 @@ impl MiniLm {
         })
     }
 
-    /// The built-in model's id, without loading it.
+    /// Id of the built-in model, without loading it.
     pub fn builtin_id() -> Result<EmbedderId, EmbedError> {
         let hash = blake3::Hash::from_hex(HASH.trim()).map_err(|error| EmbedError::BadFile {
             file: "built-in hash".to_owned(),
@@ -96,15 +98,16 @@ impl MiniLm {
         Ok(EmbedderId::new("minilm-l6-v2-int8", &hash, Pooling::Mean.name()))
     }
 
-    /// A model from a folder with `config.json`, `vocab.txt` and `model.safetensors` (f32). If sentence-transformers'
-    /// `sentence_bert_config.json` and `1_Pooling/config.json` are there, they set the token limit and the pooling.
-    pub fn from_folder(folder: &Path) -> Result<Self, EmbedError> {
+    /// Loads a model from a directory with `config.json`, `vocab.txt` and `model.safetensors` (f32). If
+    /// sentence-transformers' `sentence_bert_config.json` and `1_Pooling/config.json` exist, they set the
+    /// token limit and the pooling.
+    pub fn from_folder(directory: &Path) -> Result<Self, EmbedError> {
         Ok(Self {
-            model: Arc::new(directory::load(folder)?),
+            model: Arc::new(directory::load(directory)?),
         })
     }
 
-    /// Whether the built-in weights and vocabulary still have the hash that their id carries.
+    /// Whether the built-in weights and vocabulary match the hash in their id.
     pub fn builtin_is_intact() -> bool {
         let found = blake3::Hasher::new()
             .update(WEIGHTS)
@@ -113,19 +116,19 @@ impl MiniLm {
         blake3::Hash::from_hex(HASH.trim()).is_ok_and(|hash| hash == found)
     }
 
-    /// Embeds on the calling thread and, if there is work for them, on as many more as the machine has processors.
+    /// Embeds on the calling thread and, for enough work, on as many more threads as the machine has cores.
     /// This is [`Embedder::embed`](crate::Embedder::embed) for callers without an async runtime.
     pub fn encode(&self, texts: &[&str]) -> Vec<Vec<f32>> {
         self.encode_on(texts, processors())
     }
 
-    /// [`encode`](Self::encode) on at most so many threads. The vectors do not depend on the number.
+    /// [`encode`](Self::encode) on at most `threads` threads. The vectors do not depend on the number.
     pub fn encode_on(&self, texts: &[&str], threads: usize) -> Vec<Vec<f32>> {
         self.encode_until(texts, threads, &AtomicBool::new(false))
     }
 
-    /// [`encode_on`](Self::encode_on) that ends early, with fewer vectors than texts, once `cancelled` is set. It is looked
-    /// at between batches of about 512 tokens.
+    /// [`encode_on`](Self::encode_on) that ends early, with fewer vectors than texts, once `cancelled` is
+    /// set. Checked between batches of about 512 tokens.
     fn encode_until(&self, texts: &[&str], threads: usize, cancelled: &AtomicBool) -> Vec<Vec<f32>> {
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
         let model = &*self.model;
@@ -168,13 +171,13 @@ impl MiniLm {
             .collect()
     }
 
-    /// The token ids of a text, as the model sees it.
+    /// Token ids of a text, as passed to the model.
     pub fn tokens(&self, text: &str) -> Vec<u32> {
         self.model.tokens.tokenize(text, self.model.longest)
     }
 }
 
-/// Cuts the texts into runs of about [`BATCH_TOKENS`].
+/// Splits the texts into batches of about [`BATCH_TOKENS`].
 fn batches(texts: &[Vec<u32>]) -> Vec<&[Vec<u32>]> {
     let mut batches = Vec::new();
     let mut first = 0;

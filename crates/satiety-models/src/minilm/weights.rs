@@ -1,38 +1,34 @@
-//! An encoder's weights, ready for the forward pass, from either source: the built-in file or a folder's safetensors.
-//! Every tensor is asked for by name and exact shape, so a wrong model fails here with the tensor's name.
+//! Weights of an encoder, ready for the forward pass, from the built-in file or a directory's safetensors.
+//! Every tensor is requested by name and exact shape, so a wrong model fails here with the tensor's name.
 #![expect(
     clippy::inline_always,
-    reason = "compiled anew for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu.rs"
 )]
 use super::config::Config;
 use super::matmul::Panels;
 
-/// Where tensors come from.
+/// Source of tensors.
 pub(crate) trait Tensors {
-    /// The tensor's values, row by row; an error if it is absent or shaped otherwise.
+    /// Values of a tensor, row by row; an error if it is missing or has another shape.
     fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String>;
 
-    /// A large table of which single rows will be read.
+    /// Large table of which single rows will be read.
     fn table(&self, name: &str, rows: usize, columns: usize) -> Result<Table, String>;
 }
 
-/// A lookup table, kept in its stored form: a text touches a few of its 30,000 rows.
+/// Lookup table, kept in its stored form: a text uses only a few of its 30,000 rows.
 #[derive(Debug)]
 pub(crate) enum Table {
-    /// Rows of f32.
     Floats {
-        /// All rows.
         values: Vec<f32>,
-        /// Values in a row.
         columns: usize,
     },
     /// Rows of int8 levels in groups with a scale each, inside the binary.
     Levels {
-        /// One byte a value.
+        /// One byte per value.
         levels: &'static [u8],
-        /// Two bytes (f16) a group.
+        /// Two bytes (f16) per group.
         scales: &'static [u8],
-        /// Values in a row.
         columns: usize,
     },
 }
@@ -71,27 +67,24 @@ impl Table {
     }
 }
 
-/// Values that share a scale in the built-in file.
+/// Values per scale in the built-in file.
 pub(crate) const GROUP: usize = 64;
 
-/// A layer norm.
 #[derive(Debug)]
 pub(crate) struct Norm {
     pub(crate) gain: Vec<f32>,
     pub(crate) bias: Vec<f32>,
 }
 
-/// A linear map with its bias.
 #[derive(Debug)]
 pub(crate) struct Linear {
     pub(crate) panels: Panels,
     pub(crate) bias: Vec<f32>,
 }
 
-/// One transformer layer.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// Queries, keys and values side by side, so that the hidden states are read once.
+    /// Concatenated query, key and value maps, so that the hidden states are read once.
     pub(crate) query_key_value: Linear,
     pub(crate) attention_output: Linear,
     pub(crate) attention_norm: Norm,
@@ -100,12 +93,11 @@ pub(crate) struct Layer {
     pub(crate) output_norm: Norm,
 }
 
-/// All of an encoder.
 #[derive(Debug)]
 pub(crate) struct Weights {
     pub(crate) config: Config,
     pub(crate) words: Table,
-    /// Position vectors with the vector of token type 0 added: texts are never pairs here.
+    /// Position vectors with the vector of token type 0 added: inputs are never text pairs.
     pub(crate) positions: Vec<f32>,
     pub(crate) embedding_norm: Norm,
     pub(crate) layers: Vec<Layer>,
@@ -121,7 +113,7 @@ impl Weights {
                 bias: tensors.floats(&format!("{name}.bias"), &[hidden])?,
             })
         };
-        // Several maps of the same inputs become one by stacking their rows.
+        // Several maps of the same inputs are combined by stacking their rows.
         let linear = |names: &[String], outputs: usize, inputs: usize| -> Result<Linear, String> {
             let mut panels = Panels::default();
             panels.resize(inputs, outputs * names.len());

@@ -1,4 +1,4 @@
-//! The built-in weights file, version 1. All numbers are little-endian.
+//! Format of the built-in weights file, version 1. All numbers are little-endian.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | … | header: JSON with `model`, `source_sha256`, `config` (names of Hugging Face's `config.json`), `tensors` |
 //! | … | the tensors in the header's order, without gaps |
 //!
-//! An entry of `tensors` has `name`, `shape` and `encoding`: `f32` is the values row by row; `i8g64` is one int8 level
-//! a value, row by row, then one f16 scale for each 64 values of a row; value = level x scale. Written by
-//! `cargo xtask quantize`.
+//! An entry of `tensors` has `name`, `shape` and `encoding`: `f32` stores the values row by row; `i8g64`
+//! stores one int8 level per value, row by row, followed by one f16 scale for each 64 values of a row; value
+//! = level x scale. Written by `cargo xtask quantize`.
 use std::collections::BTreeMap;
 
 use half::f16;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use super::config::Config;
 use super::weights::{GROUP, Table, Tensors};
 
-/// A parsed file; tensors are still in stored form.
+/// Parsed file; tensors are still in stored form.
 pub(crate) struct WeightsFile {
     pub(crate) config: Config,
     tensors: BTreeMap<String, Stored>,
@@ -54,15 +54,13 @@ impl WeightsFile {
         }
         let rest = file
             .strip_prefix(b"SATIETYW")
-            .ok_or("is no weights file (magic number)")?;
+            .ok_or("not a weights file (wrong magic number)")?;
         let (version, rest) = number(rest)?;
         if version != 1 {
-            return Err(format!(
-                "has format version {version}; this program reads version 1"
-            ));
+            return Err(format!("unsupported format version {version} (expected 1)"));
         }
         let (length, rest) = number(rest)?;
-        let (header, mut data) = rest.split_at_checked(length).ok_or("ends inside its header")?;
+        let (header, mut data) = rest.split_at_checked(length).ok_or("truncated header")?;
         let header: Header = serde_json::from_slice(header).map_err(|error| format!("header: {error}"))?;
         header.config.check()?;
 
@@ -85,12 +83,12 @@ impl WeightsFile {
                     values + values / GROUP * 2
                 }
                 Encoding::Levels => {
-                    return Err(format!("tensor {name} cannot be cut into groups of {GROUP}"));
+                    return Err(format!("tensor {name} is not divisible into groups of {GROUP}"));
                 }
             };
             let (bytes, after) = data
                 .split_at_checked(bytes)
-                .ok_or_else(|| format!("ends inside tensor {name}"))?;
+                .ok_or_else(|| format!("truncated in tensor {name}"))?;
             data = after;
             tensors.insert(
                 name,
@@ -102,7 +100,7 @@ impl WeightsFile {
             );
         }
         if !data.is_empty() {
-            return Err(format!("has {} bytes behind its last tensor", data.len()));
+            return Err(format!("{} unexpected bytes after the last tensor", data.len()));
         }
         Ok(Self {
             config: header.config,
@@ -114,7 +112,7 @@ impl WeightsFile {
         let stored = self
             .tensors
             .get(name)
-            .ok_or_else(|| format!("lacks tensor {name}"))?;
+            .ok_or_else(|| format!("missing tensor {name}"))?;
         if stored.shape != shape {
             return Err(format!(
                 "tensor {name} has shape {:?}, expected {shape:?}",
@@ -126,7 +124,7 @@ impl WeightsFile {
 }
 
 fn number(bytes: &[u8]) -> Result<(usize, &[u8]), String> {
-    let (number, rest) = bytes.split_first_chunk::<4>().ok_or("ends inside its header")?;
+    let (number, rest) = bytes.split_first_chunk::<4>().ok_or("truncated header")?;
     Ok((u32::from_le_bytes(*number) as usize, rest))
 }
 
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn both_encodings_are_read_by_hand() {
+    fn both_encodings_match_values_computed_by_hand() {
         let tensors = r#"[{"name": "a", "shape": [2], "encoding": "f32"}, {"name": "b", "shape": [1, 64], "encoding": "i8g64"}]"#;
         let mut data = [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat();
         data.extend((0..64u8).map(|i| i.wrapping_sub(32)));
@@ -226,19 +224,19 @@ mod tests {
             file.floats("a", &[3]).unwrap_err(),
             "tensor a has shape [2], expected [3]"
         );
-        assert_eq!(file.floats("c", &[3]).unwrap_err(), "lacks tensor c");
+        assert_eq!(file.floats("c", &[3]).unwrap_err(), "missing tensor c");
     }
 
     #[test]
-    fn a_broken_file_says_where() {
+    fn errors_name_the_broken_part_of_the_file() {
         let one = r#"[{"name": "a", "shape": [2], "encoding": "f32"}]"#;
         assert!(complaint(b"PK").contains("magic"));
-        assert!(complaint(b"SATIETYW\x01").contains("ends inside its header"));
-        assert!(complaint(file(2, "[]", b"")).contains("format version 2; this program reads version 1"));
-        assert_eq!(complaint(file(1, one, &[0; 7])), "ends inside tensor a");
+        assert!(complaint(b"SATIETYW\x01").contains("truncated header"));
+        assert!(complaint(file(2, "[]", b"")).contains("format version 2 (expected 1)"));
+        assert_eq!(complaint(file(1, one, &[0; 7])), "truncated in tensor a");
         assert_eq!(
             complaint(file(1, one, &[0; 9])),
-            "has 1 bytes behind its last tensor"
+            "1 unexpected bytes after the last tensor"
         );
         assert!(
             complaint(file(
@@ -261,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_of_a_file_is_an_error() {
+    fn every_truncated_file_is_an_error() {
         let whole = file(1, r#"[{"name": "a", "shape": [2], "encoding": "f32"}]"#, &[0; 8]);
         assert!((0..whole.len()).all(|end| WeightsFile::parse(&whole[..end]).is_err()));
     }

@@ -1,24 +1,23 @@
-//! WordPiece tokens as BERT's uncased models were trained on: clean, space out CJK, strip accents, lower-case, split at
-//! white space and punctuation, then match the longest known pieces from the left.
+//! WordPiece tokenizer as used by BERT's uncased models: clean, separate CJK characters, strip accents,
+//! lower-case, split at whitespace and punctuation, then match the longest known subwords from the left.
 //!
-//! Tested against the reference tokenizer in `tests/it/tokens.rs`. One difference is wanted: the literal text
-//! `[CLS]` or `[SEP]` is text like any other here, never a control token.
+//! Tested against the reference tokenizer in `tests/it/tokens.rs`. One difference is intentional: the literal
+//! text `[CLS]` or `[SEP]` is ordinary text here, never a control token.
 use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
-/// Longer words are one unknown token (`max_input_chars_per_word` of the reference).
+/// Longer words become one unknown token (`max_input_chars_per_word` of the reference).
 const LONGEST_WORD: usize = 100;
 
-/// A vocabulary, ready to tokenize.
 #[derive(Debug)]
 pub(crate) struct WordPiece {
-    /// Pieces that start a word.
+    /// Subwords that start a word.
     starts: HashMap<Box<str>, u32>,
-    /// Pieces that continue one, without their `##`.
+    /// Subwords that continue a word, without their `##`.
     continuations: HashMap<Box<str>, u32>,
-    /// The longest piece, in bytes: no longer candidate is looked up.
+    /// Length of the longest subword in bytes: longer candidates are not looked up.
     longest: usize,
     unknown: u32,
     start: u32,
@@ -26,24 +25,24 @@ pub(crate) struct WordPiece {
 }
 
 impl WordPiece {
-    /// Reads `vocab.txt`: one piece a line, the line number is the id.
+    /// Reads `vocab.txt`: one subword per line, the line number is the id.
     pub(crate) fn new(vocabulary: &str) -> Result<Self, String> {
         let mut starts = HashMap::with_capacity(32_768);
         let mut continuations = HashMap::with_capacity(8_192);
         let mut longest = 0;
         for (id, line) in (0u32..).zip(vocabulary.lines()) {
-            let (map, piece) = match line.strip_prefix("##") {
+            let (map, subword) = match line.strip_prefix("##") {
                 Some(rest) if !rest.is_empty() => (&mut continuations, rest),
                 _ => (&mut starts, line),
             };
-            longest = longest.max(piece.len());
-            map.insert(Box::from(piece), id);
+            longest = longest.max(subword.len());
+            map.insert(Box::from(subword), id);
         }
         let special = |name: &str| {
             starts
                 .get(name)
                 .copied()
-                .ok_or_else(|| format!("lacks the token {name}"))
+                .ok_or_else(|| format!("missing token {name}"))
         };
         let (unknown, start, end) = (special("[UNK]")?, special("[CLS]")?, special("[SEP]")?);
         Ok(Self {
@@ -56,13 +55,13 @@ impl WordPiece {
         })
     }
 
-    /// Token ids with the start and end tokens, at most `limit` of them; what does not fit is cut off at the end.
+    /// Token ids with the start and end tokens, truncated to `limit`.
     pub(crate) fn tokenize(&self, text: &str, limit: usize) -> Vec<u32> {
         let mut ids = vec![self.start];
-        let room = limit.saturating_sub(1).max(1);
+        let capacity = limit.saturating_sub(1).max(1);
         let mut word = String::new();
         for c in normalized(text) {
-            if ids.len() >= room {
+            if ids.len() >= capacity {
                 break;
             }
             if c == ' ' || is_punctuation(c) {
@@ -76,7 +75,7 @@ impl WordPiece {
             }
         }
         self.push_word(&word, &mut ids);
-        ids.truncate(room);
+        ids.truncate(capacity);
         ids.push(self.end);
         ids
     }
@@ -88,11 +87,11 @@ impl WordPiece {
         let before = ids.len();
         if word.chars().count() <= LONGEST_WORD {
             let mut rest = word;
-            let mut pieces = &self.starts;
-            while let Some((id, length)) = self.longest_piece(pieces, rest) {
+            let mut subwords = &self.starts;
+            while let Some((id, length)) = self.longest_subword(subwords, rest) {
                 ids.push(id);
                 rest = &rest[length..];
-                pieces = &self.continuations;
+                subwords = &self.continuations;
                 if rest.is_empty() {
                     return;
                 }
@@ -102,15 +101,15 @@ impl WordPiece {
         ids.push(self.unknown);
     }
 
-    fn longest_piece(&self, pieces: &HashMap<Box<str>, u32>, text: &str) -> Option<(u32, usize)> {
+    fn longest_subword(&self, subwords: &HashMap<Box<str>, u32>, text: &str) -> Option<(u32, usize)> {
         (1..=text.len().min(self.longest))
             .rev()
             .filter(|end| text.is_char_boundary(*end))
-            .find_map(|end| pieces.get(&text[..end]).map(|id| (*id, end)))
+            .find_map(|end| subwords.get(&text[..end]).map(|id| (*id, end)))
     }
 }
 
-/// The text as the vocabulary knows it; every kind of white space comes out as `' '`.
+/// Normalizes text to the vocabulary; all whitespace becomes `' '`.
 fn normalized(text: &str) -> impl Iterator<Item = char> {
     text.chars()
         .filter(|c| !is_dropped(*c))
@@ -141,7 +140,7 @@ fn is_punctuation(c: char) -> bool {
         || (!c.is_ascii() && c.general_category_group() == GeneralCategoryGroup::Punctuation)
 }
 
-/// The ideograph blocks that BERT spaces out; kana and hangul are not among them.
+/// Ideograph blocks that BERT separates; kana and hangul are not among them.
 fn is_cjk(c: char) -> bool {
     matches!(c,
         '\u{4E00}'..='\u{9FFF}' | '\u{3400}'..='\u{4DBF}' | '\u{20000}'..='\u{2A6DF}' | '\u{2A700}'..='\u{2B73F}'

@@ -214,7 +214,10 @@ async fn keys_go_where_each_protocol_wants_them_and_are_never_shown() {
         assert!(!format!("{error:?} {error}").contains("secret"));
         let bad = self::chat(provider, &server.uri(), with_key("sk-secret\nline"));
         let error = bad.complete(request(None)).await.unwrap_err();
-        assert!(error.to_string().contains("is the API key one line"), "{error}");
+        assert!(
+            error.to_string().contains("check that the API key is one line"),
+            "{error}"
+        );
         assert!(!format!("{error:?} {error}").contains("secret"));
     }
 }
@@ -319,7 +322,7 @@ async fn answers_outside_the_protocol_say_what_is_wrong() {
             "missing field `message`",
         ),
         (Provider::OpenAi, "<html>hello</html>", "<html>hello</html>"),
-        (Provider::OpenAi, r#"{"choices": []}"#, "nothing in `choices`"),
+        (Provider::OpenAi, r#"{"choices": []}"#, "`choices` is empty"),
         (Provider::Anthropic, r#"{"content": "2"}"#, "invalid type: string"),
     ];
     for (provider, body, expected) in cases {
@@ -366,22 +369,22 @@ async fn refusals_and_empty_answers_are_errors() {
         (
             Provider::OpenAi,
             answer(Provider::OpenAi, "", "content_filter"),
-            "a content filter held",
+            "blocked by a content filter",
         ),
         (
             Provider::Anthropic,
             answer(Provider::Anthropic, "", "refusal"),
-            "refused to answer: it gave no reason",
+            "refused to answer: no reason given",
         ),
         (
             Provider::Anthropic,
             answer(Provider::Anthropic, " ", "end_turn"),
-            "empty answer (it stopped with `end_turn`)",
+            "empty answer (stop reason `end_turn`)",
         ),
         (
             Provider::Ollama,
             answer(Provider::Ollama, "\n", "stop"),
-            "empty answer (it stopped with `stop`)",
+            "empty answer (stop reason `stop`)",
         ),
     ];
     for (provider, body, expected) in cases {
@@ -494,7 +497,7 @@ async fn what_is_not_there_says_how_to_get_it() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(error.contains("check the model's name"), "{error}");
+    assert!(error.contains("check the model name"), "{error}");
     let error = ask(Provider::OpenAi, ResponseTemplate::new(401), None)
         .await
         .unwrap_err();
@@ -559,7 +562,7 @@ async fn a_described_address_gets_no_providers_key() {
     assert!(
         error
             .to_string()
-            .contains("no key was sent: OPENAI_API_KEY is sent to api.openai.com only"),
+            .contains("no API key was sent: OPENAI_API_KEY is only sent to api.openai.com"),
         "{error}"
     );
 }
@@ -632,5 +635,5 @@ fn a_described_key_is_not_sent_over_plain_http() {
         ..settings()
     };
     let error = HttpChat::new(&spec, described).unwrap_err();
-    assert!(error.to_string().contains("over plain http"), "{error}");
+    assert!(error.to_string().contains("over plain HTTP"), "{error}");
 }

@@ -92,7 +92,7 @@ fn a_missing_file_is_named() {
             "{error}"
         );
     }
-    assert!(message(Path::new("/no/such/folder")).contains("/no/such/folder has no config.json"));
+    assert!(message(Path::new("/no/such/folder")).contains("/no/such/folder: config.json not found"));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_wrong_configuration_is_named_with_its_field() {
         (
             r#""num_attention_heads": 3"#,
             r#""num_attention_heads": 5"#,
-            "cannot be shared by 5 attention heads",
+            "is not divisible by 5 attention heads",
         ),
         (
             r#""num_hidden_layers": 2"#,
@@ -122,7 +122,7 @@ fn a_wrong_configuration_is_named_with_its_field() {
         (
             r#""num_hidden_layers": 2"#,
             r#""num_hidden_layers": 3"#,
-            "lacks tensor encoder.layer.2.",
+            "missing tensor encoder.layer.2.",
         ),
         (
             r#""vocab_size": 60"#,
@@ -160,7 +160,7 @@ fn wrong_weights_are_named_with_their_tensor() {
         fs_err::write(folder.path().join("model.safetensors"), file).unwrap();
         message(folder.path())
     };
-    assert!(write(None).contains("lacks tensor encoder.layer.1.output.dense.weight"));
+    assert!(write(None).contains("missing tensor encoder.layer.1.output.dense.weight"));
     let half = vec![0; 36 * 50 * 2];
     let found = write(Some(TensorView::new(Dtype::F16, vec![36, 50], &half).unwrap()));
     assert!(

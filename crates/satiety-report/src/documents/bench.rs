@@ -1,4 +1,4 @@
-//! Benchmark runs, comparisons and ablations.
+//! Reports of benchmark runs, comparisons and ablations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,27 +14,27 @@ use crate::charts::{Margined, Mark, Ranged};
 use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, or_dash, percent, strong};
 use crate::row;
 
-/// Cases that a plot shows; the ones that pass least come first.
-const PLOTTED: usize = 60;
-/// Cases and changes that a terminal lists.
+/// Maximum number of cases in a plot; those with the lowest pass rates come first.
+const MAX_PLOTTED: usize = 60;
+/// Maximum number of cases and changes listed on a terminal.
 const LISTED: usize = 10;
-/// Answers that a page shows, and letters of each.
+/// Maximum number of answers on a page, and of characters per answer.
 const ANSWERS: usize = 50;
 const LETTERS: usize = 4000;
 
-/// A run with what a gate said about it.
+/// A run with its gate report, if any.
 #[derive(Debug, Clone)]
 pub struct RunReport<'a> {
     pub run: &'a BenchmarkRun,
     pub gate: Option<&'a GateReport>,
-    /// The run that the gate compared with.
+    /// Baseline that the gate compared with.
     pub baseline: Option<&'a BenchmarkRun>,
-    /// What else there is to say about it.
+    /// Additional blocks after the standard ones.
     pub more: Vec<Block>,
 }
 
 impl<'a> RunReport<'a> {
-    /// A run by itself.
+    /// Report of a run without a gate.
     pub fn new(run: &'a BenchmarkRun) -> Self {
         Self {
             run,
@@ -45,27 +45,26 @@ impl<'a> RunReport<'a> {
     }
 }
 
-/// Runs, each in its section.
+/// Reports runs, one section each.
 pub fn runs(reports: Vec<RunReport<'_>>) -> Document {
     let data = result_data(reports.iter().map(|report| report.run));
     let sections = reports.into_iter().map(run_section).collect();
-    let mut document = Document::new("Benchmark: how good is it?", sections);
+    let mut document = Document::new("Benchmark results", sections);
     document.data = Some(data);
     document
 }
 
-/// Two runs of a suite, compared case by case.
+/// Compares two runs of a suite case by case.
 pub fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Document {
     let (before, now) = (summary(baseline), summary(candidate));
-    let title =
-        strong(&*candidate.suite_id).then(format!(": {} beside {}", candidate.run_id, baseline.run_id));
+    let title = strong(&*candidate.suite_id).then(format!(
+        ": {} compared with {}",
+        candidate.run_id, baseline.run_id
+    ));
     let mut parts = vec![verdict(report)];
     parts.extend(sandbox_note(candidate).map(Block::note));
     parts.extend(comparison_blocks(report, &before, &now));
-    let mut document = Document::new(
-        "Benchmark: is it worse than before?",
-        vec![Block::Section(title, parts)],
-    );
+    let mut document = Document::new("Benchmark comparison", vec![Block::Section(title, parts)]);
     document.data = Some(case_data(report, &before, &now));
     document
 }
@@ -88,7 +87,7 @@ fn run_section(report: RunReport<'_>) -> Block {
     parts.push(headline(&found));
     for (owner, count) in &found.errors_by_owner {
         parts.push(Block::text(format!(
-            "{count} errors of the {}",
+            "{count} errors caused by the {}",
             owner_name(*owner)
         )));
     }
@@ -105,16 +104,17 @@ fn run_section(report: RunReport<'_>) -> Block {
             if run.completed_at.is_some() {
                 ""
             } else {
-                "; not complete"
+                "; incomplete"
             }
         ))],
     ));
     parts.extend(by_case(&found));
     parts.extend(failures(run));
     if !found.flaky.is_empty() {
-        let told = Block::text("These passed and failed without a change; the gate knows it.");
+        let note =
+            Block::text("These cases passed and failed without a change. The gate takes this into account.");
         let cases = Block::List(found.flaky.iter().map(|case| Text::from(case.as_str())).collect());
-        let flaky = Block::Section("Flaky cases".into(), vec![told, cases]);
+        let flaky = Block::Section("Flaky cases".into(), vec![note, cases]);
         parts.push(Block::Only(Medium::Page, vec![flaky]));
     }
     if let (Some(report), Some(baseline)) = (gate, baseline) {
@@ -137,7 +137,7 @@ fn headline(summary: &BenchmarkSummary) -> Block {
     for (count, what) in [
         (counts.error, "errors"),
         (counts.skipped, "skipped"),
-        (counts.pending, "waiting for a judge or a person"),
+        (counts.pending, "waiting for a judge or a human label"),
     ] {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");
@@ -148,7 +148,7 @@ fn headline(summary: &BenchmarkSummary) -> Block {
     Block::Text(strong(share).then(rest))
 }
 
-/// The pass rate with its interval.
+/// Pass rate with its confidence interval.
 fn interval(summary: &BenchmarkSummary) -> String {
     let range = summary.pass_rate_interval.map_or_else(String::new, |ci| {
         format!(" ({:.1} to {:.1})", 100.0 * ci.low, 100.0 * ci.high)
@@ -156,10 +156,10 @@ fn interval(summary: &BenchmarkSummary) -> String {
     format!("{}{range}", percent(summary.pass_rate))
 }
 
-/// A metric of a run as text, where the run has it.
+/// Formats a metric of a run; `None` when the run does not have it.
 type Metric = fn(&BenchmarkSummary) -> Option<String>;
 
-/// The metrics that the sentence about a run has already.
+/// Number of leading metrics that the headline already contains.
 const HEADLINE: usize = 4;
 
 const METRICS: [(&str, Metric); 11] = [
@@ -171,7 +171,7 @@ const METRICS: [(&str, Metric); 11] = [
         let counts = summary.counts;
         Some(format!("{}, {}, {}", counts.fail, counts.timeout, counts.error))
     }),
-    ("skipped, waiting", |summary| {
+    ("skipped, pending", |summary| {
         Some(format!("{}, {}", summary.counts.skipped, summary.counts.pending))
     }),
     ("pass@k, pass^k", |summary| {
@@ -193,7 +193,7 @@ const METRICS: [(&str, Metric); 11] = [
     ("judge score", |summary| {
         summary.mean_quality_score.map(|score| format!("{score:.3}"))
     }),
-    ("agreement of the judges (Krippendorff's alpha)", |summary| {
+    ("judge agreement (Krippendorff's alpha)", |summary| {
         summary.judge_agreement.map(|alpha| format!("{alpha:.3}"))
     }),
     ("latency, p95", |summary| {
@@ -217,7 +217,7 @@ fn by_case(summary: &BenchmarkSummary) -> Option<Block> {
     cases.sort_by(|(a, rate), (b, other)| rate.total_cmp(other).then_with(|| a.case_id.cmp(&b.case_id)));
     let rows: Vec<Ranged> = cases
         .iter()
-        .take(PLOTTED)
+        .take(MAX_PLOTTED)
         .map(|(case, value)| Ranged {
             label: case.case_id.clone(),
             value: *value,
@@ -229,13 +229,13 @@ fn by_case(summary: &BenchmarkSummary) -> Option<Block> {
         .collect();
     let left = match summary.per_case.len() - rows.len() {
         0 => String::new(),
-        left => format!("; {left} cases are not shown"),
+        left => format!("; {left} cases not shown"),
     };
     let title = format!("Pass rate by case, lowest first, with 95 % intervals (Wilson){left}");
     (!rows.is_empty()).then_some(Block::Chart(Chart::Shares(title, rows)))
 }
 
-/// Cases that did not always pass, each once with what the first such result says, and what was answered.
+/// Cases that did not always pass, each with its first failure, and the answers given.
 fn failures(run: &BenchmarkRun) -> Vec<Block> {
     let mut cases: BTreeMap<String, (usize, usize, Option<&BenchmarkResult>)> = BTreeMap::new();
     for result in &run.results {
@@ -264,7 +264,7 @@ fn failures(run: &BenchmarkRun) -> Vec<Block> {
         return Vec::new();
     }
     let mut parts = vec![Block::Table(
-        Table::new(&["case", "passed", "then", "why"], &[1], rows).limit(LISTED),
+        Table::new(&["case", "passed", "failure", "reason"], &[1], rows).limit(LISTED),
     )];
     let answered = run
         .results
@@ -275,11 +275,11 @@ fn failures(run: &BenchmarkRun) -> Vec<Block> {
     let answers: Vec<Block> = answered
         .flat_map(|(result, output)| {
             let name = format!("{}, repeat {}: {}", case_name(result), result.repeat, why(result));
-            [Block::text(name), Block::Verbatim(shortened(output))]
+            [Block::text(name), Block::Verbatim(truncate(output))]
         })
         .collect();
     if !answers.is_empty() {
-        parts.push(Block::details("What was answered", answers));
+        parts.push(Block::details("Answers", answers));
     }
     parts
 }
@@ -295,7 +295,7 @@ fn verdict(report: &GateReport) -> Block {
         GateVerdict::Inconclusive => (Tone::Unsure, "Inconclusive"),
     };
     let sentence = report.pass.as_ref().map_or_else(
-        || "there is no case to compare".into(),
+        || "no cases to compare".into(),
         |pass| {
             let range = pass.interval.map_or_else(String::new, |ci| {
                 format!(
@@ -316,11 +316,11 @@ fn verdict(report: &GateReport) -> Block {
     Block::verdict(tone, word, sentence, &report.reasons)
 }
 
-/// What the verdict rests on.
+/// Evidence for the verdict.
 fn comparison_blocks(report: &GateReport, before: &BenchmarkSummary, now: &BenchmarkSummary) -> Vec<Block> {
     let rows = METRICS.iter().filter_map(|(name, value)| {
         let cells = (value(before), value(now));
-        // A metric that neither run has is left out.
+        // Omit a metric that neither run has.
         (cells != (None, None)).then(|| {
             let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".into());
             row![*name, or_dash(cells.0), or_dash(cells.1)]
@@ -352,17 +352,17 @@ fn comparison_blocks(report: &GateReport, before: &BenchmarkSummary, now: &Bench
             ]
         });
         parts.push(Block::Table(
-            Table::new(&["case", "what", "p", "decides"], &[2], rows).limit(2 * LISTED),
+            Table::new(&["case", "change", "p", "decides"], &[2], rows).limit(2 * LISTED),
         ));
         parts.push(Block::text(
-            "p is the probability of so large a change anywhere in an unchanged suite.",
+            "p is the probability of a change this large in any case of an unchanged suite.",
         ));
     }
     parts
 }
 
-/// The pass rates of each case in the two runs.
-fn both<'a>(
+/// Pass rates of each case in both runs.
+fn paired_rates<'a>(
     before: &'a BenchmarkSummary,
     now: &'a BenchmarkSummary,
 ) -> BTreeMap<&'a str, (Option<&'a CaseSummary>, Option<&'a CaseSummary>)> {
@@ -381,7 +381,7 @@ fn rate(case: Option<&CaseSummary>) -> Option<f64> {
 }
 
 fn differences(before: &BenchmarkSummary, now: &BenchmarkSummary) -> Vec<Mark> {
-    let cases = both(before, now).into_iter();
+    let cases = paired_rates(before, now).into_iter();
     let mut marks: Vec<Mark> = cases
         .filter_map(|(id, (old, new))| {
             let (old, new) = (rate(old)?, rate(new)?);
@@ -396,22 +396,22 @@ fn differences(before: &BenchmarkSummary, now: &BenchmarkSummary) -> Vec<Mark> {
     marks
 }
 
-/// Every case of either run with its pass rates.
+/// Lists every case of either run with its pass rates.
 pub fn cases(baseline: &BenchmarkRun, candidate: &BenchmarkRun) -> Block {
     let (before, now) = (summary(baseline), summary(candidate));
-    let rows = both(&before, &now).into_iter().map(|(id, (old, new))| {
+    let rows = paired_rates(&before, &now).into_iter().map(|(id, (old, new))| {
         let word = match (rate(old), rate(new)) {
             (Some(old), Some(new)) if new > old => badge(Tone::Good, "better"),
             (Some(old), Some(new)) if new < old => badge(Tone::Bad, "worse"),
             (Some(_), Some(_)) => badge(Tone::Plain, "same"),
-            _ => badge(Tone::Unsure, "in one run only"),
+            _ => badge(Tone::Unsure, "only in one run"),
         };
         row![id, percent(rate(old)), percent(rate(new)), word]
     });
     Block::Table(Table::new(&["case", "baseline", "candidate", ""], &[1, 2], rows))
 }
 
-/// Variants beside their control, with what each metric may lose.
+/// Compares variants with their control, with the margin of each metric.
 pub fn ablation(report: &AblationReport, component: Option<&str>) -> Document {
     let mut blocks: Vec<Block> = component
         .map(|name| Block::text(format!("Component: {name}.")))
@@ -421,7 +421,7 @@ pub fn ablation(report: &AblationReport, component: Option<&str>) -> Document {
     blocks.push(Block::text(format!(
         "A variant ships when being worse by the margin is excluded for every metric; it is harmful when a metric is \
          significantly worse after Holm over all variants and metrics, at an error rate of {}. Intervals are {:.0} %, \
-         so that each side holds at {:.0} %.",
+         so each bound alone holds at {:.0} %.",
         report.alpha,
         100.0 * (1.0 - 2.0 * report.alpha),
         100.0 * (1.0 - report.alpha)
@@ -433,11 +433,11 @@ pub fn ablation(report: &AblationReport, component: Option<&str>) -> Document {
             "which is low enough"
         };
         blocks.push(Block::text(format!(
-            "Paired by case, repeats averaged; sign-flip test. {} cases can reach p = {:.2e} at best, {enough}.",
+            "Paired by case, repeats averaged; sign-flip test. With {} cases the smallest possible p is {:.2e}, {enough}.",
             metric.cases, metric.smallest_p
         )));
     }
-    Document::new("Ablation: does the change ship?", blocks)
+    Document::new("Ablation: can the change ship?", blocks)
 }
 
 fn variant(report: &AblationReport, found: &VariantReport) -> Block {
@@ -448,7 +448,7 @@ fn variant(report: &AblationReport, found: &VariantReport) -> Block {
     };
     let title = word
         .then(" ")
-        .then(format!("{} beside {}", found.variant, report.control));
+        .then(format!("{} compared with {}", found.variant, report.control));
     let with_spread = |mean: f64, sd: Option<f64>| {
         let sd = sd.map_or_else(String::new, |sd| format!(" ± {}", digits(sd, mean)));
         format!("{}{sd}", plain(mean))
@@ -479,11 +479,11 @@ fn variant(report: &AblationReport, found: &VariantReport) -> Block {
         "difference",
         "interval",
         "p (Holm)",
-        "may lose",
+        "margin",
         "cases",
     ];
     let chart = format!(
-        "Difference from {} with intervals, in units of what each metric may lose; right of the line is better",
+        "Difference from {} with intervals, in units of each metric's margin; right of the line is better",
         report.control
     );
     let parts = vec![
@@ -497,7 +497,7 @@ fn variant(report: &AblationReport, found: &VariantReport) -> Block {
     Block::Section(title, parts)
 }
 
-/// Turned so that right is better.
+/// Orients the difference so that right is better.
 fn margined(metric: &MetricReport) -> Margined {
     let sign = match metric.direction {
         Direction::Higher => 1.0,
@@ -513,7 +513,7 @@ fn margined(metric: &MetricReport) -> Margined {
             value: sign * metric.difference,
             interval,
             hint: format!(
-                "{}: {} on {} cases; it may lose {}",
+                "{}: {} on {} cases; margin {}",
                 metric.metric,
                 signed(metric.difference),
                 metric.cases,
@@ -521,16 +521,16 @@ fn margined(metric: &MetricReport) -> Margined {
             ),
         },
         margin: metric.margin,
-        shown: signed(metric.difference),
+        formatted: signed(metric.difference),
     }
 }
 
-/// Four digits for shares, fewer for milliseconds and tokens.
+/// Formats with four digits for shares and fewer for milliseconds and tokens.
 fn plain(value: f64) -> String {
     digits(value, value)
 }
 
-/// A value with as many digits as another is shown with.
+/// Formats a value with the precision used for `like`.
 fn digits(value: f64, like: f64) -> String {
     match like.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -555,14 +555,14 @@ fn why(result: &BenchmarkResult) -> String {
     result.error.clone().unwrap_or_else(|| result.reasons.join("; "))
 }
 
-fn shortened(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.char_indices().nth(LETTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into(),
     }
 }
 
-/// As JSON has it.
+/// Name of the status in JSON.
 fn status_name(status: Status) -> &'static str {
     match status {
         Status::Pass => "pass",
@@ -574,7 +574,7 @@ fn status_name(status: Status) -> &'static str {
     }
 }
 
-/// As JSON has it.
+/// Name of the owner in JSON.
 fn owner_name(owner: ErrorOwner) -> &'static str {
     match owner {
         ErrorOwner::Target => "target",
@@ -584,7 +584,7 @@ fn owner_name(owner: ErrorOwner) -> &'static str {
     }
 }
 
-/// A row for every result.
+/// One row per result.
 fn result_data<'a>(runs: impl Iterator<Item = &'a BenchmarkRun>) -> Table {
     let header = [
         "run_id",
@@ -627,7 +627,7 @@ fn result_data<'a>(runs: impl Iterator<Item = &'a BenchmarkRun>) -> Table {
     Table::new(&header, &[], rows)
 }
 
-/// A row for every case of either run.
+/// One row per case of either run.
 fn case_data(report: &GateReport, before: &BenchmarkSummary, now: &BenchmarkSummary) -> Table {
     let header = [
         "case_id",
@@ -646,7 +646,7 @@ fn case_data(report: &GateReport, before: &BenchmarkSummary, now: &BenchmarkSumm
     let count = |case: Option<&CaseSummary>, of: fn(&CaseSummary) -> u64| {
         case.map_or_else(String::new, |case| of(case).to_string())
     };
-    let rows = both(before, now).into_iter().map(|(id, (old, new))| {
+    let rows = paired_rates(before, now).into_iter().map(|(id, (old, new))| {
         let changes: Vec<_> = report
             .changes
             .iter()
@@ -725,13 +725,13 @@ mod tests {
     }
 
     #[test]
-    fn pages_show_the_worst_first_and_nothing_from_outside_acts() {
+    fn pages_list_the_worst_first_and_escape_untrusted_text() {
         let good = of(results(|_, _| true));
         let bad = of(results(|case, repeat| case > 3 || repeat == case));
         let report = compare(&good, &bad, &GatePolicy::default()).unwrap();
         let gated = gated(&report, &good, &bad);
         let text = html::render(&gated);
-        assert!(text.contains("10 cases are not shown"), "{text}");
+        assert!(text.contains("10 cases not shown"), "{text}");
         assert!(text.contains("<strong>Regression:</strong>"), "{text}");
         let place = |case: &str| text.find(&format!("&lt;case|{case}&gt;: ")).unwrap();
         assert!(place("3") < place("0"), "case 3 never passes, case 0 once");
@@ -753,7 +753,7 @@ mod tests {
                     "<variant>",
                     "NaN",
                 ] {
-                    // Answers stand in a code block in Markdown, where nothing acts.
+                    // Answers are in a code block in Markdown, where markup has no effect.
                     assert!(
                         !page.replace("```text\n<script>", "").contains(sign),
                         "{sign}: {page}"
@@ -785,7 +785,7 @@ mod tests {
     }
 
     #[test]
-    fn right_is_better_whichever_way_a_metric_counts() {
+    fn right_is_better_for_both_metric_directions() {
         let mut slow = results(|_, _| true);
         for result in &mut slow {
             result.latency_ms = 14.0 + f64::from(result.repeat);
@@ -805,7 +805,7 @@ mod tests {
                 .interval
                 .is_none_or(|(low, high)| low <= high && high < 0.0)
         );
-        assert_eq!(row.shown, "+5.0000");
+        assert_eq!(row.formatted, "+5.0000");
         assert_eq!(
             (digits(0.0, 130.0), plain(12.0), plain(0.05)),
             ("0".into(), "12.00".into(), "0.0500".into())

@@ -1,4 +1,4 @@
-//! What became of eviction proposals, how well exclusions were predicted, and how policies compare.
+//! Reports of eviction: outcomes of proposals, accuracy of predicted exclusions, and comparisons of policies.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use crate::charts::{Calibration, CalibrationPoint, Ranged, Stack, StackBar};
 use crate::document::{Block, Chart, Document, Medium, Table, or_dash};
 use crate::row;
 
-/// How often items were kept back, and how well that was predicted.
+/// Reports how often items were excluded from eviction, and how well that was predicted.
 pub fn feedback(answered: usize, timed_out: usize, open: usize, report: Option<&FeedbackReport>) -> Document {
     let mut blocks = vec![Block::text(format!(
-        "{answered} proposals answered, {timed_out} timed out (nothing is learned from those), {open} open"
+        "{answered} proposals answered, {timed_out} timed out (not used for learning), {open} open"
     ))];
     if let Some(report) = report {
         blocks.extend(report_blocks(report));
     }
-    Document::new("Eviction: what is kept back?", blocks)
+    Document::new("Eviction: which items are excluded?", blocks)
 }
 
 fn report_blocks(report: &FeedbackReport) -> Vec<Block> {
     let mut blocks = vec![Block::text(format!(
-        "{} of {} candidates were kept back.",
+        "{} of {} candidates were excluded from eviction.",
         report.overall.kept_back, report.labels
     ))];
     match &report.prediction {
@@ -33,26 +33,26 @@ fn report_blocks(report: &FeedbackReport) -> Vec<Block> {
             blocks.push(Block::Chart(Chart::Calibration(reliability(found))));
         }
         None => blocks.push(Block::text(
-            "All candidates had the same fate, so nothing can be said about predicting it.",
+            "All candidates had the same outcome, so prediction accuracy cannot be measured.",
         )),
     }
     let groups: [(&str, &[RateRow]); 5] = [
         ("zone", &report.rates.zone),
-        ("turns since the last use", &report.rates.age),
+        ("turns since last use", &report.rates.age),
         ("kind", &report.rates.kind),
         ("scope", &report.rates.scope),
         ("score", &report.rates.score),
     ];
     for (name, rows) in groups {
-        // One group alone is everything, which was said above.
+        // A single group equals the overall rate, which is already reported above.
         if rows.len() > 1 {
             let shares = rows.iter().map(|row| Ranged {
                 label: format!("{} ({})", row.group, row.proposed),
                 value: row.rate,
                 interval: Some((row.interval.low, row.interval.high)),
-                hint: format!("{} of {} kept back", row.kept_back, row.proposed),
+                hint: format!("{} of {} excluded", row.kept_back, row.proposed),
             });
-            let title = format!("Share kept back by {name}, with 95 % intervals");
+            let title = format!("Share excluded by {name}, with 95 % intervals");
             blocks.push(Block::Chart(Chart::Shares(title, shares.collect())));
         }
         let rows = rows.iter().map(|row| {
@@ -64,7 +64,7 @@ fn report_blocks(report: &FeedbackReport) -> Vec<Block> {
                 format!("{:.3} to {:.3}", row.interval.low, row.interval.high),
             ]
         });
-        let header = [name, "proposed", "kept back", "rate", "95 % interval"];
+        let header = [name, "proposed", "excluded", "rate", "95 % interval"];
         blocks.push(Block::Only(
             Medium::Text,
             vec![Block::Table(Table::new(&header, &[1, 2, 3], rows))],
@@ -73,7 +73,7 @@ fn report_blocks(report: &FeedbackReport) -> Vec<Block> {
     blocks
 }
 
-/// How well something was predicted, in a line.
+/// Formats prediction metrics as one line.
 pub fn metrics(found: &Prediction) -> String {
     format!(
         "AUC {:.3}, Brier {:.3}, log loss {:.3}, calibration error {:.3}",
@@ -101,16 +101,16 @@ fn reliability(prediction: &Prediction) -> Calibration {
     });
     Calibration {
         title:
-            "Reliability: predicted beside observed shares, with 95 % intervals; larger dots are more items"
+            "Reliability: predicted and observed shares, with 95 % intervals; dot size is the number of items"
                 .into(),
-        axes: ["predicted share kept back", "observed share"],
+        axes: ["predicted share excluded", "observed share excluded"],
         points: points.collect(),
     }
 }
 
-/// What became of each proposal of a scope.
+/// Reports the outcome of each proposal of a scope.
 pub fn timeline(scope_id: &str, timeline: &Timeline) -> Document {
-    let title = format!("Eviction: the story of {scope_id}");
+    let title = format!("Eviction timeline of {scope_id}");
     if timeline.rows.is_empty() {
         return Document::new(
             title,
@@ -138,10 +138,10 @@ pub fn timeline(scope_id: &str, timeline: &Timeline) -> Document {
     let header = [
         "turn",
         "proposal",
-        "answered by",
+        "resolved by",
         "freed",
         "dropped",
-        "kept back",
+        "excluded",
         "overruled",
     ];
     let proposals = timeline.rows.iter().rev().map(proposal).collect();
@@ -153,13 +153,13 @@ pub fn timeline(scope_id: &str, timeline: &Timeline) -> Document {
         ),
         Block::Only(
             Medium::Page,
-            vec![Block::section("Proposals, the latest first", proposals)],
+            vec![Block::section("Proposals, newest first", proposals)],
         ),
     ];
     Document::new(title, blocks)
 }
 
-/// One proposal; those that somebody had something to say about are open.
+/// One proposal; expanded unless all of its items were dropped.
 fn proposal(row: &TimelineRow) -> Block {
     let by = row.resolved_by.map_or("open", ResolvedBy::name).replace('_', " ");
     let rows = row.items.iter().map(|item| {
@@ -170,7 +170,7 @@ fn proposal(row: &TimelineRow) -> Block {
             item.exclude_reason.as_deref().unwrap_or_default(),
         ]
     });
-    let items = Table::new(&["item", "tokens", "what became of it", "why"], &[1], rows);
+    let items = Table::new(&["item", "tokens", "outcome", "reason"], &[1], rows);
     let is_dropped = |fate: ItemOutcome| matches!(fate, ItemOutcome::Dropped | ItemOutcome::SecondPass);
     Block::Details {
         summary: format!(
@@ -207,14 +207,14 @@ fn bars(rows: &[TimelineRow]) -> Stack {
             .collect(),
     });
     Stack {
-        title: "Tokens of each proposal: what went and what was kept back".into(),
+        title: "Tokens of each proposal, dropped and excluded".into(),
         axis: "turn",
-        kinds: ["dropped", "kept back", "wanted, went all the same", "open"],
+        kinds: ["dropped", "excluded", "exclusion overruled", "open"],
         bars: bars.collect(),
     }
 }
 
-/// How policies did on a trace.
+/// Reports how policies performed on a trace.
 pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
     let budget = match budget {
         Budget::Tokens(tokens) => format!("{tokens} tokens"),
@@ -259,7 +259,7 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
     });
     let mut blocks = vec![
         Block::text(format!(
-            "{trace}: {} sessions, {} turns, {} uses; a context of {budget}",
+            "{trace}: {} sessions, {} turns, {} uses; context of {budget}",
             found.sessions, found.turns, found.uses
         )),
         Block::Table(Table::new(&header, &[1, 2, 3, 4, 5, 6], rows)),
@@ -270,10 +270,10 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
             .iter()
             .filter_map(|report| against(report, name))
             .collect();
-        let title = format!("Hit rate minus that of {name}, with 95 % intervals");
+        let title = format!("Hit rate difference to {name}, with 95 % intervals");
         blocks.push(Block::Chart(Chart::Intervals(title, rows)));
     }
-    Document::new("Eviction: which policy keeps what is needed?", blocks)
+    Document::new("Eviction: policy comparison", blocks)
 }
 
 fn against(report: &PolicyReport, name: &str) -> Option<Ranged> {

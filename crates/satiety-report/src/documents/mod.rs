@@ -1,4 +1,4 @@
-//! Documents of what the library decides, one file a capability. What an engine adds around it is added by the engine.
+//! Documents for the library's results, one file per capability. The engine adds its own blocks around them.
 
 pub mod bench;
 pub mod eviction;

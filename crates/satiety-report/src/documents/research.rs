@@ -1,4 +1,4 @@
-//! Research: what was found, with numbered sources, and how it came about.
+//! Reports of research: findings with numbered sources, and how they were obtained.
 
 use satiety::research::{Report, RoundOutcome, RoundRecord};
 
@@ -6,7 +6,7 @@ use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, 
 use crate::row;
 use crate::series::{Lines, Series};
 
-/// A finished research.
+/// Reports a finished research run.
 pub fn report(report: &Report) -> Document {
     let mut parts = answers(report);
     let cited = report.sources.iter().filter(|source| source.cited);
@@ -24,14 +24,14 @@ pub fn report(report: &Report) -> Document {
     if !cited.is_empty() {
         parts.push(Block::section("Sources", vec![Block::List(cited)]));
     }
-    parts.push(Block::section("How this came about", history(report)));
+    parts.push(Block::section("How this was found", history(report)));
     Document::new(&*report.task, vec![Block::Section(strong(&*report.task), parts)])
 }
 
-/// What was found, question by question.
+/// Findings by question.
 pub fn answers(report: &Report) -> Vec<Block> {
     if report.sources.is_empty() {
-        return vec![Block::text("Nothing was found.")];
+        return vec![Block::text("No findings.")];
     }
     let mut parts = Vec::new();
     for answer in &report.answers {
@@ -44,10 +44,10 @@ pub fn answers(report: &Report) -> Vec<Block> {
         if answer.open {
             let missing = match answer.coverage.missing.as_slice() {
                 [] => String::new(),
-                missing => format!(" (nowhere: {})", missing.join(", ")),
+                missing => format!(" (not found: {})", missing.join(", ")),
             };
-            let told = format!("nothing accepted answers this{missing}");
-            inside.push(Block::Note(Tone::Unsure, "open".into(), told.into()));
+            let note = format!("no accepted result answers this{missing}");
+            inside.push(Block::Note(Tone::Unsure, "open".into(), note.into()));
         }
         if report.answers.len() > 1 {
             parts.push(Block::Section(strong(&*answer.coverage.question), inside));
@@ -76,16 +76,16 @@ fn history(report: &Report) -> Vec<Block> {
     ];
     match (report.unseen.share, &report.unseen.absent_because) {
         (Some(share), _) => parts.push(Block::text(format!(
-            "About {:.0} % of the statements that such searches would still bring were not seen yet (Good-Turing).",
+            "About {:.0} % of the statements that these searches could return are still unseen (Good-Turing).",
             100.0 * share
         ))),
-        (None, Some(reason)) => parts.push(Block::text(format!("How much is unseen: {reason}."))),
+        (None, Some(reason)) => parts.push(Block::text(format!("Unseen share: {reason}."))),
         (None, None) => {}
     }
     for record in &report.rounds {
         if let RoundOutcome::Failed { error } = &record.outcome {
-            let told = format!("search {} failed: {error}", record.round);
-            parts.push(Block::Note(Tone::Unsure, "warning".into(), told.into()));
+            let warning = format!("search {} failed: {error}", record.round);
+            parts.push(Block::Note(Tone::Unsure, "warning".into(), warning.into()));
         }
     }
     for page in &report.pages {
@@ -108,20 +108,20 @@ fn history(report: &Report) -> Vec<Block> {
     parts
 }
 
-/// How much of each round was new.
+/// Line chart of the novelty of each round.
 pub fn novelty(rounds: &[RoundRecord]) -> Block {
     let places = rounds.iter().map(|round| round.round.to_string()).collect();
     let values = rounds.iter().map(|round| round.verdict.novelty).collect();
     let series = vec![Series::new("novelty", values)];
     Block::Chart(Chart::Lines(Lines::shares(
-        "How much of each round was new",
+        "Novelty by round",
         "round",
         places,
         series,
     )))
 }
 
-/// A round with what it brought.
+/// One round with its results.
 pub fn round(record: &RoundRecord) -> Block {
     let outcome = match &record.outcome {
         RoundOutcome::Found => format!(
@@ -129,22 +129,22 @@ pub fn round(record: &RoundRecord) -> Block {
             record.results.len(),
             record.new_results
         ),
-        RoundOutcome::Empty => "nothing found".into(),
+        RoundOutcome::Empty => "no results".into(),
         RoundOutcome::Failed { error } => format!("failed: {error}"),
     };
-    let told = format!(
+    let summary = format!(
         "Round {}: “{}”, {outcome}; {}",
         record.round,
         record.query,
         record.verdict.words()
     );
-    // Addresses are shown, not linked: what a search brought back is data, and a click would leave this machine.
+    // Addresses are shown, not linked: search results are untrusted, and a click would leave this machine.
     let hits = record.results.iter().map(|hit| row![&hit.title, &hit.url]);
     let hits = Table::new(&["title", "address"], &[], hits);
-    Block::details(told, vec![Block::text(&record.summary), Block::Table(hits)])
+    Block::details(summary, vec![Block::text(&record.summary), Block::Table(hits)])
 }
 
-/// Every source, cited or not.
+/// Lists all sources, cited or not.
 pub fn sources(report: &Report) -> Block {
     let rows = report.sources.iter().map(|source| {
         let cited = if source.cited {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_have_numbered_sources_and_open_questions_are_told() {
+    fn findings_have_numbered_sources_and_open_questions_are_listed() {
         let results = vec![
             Hit::new(
                 "Wings",
@@ -204,8 +204,8 @@ mod tests {
         for part in [
             "- Heated wings bend upwards. [1]",
             "[1] Wings, https://a.example/ (round 1)",
-            "**open:** nothing accepted answers this (nowhere: paint, cheapest)",
-            "## How this came about",
+            "**open:** no accepted result answers this (not found: paint, cheapest)",
+            "## How this was found",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
@@ -213,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_research_says_so() {
+    fn empty_research_reports_no_findings() {
         let document = researched("anything <at> all", Vec::new());
-        assert!(markdown::render(&document).contains("Nothing was found."));
+        assert!(markdown::render(&document).contains("No findings."));
         assert!(!html::render(&document).contains("<at>"));
     }
 }

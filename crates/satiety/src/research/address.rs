@@ -1,6 +1,6 @@
-//! When two addresses lead to the same page: the canonical form of a URL.
+//! Canonical URLs: decides whether two addresses lead to the same page.
 
-/// Parameters that say where a visitor comes from and nothing about the page.
+/// Query parameters that track the visitor and do not select a page.
 const TRACKING: &[&str] = &[
     "fbclid",
     "gclid",
@@ -22,9 +22,9 @@ const TRACKING: &[&str] = &[
     "cmpid",
 ];
 
-/// Scheme and host in lower case, `www.` and default ports off, dot segments resolved, tracking parameters and fragment
-/// off, other parameters sorted, no slash at the end; `http` and `https` are the same page. What is no web address is
-/// only trimmed.
+/// Canonical form of a URL: lower-case scheme and host without `www.` and default ports, dot segments
+/// resolved, tracking parameters and fragment removed, other parameters sorted, no trailing slash, `http`
+/// treated as `https`. Text that is not a web address is only trimmed.
 ///
 /// ```
 /// use satiety::research::canonical_url;
@@ -48,14 +48,14 @@ pub fn canonical_url(address: &str) -> String {
         Some(at) => place.split_at(at),
         None => (place, ""),
     };
-    // What stands before an @ is a name and a password, not a place.
+    // User info before an @ does not identify the page.
     let host = authority.rsplit('@').next().unwrap_or(authority).to_lowercase();
     let host = host
         .strip_suffix(":80")
         .or_else(|| host.strip_suffix(":443"))
         .unwrap_or(&host);
     let host = host.strip_prefix("www.").unwrap_or(host).trim_end_matches('.');
-    let mut canonical = format!("https://{host}{}", resolved(path));
+    let mut canonical = format!("https://{host}{}", resolve_path(path));
     let mut parameters: Vec<&str> = query
         .split('&')
         .filter(|parameter| !parameter.is_empty() && !is_tracking(parameter))
@@ -77,8 +77,8 @@ fn is_tracking(parameter: &str) -> bool {
     name.starts_with("utm_") || TRACKING.contains(&name.as_str())
 }
 
-/// The path without dot segments, doubled slashes and the one at the end.
-fn resolved(path: &str) -> String {
+/// Removes dot segments, doubled slashes and the trailing slash.
+fn resolve_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -103,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn spellings_of_one_page_are_one_address() {
+    fn equivalent_addresses_have_one_canonical_form() {
         for (spelling, expected) in [
             ("https://example.org", "https://example.org"),
             ("https://example.org/", "https://example.org"),
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_canonical_address_is_its_own(address in "(https?://)?[a-zA-Z0-9./?&=#:@%-]{0,40}") {
+        fn canonicalization_is_idempotent(address in "(https?://)?[a-zA-Z0-9./?&=#:@%-]{0,40}") {
             let once = canonical_url(&address);
             prop_assert_eq!(canonical_url(&once), once);
         }

@@ -1,4 +1,4 @@
-//! How new results are, by whichever assessor was asked, and how far the assessors agree.
+//! Novelty assessors: score how new results are, and measure how far the assessors agree.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,27 +7,27 @@ use super::claims::Judged;
 use super::literal;
 use super::settings::{GateSettings, StopThreshold};
 
-/// Who says how new results are.
+/// Method that scores how new results are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Assessor {
-    /// New words against the summary: the specification to the letter.
+    /// Share of words that the summary does not contain, exactly as in the specification.
     Seed,
-    /// New claims against everything accepted, by words.
+    /// Share of claims that no accepted claim matches by words.
     Claims,
-    /// Distance by meaning to the nearest accepted claim: needs vectors.
+    /// Embedding distance to the nearest accepted claim; needs vectors.
     Semantic,
-    /// A chat model's score.
+    /// Score given by a chat model.
     Model,
-    /// Claims and meaning, and a model's score only where those are near the threshold or disagree.
+    /// Claims and embeddings; a model scores only when those are near the threshold or disagree.
     Auto,
 }
 
 impl Assessor {
-    /// All of them.
+    /// All assessors, in order of cost.
     pub const ALL: [Self; 5] = [Self::Seed, Self::Claims, Self::Semantic, Self::Model, Self::Auto];
 
-    /// As it is written.
+    /// Name as used in settings and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Seed => "seed",
@@ -38,39 +38,40 @@ impl Assessor {
         }
     }
 
-    /// Whether it can use the vectors of a sentence model.
+    /// Whether this assessor uses vectors of a sentence model.
     pub fn wants_vectors(self) -> bool {
         matches!(self, Self::Semantic | Self::Auto)
     }
 }
 
-/// What the assessors say of one round. What could not be had is absent.
+/// Scores of one round by every assessor. A score that could not be computed is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Novelty {
-    /// The share of new words, as the specification counts.
+    /// Share of new words, as the specification counts them.
     pub seed: Option<f64>,
-    /// The share of new claims.
+    /// Share of new claims, from 0 to 1.
     pub claims: Option<f64>,
-    /// The mean distance by meaning.
+    /// Mean embedding distance to accepted claims, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub semantic: Option<f64>,
-    /// The model's score as a share.
+    /// Score of the chat model, scaled to 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<f64>,
-    /// The model's answer had no number in it, and 5 was taken.
+    /// Whether the model's answer contained no number, so that the neutral score 5 was used.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub model_unparsable: bool,
-    /// New and on the task, over the best accepted round's: 1 for the first round, 0 when nothing new is on the task.
+    /// New and relevant content relative to the best accepted round: 1 for the first round, 0 when nothing
+    /// new is relevant to the task.
     #[serde(default, rename = "yield", skip_serializing_if = "Option::is_none")]
     pub task_yield: Option<f64>,
-    /// Different claims in the results.
+    /// Number of distinct claims in the results.
     pub claims_seen: usize,
-    /// Those that are new.
+    /// Number of distinct claims that are new.
     pub claims_new: usize,
 }
 
 impl Novelty {
-    /// From what was judged, with the specification's figure beside it.
+    /// Builds the scores from judged claims and the specification's share of new words.
     pub fn of(judged: &Judged, seed: f64) -> Self {
         Self {
             seed: Some(seed),
@@ -86,7 +87,7 @@ impl Novelty {
         }
     }
 
-    /// What counts for an assessor; what it has not got is taken from the next cheaper one.
+    /// Score of an assessor; falls back to the next cheaper assessor when the score is absent.
     pub fn by(&self, assessor: Assessor) -> Option<f64> {
         match assessor {
             Assessor::Seed => self.seed,
@@ -100,7 +101,7 @@ impl Novelty {
         }
     }
 
-    /// Whether a model should be asked before deciding.
+    /// Whether a model has to be asked before deciding.
     pub fn needs_model(&self, settings: &GateSettings) -> bool {
         if self.model.is_some() || self.claims_seen == 0 {
             return false;
@@ -120,7 +121,7 @@ impl Novelty {
         }
     }
 
-    /// With a model's score from 0 to 10.
+    /// Adds a model's score from 0 to 10.
     pub(crate) fn with_model(mut self, score: ModelScore) -> Self {
         self.model = Some(f64::from(score.score) / 10.0);
         self.model_unparsable = score.unparsable;
@@ -128,16 +129,16 @@ impl Novelty {
     }
 }
 
-/// What a model's answer says.
+/// Score parsed from a model's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelScore {
-    /// From 0 to 10.
+    /// Score from 0 to 10.
     pub score: u8,
-    /// There was no number, and the neutral 5 was taken.
+    /// Whether the answer contained no number, so that the neutral score 5 was used.
     pub unparsable: bool,
 }
 
-/// The first number in a model's answer, with its sign, clamped to 0..=10; 5 where there is none.
+/// Parses the first number in a model's answer, with its sign, clamped to 0..=10; 5 when there is no number.
 ///
 /// ```
 /// use satiety::research::assess::model_score;
@@ -156,9 +157,9 @@ pub fn model_score(answer: &str) -> ModelScore {
     let digits: String = answer[start..].chars().take_while(char::is_ascii_digit).collect();
     let before = answer[..start].chars().next_back();
     let negative = matches!(before, Some('-' | '\u{2212}'))
-        // A dash between words is no sign.
+        // A dash between words is not a sign.
         && !answer[..start].chars().rev().nth(1).is_some_and(char::is_alphanumeric);
-    // More digits than a number holds are more than ten.
+    // A number that overflows is above ten.
     let value = digits.parse::<u64>().unwrap_or(u64::MAX).min(10);
     ModelScore {
         score: if negative {
@@ -170,22 +171,22 @@ pub fn model_score(answer: &str) -> ModelScore {
     }
 }
 
-/// How far two assessors agree over the rounds that both judged.
+/// Agreement of two assessors over the rounds that both scored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agreement {
-    /// One.
+    /// First assessor of the pair.
     pub a: Assessor,
-    /// The other.
+    /// Second assessor of the pair.
     pub b: Assessor,
-    /// Rounds that both judged.
+    /// Number of rounds that both scored.
     pub rounds: usize,
-    /// Rounds on which both were on the same side of the threshold.
+    /// Number of rounds in which both scores were on the same side of the threshold.
     pub same_side: usize,
-    /// The mean difference of their shares.
+    /// Mean absolute difference of their shares.
     pub mean_difference: f64,
 }
 
-/// Every pair of assessors that judged a round together.
+/// Agreement of every pair of assessors that scored at least one round together.
 pub fn agreement(rounds: &[Novelty], threshold: StopThreshold) -> Vec<Agreement> {
     let own = |novelty: &Novelty, assessor| match assessor {
         Assessor::Seed => novelty.seed,
@@ -219,7 +220,7 @@ pub fn agreement(rounds: &[Novelty], threshold: StopThreshold) -> Vec<Agreement>
     found
 }
 
-/// A share as the specification's score.
+/// Converts a share to the specification's score from 0 to 10.
 pub fn score(share: f64) -> u8 {
     literal::score_of(share)
 }
@@ -229,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_models_are_clamped_and_never_lost() {
+    fn model_answers_are_clamped_or_neutral() {
         for (answer, score, unparsable) in [
             ("7", 7, false),
             (" 10 ", 10, false),
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_asks_only_where_it_is_in_doubt() {
+    fn auto_asks_a_model_only_when_uncertain() {
         let settings = GateSettings {
             assessor: Assessor::Auto,
             ..GateSettings::default()

@@ -1,60 +1,60 @@
-//! What may be spent, and whether anything is left: plain numbers in, a reason out.
+//! Research budget: compares spending with hard limits on time, tokens and money.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::SettingsError;
 
-/// Hard limits beside the number of rounds. What is absent is unlimited.
+/// Hard limits in addition to the number of rounds. An absent limit means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Budget {
-    /// Seconds from the start.
+    /// Time limit in seconds since the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Tokens of chat models, read and written.
+    /// Limit of input and output tokens of chat models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Money, in whatever currency prices are given in.
+    /// Spending limit, in the currency of the configured prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<f64>,
 }
 
-/// What was spent so far.
+/// Resources spent so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
-    /// Seconds.
+    /// Seconds since the start of the run.
     pub seconds: f64,
-    /// Tokens; where a server does not tell, an estimate.
+    /// Input and output tokens of chat models; estimated when a server does not report usage.
     pub tokens: u64,
-    /// Money; 0 where no prices are known.
+    /// Cost in the currency of the configured prices; 0 without prices.
     pub money: f64,
 }
 
-/// Which limit was reached.
+/// Budget limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetEnd {
-    /// Time.
+    /// The time limit was reached.
     Seconds,
-    /// Tokens.
+    /// The token limit was reached.
     Tokens,
-    /// Money.
+    /// The spending limit was reached.
     Money,
 }
 
 impl BudgetEnd {
-    /// In words.
+    /// Describes the limit as a clause.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Seconds => "the time is used up",
-            Self::Tokens => "the tokens are used up",
-            Self::Money => "the money is used up",
+            Self::Seconds => "the time budget is exhausted",
+            Self::Tokens => "the token budget is exhausted",
+            Self::Money => "the spending limit is reached",
         }
     }
 }
 
 impl Budget {
-    /// The limit that is reached, if one is.
+    /// Returns the first limit that is reached.
     pub fn end(&self, spent: &Spent) -> Option<BudgetEnd> {
         if self.seconds.is_some_and(|limit| spent.seconds >= limit) {
             return Some(BudgetEnd::Seconds);
@@ -68,15 +68,15 @@ impl Budget {
         None
     }
 
-    /// Says what is wrong, if anything is.
+    /// Validates the limits.
     pub fn check(&self) -> Result<(), SettingsError> {
-        for (name, value) in [("the time limit", self.seconds), ("the money limit", self.money)] {
+        for (name, value) in [("time limit", self.seconds), ("spending limit", self.money)] {
             if let Some(value) = value
                 && !(value.is_finite() && value >= 0.0)
             {
                 return Err(SettingsError::OutOfRange {
                     name,
-                    range: "a number that is not negative",
+                    range: "a non-negative number",
                     value,
                 });
             }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_ends_it_when_it_is_reached() {
+    fn a_limit_is_reported_when_reached() {
         let spent = Spent {
             seconds: 10.0,
             tokens: 500,

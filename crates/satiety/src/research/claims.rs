@@ -1,6 +1,7 @@
-//! Everything accepted so far as claims, and which claims of new results it does not have: L0 (same normal form), L1
-//! (same words), L2 (same meaning, where vectors are given). Identical results have nothing new; unrelated text stays
-//! new for ever, since a claim is only matched by a claim and never by a pile of words.
+//! Claim ledger: stores every accepted claim and finds the claims of new results that it does not contain.
+//! Three levels match: L0 (same normal form), L1 (same words) and L2 (same meaning, when vectors are given).
+//! Identical results contain nothing new; unrelated text stays new, because a claim only matches a single
+//! claim and never the words of many.
 
 use std::sync::Arc;
 
@@ -12,29 +13,29 @@ use super::hit::Hit;
 use crate::text::guard::agree;
 use crate::text::{JaccardIndex, SentenceKind, ThresholdError, Tokenization, normalize, sentences};
 
-/// Words shared at which two claims are the same.
+/// Word similarity at which two claims are the same.
 pub const L1_THRESHOLD: f64 = 0.6;
-/// Cosine at which two claims are the same.
+/// Cosine similarity at which two claims are the same.
 pub const L2_THRESHOLD: f64 = 0.82;
-/// Cosine at which nothing of a claim is known.
+/// Cosine similarity at and below which a claim counts as entirely new.
 pub const L2_FLOOR: f64 = 0.4;
-/// A claim of a single word says nothing that could be known.
+/// A claim of a single word is too short to match.
 const FEWEST_WORDS: usize = 2;
 
-/// One claim of a result.
+/// One claim of a search result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Which result it comes from, by position.
+    /// Zero-based position of the result that the claim comes from.
     pub hit: usize,
-    /// The words.
+    /// Text of the claim.
     pub text: String,
     normal: String,
 }
 
-/// The sentences of a text with their normal forms.
+/// Sentences of a text with their normal forms.
 pub(super) type Sentences = Arc<[(String, String)]>;
 
-/// Where a result says what it says: its snippet, or the title where there is no snippet.
+/// Text that the claims of a result are taken from: its snippet, or its title when the snippet is empty.
 pub(super) fn source_of(hit: &Hit) -> &str {
     if hit.snippet.trim().is_empty() {
         &hit.title
@@ -43,7 +44,7 @@ pub(super) fn source_of(hit: &Hit) -> &str {
     }
 }
 
-/// The sentences of a text that say something.
+/// Sentences of a text that have enough words to be claims.
 pub(super) fn sentences_of(source: &str) -> Sentences {
     sentences(source)
         .into_iter()
@@ -57,14 +58,14 @@ pub(super) fn sentences_of(source: &str) -> Sentences {
         .collect()
 }
 
-/// The claims of results: the sentences of their snippets, or the title where there is no snippet. The same words twice
-/// are one claim.
+/// Claims of results: the sentences of their snippets, or the title when the snippet is empty. Duplicates are
+/// one claim.
 pub fn claims_of(results: &[Hit]) -> Vec<Claim> {
     let read: Vec<Sentences> = results.iter().map(|hit| sentences_of(source_of(hit))).collect();
     claims_in(&read)
 }
 
-/// The claims of results whose sentences were read.
+/// Claims of results whose sentences were already extracted.
 pub(super) fn claims_in(read: &[Sentences]) -> Vec<Claim> {
     let mut seen = FxHashSet::default();
     let mut claims = Vec::new();
@@ -82,33 +83,33 @@ pub(super) fn claims_in(read: &[Sentences]) -> Vec<Claim> {
     claims
 }
 
-/// How a claim stands to what was accepted.
+/// How a claim relates to the accepted claims.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Nothing accepted says it.
+    /// No accepted claim says the same.
     New,
-    /// The same words in another dress.
+    /// Same normal form as an accepted claim (L0).
     SameForm,
-    /// Most of the words.
+    /// Shares most words with an accepted claim (L1).
     SameWords,
-    /// The same meaning.
+    /// Same meaning as an accepted claim by embedding similarity (L2).
     SameMeaning,
 }
 
-/// The claims of one round, judged.
+/// Claims of one round compared with the ledger.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judged {
-    /// By claim.
+    /// Relation of each claim to the ledger.
     pub standing: Vec<Standing>,
-    /// By claim: the accepted claim that says the same.
+    /// For each claim, the accepted claim that says the same.
     same: Vec<Option<usize>>,
-    /// By claim: how new it is by meaning, from 0 to 1; absent without vectors.
+    /// For each claim, its semantic distance from 0 (known) to 1 (new); absent without vectors.
     pub distance: Option<Vec<f64>>,
 }
 
 impl Judged {
-    /// The share of new claims; none where there are no claims.
+    /// Share of new claims; `None` when there are no claims.
     pub fn share_new(&self) -> Option<f64> {
         let new = self
             .standing
@@ -118,28 +119,28 @@ impl Judged {
         (!self.standing.is_empty()).then(|| new as f64 / self.standing.len() as f64)
     }
 
-    /// The mean distance by meaning.
+    /// Mean semantic distance; `None` without vectors.
     pub fn mean_distance(&self) -> Option<f64> {
         let distances = self.distance.as_ref().filter(|list| !list.is_empty())?;
         Some(distances.iter().sum::<f64>() / distances.len() as f64)
     }
 }
 
-/// Everything accepted.
+/// Ledger of all accepted claims.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     texts: Vec<String>,
     by_form: FxHashMap<String, usize>,
     index: JaccardIndex,
     vectors: Vec<Option<Vec<f32>>>,
-    /// By claim: the cluster of claims that say the same.
+    /// For each claim, the cluster of equivalent claims it belongs to.
     cluster: Vec<usize>,
-    /// By cluster: how many rounds or sources said it.
+    /// For each cluster, how many results stated it.
     abundance: Vec<u64>,
 }
 
 impl Ledger {
-    /// Nothing accepted yet.
+    /// Creates an empty ledger.
     pub fn new() -> Result<Self, ThresholdError> {
         Ok(Self {
             texts: Vec::new(),
@@ -151,22 +152,22 @@ impl Ledger {
         })
     }
 
-    /// How many claims were accepted.
+    /// Number of accepted claims.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Whether nothing was accepted.
+    /// Whether no claim was accepted.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// How often each cluster of claims was said, once a result.
+    /// How often each cluster was stated, counted once per result.
     pub fn abundances(&self) -> &[u64] {
         &self.abundance
     }
 
-    /// Judges claims against everything accepted. `vectors`, where given, are of length one, one a claim.
+    /// Compares claims with the ledger. `vectors`, when given, are unit vectors, one per claim.
     pub fn judge(&self, claims: &[Claim], vectors: Option<&[Vec<f32>]>) -> Judged {
         let mut judged = Judged {
             standing: Vec::with_capacity(claims.len()),
@@ -187,7 +188,7 @@ impl Ledger {
         judged
     }
 
-    /// Takes claims in that were judged against what is there.
+    /// Adds claims that were judged against the current ledger.
     pub fn accept(&mut self, claims: &[Claim], judged: &Judged, vectors: Option<&[Vec<f32>]>) {
         for (position, claim) in claims.iter().enumerate() {
             let vector = vectors.and_then(|vectors| vectors.get(position));
@@ -210,12 +211,13 @@ impl Ledger {
         }
     }
 
-    /// Standing, the accepted claim that says the same, and the distance by meaning.
+    /// Returns the relation, the accepted claim that says the same, and the semantic distance.
     fn place(&self, claim: &Claim, vector: Option<&[f32]>) -> (Standing, Option<usize>, Option<f64>) {
         if let Some(&same) = self.by_form.get(&claim.normal) {
             return (Standing::SameForm, Some(same), vector.map(|_| 0.0));
         }
-        // The best match usually decides; one that differs in a number or a denial is another claim, whatever its words.
+        // The best match usually decides, except that a match that differs in a number or a negation is
+        // another claim.
         let by_words = self
             .index
             .best_match(&claim.text)
@@ -288,18 +290,18 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_number_or_a_denial_is_news() {
+    fn a_changed_number_or_negation_is_new() {
         let ledger = accepted(&["The panel buckles at 3 bar in every test we made."]);
         assert!((share(&ledger, &["The panel buckles at 5 bar in every test we made."]) - 1.0).abs() < 1e-12);
         let ledger = accepted(&["The new valve is safe under load."]);
         assert!((share(&ledger, &["The new valve is not safe under load."]) - 1.0).abs() < 1e-12);
     }
 
-    /// The word bag fails here after twenty rounds; claims must not.
+    /// The bag-of-words rule fails here after twenty rounds; claims must not.
     #[test]
     fn unrelated_text_stays_new_for_fifty_rounds() {
         let mut ledger = Ledger::new().unwrap();
-        // A small vocabulary, so that every word has been seen after a few rounds.
+        // A small vocabulary, so that every word has occurred after a few rounds.
         let word = |state: &mut u64| {
             *state = state
                 .wrapping_mul(6364136223846793005)
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_count_how_often_something_was_said() {
+    fn clusters_count_repeated_claims() {
         let mut ledger = accepted(&["Wings bend when heated."]);
         let more = hits(&["Wings bend when heated", "Ribs carry the load."]);
         take(&mut ledger, &claims_of(&more), None);

@@ -1,5 +1,5 @@
-//! What is known, in few words and without a model: the sentences that say most about the task and repeat least, as
-//! bullets under a limit of characters.
+//! Extractive summary without a model: selects the sentences that say most about the task with the least
+//! redundancy, as bullets within a character limit.
 
 use rustc_hash::FxHashSet;
 
@@ -7,24 +7,25 @@ use super::coverage::Task;
 use crate::text::stem::Vocabulary;
 use crate::text::{SentenceKind, StopWords, sentences};
 
-/// Bullets in a summary: the specification asks a model for five to eight, and short facts leave room for more.
+/// Maximum number of bullets. The specification asks a model for five to eight; short facts leave space for
+/// more.
 const MOST_BULLETS: usize = 12;
-/// Sentences that share more of their terms than this say the same.
+/// Sentences with a term overlap above this say the same.
 const SAME: f64 = 0.6;
-/// Shorter sentences are headings and fragments.
+/// Shorter sentences are treated as headings or fragments.
 const FEWEST_TERMS: usize = 3;
 
 struct Candidate<'a> {
     text: &'a str,
-    /// Numbers of its terms, ascending.
+    /// Term ids, ascending.
     terms: Vec<u32>,
     on_task: f64,
     length: usize,
     order: usize,
 }
 
-/// The next summary: the sentences of the last one and new ones, the most informative and least redundant first to be
-/// chosen, in the order in which they came, one a line, at most `max_chars` characters.
+/// Builds the next summary from the previous one and new sentences: the most informative, least redundant
+/// sentences in their original order, one per line, at most `max_chars` characters.
 pub fn extract<'a>(
     task: &Task,
     summary: &'a str,
@@ -60,11 +61,12 @@ pub fn extract<'a>(
     lines.join("\n")
 }
 
-/// Greedy: what brings the most terms that nothing chosen has, those of the task counting several times, for its length.
+/// Greedy selection by the number of terms not covered yet, relative to length. Terms of the task have a
+/// higher weight.
 fn choose(mut candidates: Vec<Candidate<'_>>, terms: usize, max_chars: usize) -> Vec<Candidate<'_>> {
     let mut covered = vec![false; terms];
     let mut chosen: Vec<Candidate<'_>> = Vec::new();
-    let mut room = max_chars;
+    let mut remaining = max_chars;
     while chosen.len() < MOST_BULLETS {
         let is_covered = |term: &u32| covered.get(*term as usize).copied().unwrap_or(false);
         let gain = |candidate: &Candidate<'_>| {
@@ -74,7 +76,7 @@ fn choose(mut candidates: Vec<Candidate<'_>>, terms: usize, max_chars: usize) ->
         let best = candidates
             .iter()
             .enumerate()
-            .filter(|(_, candidate)| candidate.length < room)
+            .filter(|(_, candidate)| candidate.length < remaining)
             .map(|(at, candidate)| (at, gain(candidate), candidate.order))
             .filter(|(_, gain, _)| *gain > 0.0)
             .max_by(|a, b| a.1.total_cmp(&b.1).then(b.2.cmp(&a.2)));
@@ -83,7 +85,7 @@ fn choose(mut candidates: Vec<Candidate<'_>>, terms: usize, max_chars: usize) ->
         if chosen.iter().any(|other| alike(&other.terms, &next.terms)) {
             continue;
         }
-        room -= next.length + 1;
+        remaining -= next.length + 1;
         for term in &next.terms {
             if let Some(covered) = covered.get_mut(*term as usize) {
                 *covered = true;
@@ -95,7 +97,7 @@ fn choose(mut candidates: Vec<Candidate<'_>>, terms: usize, max_chars: usize) ->
     chosen
 }
 
-/// Whether two ascending lists share more than [`SAME`] of their numbers.
+/// Whether the overlap of two ascending lists exceeds [`SAME`].
 fn alike(a: &[u32], b: &[u32]) -> bool {
     let common = a.iter().filter(|term| b.binary_search(term).is_ok()).count();
     common as f64 > SAME * (a.len() + b.len() - common) as f64
@@ -111,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_on_the_task_and_new_is_kept() {
+    fn relevant_new_sentences_are_kept() {
         let task = Task::new("how do heated wings bend");
         let new = [
             "Pancakes are popular on Sundays in several towns.",
@@ -134,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_limit_holds_and_every_bullet_was_said(
+        fn summaries_respect_the_limit_and_quote_sentences(
             bodies in prop::collection::vec("([a-zä]{2,9} ){4,12}[a-z]{3}\\. ([A-Z][a-z]{2,9} ){4,9}end\\.", 0..6),
             limit in 0_usize..400,
         ) {

@@ -1,4 +1,5 @@
-//! What the task asks, how much of it the accepted results speak of, and how far a result is on the task.
+//! Coverage: splits a task into questions, measures how much of each the accepted results cover, and scores
+//! relevance.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +11,22 @@ use super::terms::{distinct, terms};
 use crate::text::stem::stem;
 use crate::text::words::WordRule;
 
-/// A question counts as covered when one result has this share of its terms.
+/// A question is covered by a result that contains this share of its terms.
 pub(crate) const COVERED: f64 = 0.6;
 
-/// The task, read once.
+/// A parsed research task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// As it was given.
+    /// Original text of the task.
     pub text: String,
-    /// Its different terms in order, each with the word it was written as: (word, term).
+    /// Distinct terms in order, each with its original word: (word, term).
     pub terms: Vec<(String, String)>,
-    /// Its parts that are questions of their own; the whole where it has no parts.
+    /// Questions that the task consists of; the whole task when it cannot be split.
     pub questions: Vec<String>,
 }
 
 impl Task {
-    /// Reads a task. Questions are its sentences and what stands between semicolons.
+    /// Parses a task. Its questions are its sentences and the parts separated by semicolons.
     pub fn new(text: &str) -> Self {
         let mut questions: Vec<String> = crate::text::sentences(text)
             .into_iter()
@@ -45,17 +46,17 @@ impl Task {
         }
     }
 
-    /// Whether nothing is asked.
+    /// Whether the task has no text to ask about.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// By term of the task: whether a result has it.
+    /// For each term of the task, whether the result contains it.
     pub(crate) fn terms_in(&self, hit: &Hit) -> Vec<bool> {
         let mut found = vec![false; self.terms.len()];
         for text in [&hit.title, &hit.snippet] {
             WordRule::Query.for_each(text, |word| {
-                // Stemming is what this costs, and most words cannot become any of the terms.
+                // Stemming dominates the cost, and most words cannot become any of the terms.
                 if !self.terms.iter().any(|(_, term)| may_become(word, term)) {
                     return;
                 }
@@ -69,35 +70,35 @@ impl Task {
     }
 }
 
-/// Whether a word's stem can be this term: the stemmer leaves the first letter as it is, and of the second changes only a
-/// y to an i ("lying", "lie"). Beyond ASCII it takes accents away as well.
+/// Whether a word's stem can be this term. The stemmer keeps the first letter, and changes the second only
+/// from y to i ("lying", "lie"). Beyond ASCII it also removes accents.
 fn may_become(word: &str, term: &str) -> bool {
     let (word, term) = (word.as_bytes(), term.as_bytes());
     let alike = |a: Option<&u8>, b: Option<&u8>| a == b || matches!((a, b), (Some(b'y'), Some(b'i')));
     !word.is_ascii() || word.first() == term.first() && (term.len() < 2 || alike(word.get(1), term.get(1)))
 }
 
-/// How well one question is answered.
+/// Coverage of one question by the accepted results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionCoverage {
-    /// The question.
+    /// Text of the question.
     pub question: String,
-    /// The largest share of its terms that one accepted result has.
+    /// Largest share of the question's terms found in one accepted result, from 0 to 1.
     pub share: f64,
-    /// Accepted results that have at least `COVERED` of its terms.
+    /// Number of accepted results that contain at least 60 % of its terms.
     pub results: usize,
-    /// Its words that no accepted result has.
+    /// Words of the question that no accepted result contains.
     pub missing: Vec<String>,
 }
 
 impl QuestionCoverage {
-    /// Whether nothing that was accepted speaks of it.
+    /// Whether no accepted result covers the question.
     pub fn is_open(&self) -> bool {
         self.results == 0
     }
 }
 
-/// The coverage of each question by accepted results.
+/// Computes the coverage of each question by accepted results.
 pub fn coverage(task: &Task, results: &[&Hit]) -> Vec<QuestionCoverage> {
     let sets: Vec<BTreeSet<String>> = results.iter().map(|hit| term_set(hit)).collect();
     task.questions
@@ -125,19 +126,19 @@ pub fn coverage(task: &Task, results: &[&Hit]) -> Vec<QuestionCoverage> {
         .collect()
 }
 
-/// The terms of a result.
+/// Set of terms in a result.
 pub(crate) fn term_set(hit: &Hit) -> BTreeSet<String> {
     terms(&hit.title).into_iter().chain(terms(&hit.snippet)).collect()
 }
 
-/// How far results are on the task: for each, given which terms of the task it has, the squared share of them, rare ones
-/// weighing more. `seen` counts, by term, the results so far that have it, out of `total`. Without a task everything is on
-/// it.
+/// Relevance of each result to the task: the squared share of the task's terms that it contains, with rare
+/// terms weighted higher. `seen` counts, for each term, the earlier results that contain it, out of `total`.
+/// Without a task every result has relevance 1.
 pub fn relevance(has: &[Vec<bool>], seen: &[usize], total: usize) -> Vec<f64> {
     let total = total.max(1) as f64;
     let weights: Vec<f64> = seen
         .iter()
-        // The inverse document frequency of BM25, kept above zero.
+        // Inverse document frequency as in BM25, kept above zero.
         .map(|with| {
             (1.0 + (total - *with as f64 + 0.5) / (*with as f64 + 0.5))
                 .ln()
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn open_questions_are_named_with_what_is_missing() {
+    fn open_questions_list_missing_words() {
         let task = Task::new("How do wings bend when heated? Which alloys resist creep?");
         let hit = Hit::new("Heated wings", "u", "They bend.");
         let found = coverage(&task, &[&hit]);
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_cut_misses_no_stem() {
+    fn the_stem_filter_has_no_false_negatives() {
         for word in [
             "lying", "dying", "tying", "skies", "flying", "wings", "ties", "études", "东京", "3d", "early",
             "only", "using",

@@ -1,5 +1,5 @@
-//! Which pages are worth reading whole: those whose snippets say something that was not known before their round. The
-//! specification compares with a summary that has the snippet in it already, which skips the first round by construction.
+//! Selects pages to read in full: those whose snippets were new before their round. The specification
+//! compares with a summary that already contains the snippet, which always skips the first round.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use super::literal::overlap;
 use super::merge::Kept;
 
-/// What is done about one result.
+/// Decision whether to read one result in full.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageChoice {
-    /// Where it is.
+    /// Address of the page.
     pub url: String,
-    /// Its title.
+    /// Title of the search result.
     pub title: String,
-    /// The share of its snippet's words that was known before its round.
+    /// Share of its snippet's words that were known before its round.
     pub overlap: f64,
-    /// Whether to read it.
+    /// Whether the page should be read in full.
     pub read: bool,
 }
 
-/// Goes through kept results in order and chooses pages until `count` are chosen. `known_before` gives the summary
-/// before a round. Results without a web address cannot be read and are left out.
+/// Goes through kept results in order and selects up to `count` pages. `known_before` returns the summary
+/// before a round. Results without a web address are skipped.
 pub fn choose<'a>(
     kept: &[Kept],
     known_before: impl Fn(u32) -> &'a str,
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_before_its_round_is_not_read() {
+    fn pages_known_before_their_round_are_not_read() {
         let results = [
             kept(1, "https://a.example/", "alpha beta gamma"),
             kept(2, "https://b.example/", "alpha beta gamma delta"),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_limit_is_read() {
+    fn overlap_equal_to_the_limit_is_read() {
         let results = [kept(2, "https://a.example/", "a b c d e")];
         assert!(choose(&results, |_| "a b c", 0.6, 1)[0].read);
     }

@@ -1,5 +1,5 @@
-//! Go on or stop? [`decide`] answers for one round from a share and a draw; [`Gate`] keeps what was accepted, for loops
-//! that search by themselves and only want the answer.
+//! Saturation gate: decides after each search whether to continue. [`decide`] decides one round from a share
+//! and a random draw; [`Gate`] keeps the accepted results, for callers that run their own search loop.
 
 use rand_chacha::rand_core::Rng;
 use rustc_hash::FxHashMap;
@@ -17,87 +17,87 @@ use super::literal;
 use super::settings::{GateSettings, SettingsError, StopThreshold};
 use crate::stats::random::stream;
 
-/// Go on or stop.
+/// Decision of the saturation gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Search again.
+    /// Another search is worth it.
     Continue,
-    /// Search no more.
+    /// Results are saturated or a limit was reached.
     Stop,
 }
 
-/// Why.
+/// Reason for the decision of the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The first rounds are never gated.
     FirstRounds,
-    /// New enough.
+    /// Novelty is above the threshold.
     Novel,
-    /// Not new enough, and chance let it pass.
+    /// Novelty is below the threshold, and the epsilon draw accepted the round.
     PassedThrough,
-    /// Not new enough.
+    /// Novelty is below the threshold.
     Saturated,
-    /// New enough, and the next round is not expected to be.
+    /// Novelty is above the threshold, but the next round is not expected to pay off.
     Outlook,
-    /// The last round there is.
+    /// The maximum number of rounds was reached.
     Cap,
-    /// The search found nothing, which says nothing about novelty.
+    /// The search returned no results, which is not evidence of saturation.
     Empty,
-    /// The search failed, which says nothing about novelty.
+    /// The search failed, which is not evidence of saturation.
     Failed,
 }
 
-/// What was decided about one round, with everything it rests on.
+/// Decision about one round and the values it is based on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// Which round, from 1.
+    /// Number of the round, starting at 1.
     pub round: u32,
-    /// Go on or stop.
+    /// Whether to continue searching or stop.
     pub decision: Decision,
-    /// Whether the round's results are kept.
+    /// Whether the results of the round are kept.
     pub accepted: bool,
-    /// Why.
+    /// Reason given by the gate.
     pub reason: Reason,
-    /// The share that was compared; absent where nothing came back.
+    /// Share of new content compared with the threshold; absent without results.
     pub novelty: Option<f64>,
-    /// The same as the specification's score from 0 to 10.
+    /// The same novelty as the specification's score from 0 to 10.
     pub score: Option<u8>,
-    /// What it was compared with.
+    /// Threshold that the novelty was compared with.
     pub threshold: StopThreshold,
-    /// The number that was drawn, where chance had a say.
+    /// Random number drawn from [0, 1); absent when no draw was needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<f64>,
-    /// How likely what happened was: epsilon for a round that chance let pass, 1 where chance had no say.
+    /// Probability of the outcome: epsilon for a round accepted by the draw, 1 when no draw was needed.
     pub propensity: f64,
 }
 
 impl Verdict {
-    /// The verdict in a sentence.
+    /// Describes the verdict in one line.
     pub fn words(&self) -> String {
         let novelty = self
             .novelty
             .map_or_else(|| "-".into(), |share| format!("{:.0} %", 100.0 * share));
         match self.reason {
             Reason::FirstRounds => format!("{novelty} new; the first rounds are always kept"),
-            Reason::Novel => format!("{novelty} new: keep searching"),
+            Reason::Novel => format!("{novelty} new: continue searching"),
             Reason::PassedThrough => format!(
-                "{novelty} new, below the threshold; kept by chance ({:.0} %)",
+                "{novelty} new, below the threshold; kept by the epsilon draw ({:.0} %)",
                 100.0 * self.propensity
             ),
             Reason::Saturated => format!("only {novelty} new: saturated"),
             Reason::Outlook => {
-                format!("{novelty} new, and little of it on the task: another search is not expected to pay")
+                format!("{novelty} new, but little of it relevant: another search is not expected to pay off")
             }
-            Reason::Cap => format!("{novelty} new; the last round allowed"),
-            Reason::Empty => "the search found nothing; that is no sign of saturation".into(),
-            Reason::Failed => "the search failed; that is no sign of saturation".into(),
+            Reason::Cap => format!("{novelty} new; maximum number of rounds reached"),
+            Reason::Empty => "no results; not counted as saturation".into(),
+            Reason::Failed => "search failed; not counted as saturation".into(),
         }
     }
 }
 
-/// Decides about a round whose results were assessed. `draw` is a uniform number from [0, 1).
+/// Decides a round from its share of new content. `draw` is a uniform random number from [0, 1).
 pub fn decide(
     settings: &GateSettings,
     round: u32,
@@ -148,7 +148,7 @@ pub fn decide(
     verdict
 }
 
-/// The verdict about a round without results: never a sign of saturation, though the cap holds.
+/// Verdict on a round without results: never counted as saturation, but the cap applies.
 pub(crate) fn without_results(settings: &GateSettings, round: u32, reason: Reason) -> Verdict {
     Verdict {
         round,
@@ -167,31 +167,31 @@ pub(crate) fn without_results(settings: &GateSettings, round: u32, reason: Reaso
     }
 }
 
-/// The uniform number that belongs to a round of a run.
+/// Deterministic uniform random number of a round, derived from the run's seed.
 pub fn draw(seed: u64, round: u32) -> f64 {
     (stream(seed, u64::from(round)).next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// What a round brought, for the [`Gate`].
+/// Input of one round for the [`Gate`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoundInput<'a> {
-    /// What came back.
+    /// Results that the search returned.
     pub results: &'a [Hit],
-    /// The search failed.
+    /// Whether the search failed.
     pub failed: bool,
-    /// The caller's own summary before this round; without it the gate keeps one.
+    /// The caller's summary before this round; without it the gate maintains one.
     pub summary: Option<&'a str>,
-    /// Vectors of [`Gate::claims`] of these results, of length one.
+    /// Unit vectors of [`Gate::claims`] of these results.
     pub vectors: Option<&'a [Vec<f32>]>,
-    /// A model's score.
+    /// Novelty score given by a chat model.
     pub model: Option<ModelScore>,
 }
 
-/// The gate on its own.
+/// Saturation gate for callers that run their own search loop.
 ///
 /// ```
 /// use satiety::research::{Decision, Gate, GateSettings, Hit, RoundInput};
-/// // Without chance, so that the example always ends alike.
+/// Without the random draw, so that the example is deterministic.
 /// let settings = GateSettings { epsilon: 0.0, ..GateSettings::default() };
 /// let mut gate = Gate::new(settings, "how do heated wings bend")?;
 /// let results = [Hit::new("Wings", "https://example.org/1", "Heated wings bend upwards. Ribs carry the load.")];
@@ -208,19 +208,19 @@ pub struct Gate {
     round: u32,
     ledger: Ledger,
     summary: String,
-    /// By term of the task: accepted results that have it.
+    /// For each term of the task, the number of accepted results that contain it.
     seen: Vec<usize>,
     results: usize,
-    /// The largest sum of relevance of an accepted round.
+    /// Largest relevance sum of an accepted round.
     best: f64,
-    /// What a stop left out; a loop that goes on all the same has evidently kept it.
+    /// Results that a stop rejected; a caller that continues anyway has kept them.
     left_out: Option<Vec<Hit>>,
-    /// Accepted texts, cut into sentences: searches bring the same results again and again.
+    /// Sentences of accepted texts, cached because searches return the same results repeatedly.
     read: FxHashMap<String, Sentences>,
 }
 
 impl Gate {
-    /// A gate for one run. The task may be empty; then everything counts as on it.
+    /// Creates a gate for one run. With an empty task every result counts as relevant.
     pub fn new(settings: GateSettings, task: &str) -> Result<Self, SettingsError> {
         settings.check()?;
         let task = Task::new(task);
@@ -229,9 +229,9 @@ impl Gate {
             seen: vec![0; task.terms.len()],
             task,
             round: 0,
-            // The threshold is a constant of ours, within its range.
+            // The threshold is a constant within its range.
             ledger: Ledger::new().map_err(|error| SettingsError::OutOfRange {
-                name: "the word threshold",
+                name: "word threshold",
                 range: "above 0 and at most 1",
                 value: error.0,
             })?,
@@ -243,38 +243,38 @@ impl Gate {
         })
     }
 
-    /// The settings.
+    /// Settings of this gate.
     pub fn settings(&self) -> &GateSettings {
         &self.settings
     }
 
-    /// Rounds seen.
+    /// Number of rounds observed so far.
     pub fn rounds(&self) -> u32 {
         self.round
     }
 
-    /// The summary that the gate keeps: the specification's for the first round, extracted sentences after it.
+    /// Summary kept by the gate: the specification's after the first round, extracted sentences later.
     pub fn summary(&self) -> &str {
         &self.summary
     }
 
-    /// How often each cluster of accepted claims was met.
+    /// How often each cluster of accepted claims was stated.
     pub(crate) fn abundances(&self) -> &[u64] {
         self.ledger.abundances()
     }
 
-    /// The claims of results, whose texts are to be embedded for [`RoundInput::vectors`].
+    /// Claims of results, to be embedded for [`RoundInput::vectors`].
     pub fn claims(results: &[Hit]) -> Vec<Claim> {
         claims_of(results)
     }
 
-    /// How new results are; changes nothing.
+    /// Scores how new results are without changing the gate.
     pub fn assess(&self, input: &RoundInput<'_>) -> Novelty {
-        self.look(input).novelty
+        self.evaluate(input).novelty
     }
 
-    /// How new results are, with what was found on the way.
-    pub(super) fn look(&self, input: &RoundInput<'_>) -> GateEvaluation {
+    /// Scores how new results are and returns the intermediate results.
+    pub(super) fn evaluate(&self, input: &RoundInput<'_>) -> GateEvaluation {
         let read: Vec<Sentences> = input
             .results
             .iter()
@@ -304,15 +304,15 @@ impl Gate {
         }
     }
 
-    /// Decides about the next round and, if it is accepted, takes its results in. A round after a stop means that the
-    /// caller went on all the same, so what the stop had left out is taken in first.
+    /// Decides the next round and adds its results if it is accepted. A round after a stop means that the
+    /// caller continued anyway, so the rejected results of that stop are added first.
     pub fn observe(&mut self, input: &RoundInput<'_>) -> (Verdict, Novelty) {
         if let Some(results) = self.left_out.take() {
-            let looked = self.look(&RoundInput {
+            let evaluation = self.evaluate(&RoundInput {
                 results: &results,
                 ..RoundInput::default()
             });
-            self.accept(&results, &looked, None, None);
+            self.accept(&results, &evaluation, None, None);
         }
         if input.failed || input.results.iter().all(Hit::is_blank) {
             let reason = if input.failed {
@@ -326,20 +326,20 @@ impl Gate {
                 Novelty::default(),
             );
         }
-        let looked = self.look(input);
-        let verdict = self.decide(&looked.novelty);
+        let evaluation = self.evaluate(input);
+        let verdict = self.decide(&evaluation.novelty);
         if verdict.accepted {
-            self.accept(input.results, &looked, input.vectors, input.summary);
+            self.accept(input.results, &evaluation, input.vectors, input.summary);
         } else {
             self.left_out = Some(input.results.to_vec());
         }
-        (verdict, looked.novelty)
+        (verdict, evaluation.novelty)
     }
 
-    /// Decides about the next round from what was assessed, and counts it.
+    /// Decides and counts the next round from its scores.
     pub(super) fn decide(&mut self, novelty: &Novelty) -> Verdict {
         self.round += 1;
-        // Results without a single claim have nothing new in them.
+        // Results without a claim contain nothing new.
         let share = novelty.by(self.settings.assessor).unwrap_or(0.0);
         decide(
             &self.settings,
@@ -350,44 +350,45 @@ impl Gate {
         )
     }
 
-    /// Counts a round that was decided before, when a run is taken up again.
+    /// Counts a round that was decided earlier, when a run is resumed.
     pub(super) fn skip_round(&mut self) {
         self.round += 1;
     }
 
-    /// Takes accepted results in that were looked at. `own` is the caller's own summary, which then is its to keep.
+    /// Adds evaluated results. `own` is the caller's summary, which the gate then does not maintain.
     pub(super) fn accept(
         &mut self,
         results: &[Hit],
-        looked: &GateEvaluation,
+        evaluation: &GateEvaluation,
         vectors: Option<&[Vec<f32>]>,
         own: Option<&str>,
     ) {
-        self.ledger.accept(&looked.claims, &looked.judged, vectors);
-        for (hit, sentences) in results.iter().zip(&looked.read) {
+        self.ledger
+            .accept(&evaluation.claims, &evaluation.judged, vectors);
+        for (hit, sentences) in results.iter().zip(&evaluation.read) {
             self.read
                 .entry(source_of(hit).to_owned())
                 .or_insert_with(|| Sentences::clone(sentences));
         }
-        for has in &looked.has {
+        for has in &evaluation.has {
             for (seen, has) in self.seen.iter_mut().zip(has) {
                 *seen += usize::from(*has);
             }
         }
         self.results += results.len();
-        let sum: f64 = relevance(&looked.has, &self.seen, self.results).iter().sum();
+        let sum: f64 = relevance(&evaluation.has, &self.seen, self.results).iter().sum();
         self.best = self.best.max(sum);
         if own.is_none() {
             self.summary = if self.summary.is_empty() {
                 literal::first_summary(results, literal::SUMMARY_CHARS)
             } else {
-                let new = looked.claims.iter().map(|claim| claim.text.as_str());
+                let new = evaluation.claims.iter().map(|claim| claim.text.as_str());
                 compress::extract(&self.task, &self.summary, new, literal::SUMMARY_CHARS)
             };
         }
     }
 
-    /// New and on the task, over the best accepted round's.
+    /// New and relevant content relative to the best accepted round.
     fn task_yield(&self, has: &[Vec<bool>], claims: &[Claim], judged: &Judged) -> Option<f64> {
         if has.is_empty() {
             return None;
@@ -416,13 +417,13 @@ impl Gate {
     }
 }
 
-/// Results that were looked at.
+/// Evaluated results that are not accepted yet.
 #[derive(Debug, Clone)]
 pub(super) struct GateEvaluation {
     read: Vec<Sentences>,
     pub(super) claims: Vec<Claim>,
     judged: Judged,
-    /// By result: which terms of the task it has.
+    /// For each result, which terms of the task it contains.
     has: Vec<Vec<bool>>,
     pub(super) novelty: Novelty,
 }

@@ -28,9 +28,9 @@ fn observe(gate: &mut Gate, bodies: &[&str], summary: &str) -> Verdict {
     gate.observe(&input).0
 }
 
-/// The loop of the specification, round by round: (words that are new of ten, round) to what its code does.
+/// The specification's loop, round by round: (new words out of ten, round) and the expected decision.
 #[test]
-fn rounds_are_decided_as_the_specification_does() {
+fn decisions_match_the_specification() {
     let known = "a b c d e f g h i j";
     let ten = |new: usize| {
         (0..10)
@@ -79,7 +79,7 @@ fn a_quarter_new_rounds_down_to_two_and_stops() {
 }
 
 #[test]
-fn the_first_round_is_scored_against_nothing_and_builds_the_summary() {
+fn the_first_round_has_no_summary_to_compare_with() {
     let mut gate = literal_gate(0.0);
     let results = hits(&["alpha beta", "gamma"]);
     let input = RoundInput {
@@ -106,7 +106,7 @@ fn epsilon_is_drawn_only_below_the_threshold_and_recorded() {
     let stopped = decide(&settings, 3, 0.1, None, 0.15);
     assert_eq!((stopped.decision, stopped.accepted), (Decision::Stop, false));
     assert!((stopped.propensity - 0.85).abs() < 1e-12);
-    // The pass does not reset anything: the next round meets the same gate, and the cap still holds.
+    // A pass resets nothing: the next round meets the same threshold, and the cap still applies.
     assert_eq!(decide(&settings, 4, 0.1, None, 0.9).decision, Decision::Stop);
     let last = decide(&settings, 5, 0.1, None, 0.0);
     assert_eq!(
@@ -116,7 +116,7 @@ fn epsilon_is_drawn_only_below_the_threshold_and_recorded() {
 }
 
 #[test]
-fn chance_passes_as_often_as_it_says() {
+fn epsilon_matches_the_observed_rate() {
     let passed = (0..4000).filter(|seed| draw(*seed, 3) < 0.15).count();
     assert!((540..660).contains(&passed), "{passed}");
     assert!((draw(1, 3) - draw(1, 3)).abs() < f64::EPSILON);
@@ -124,7 +124,7 @@ fn chance_passes_as_often_as_it_says() {
 }
 
 #[test]
-fn nothing_found_and_nothing_reached_are_no_saturation() {
+fn empty_and_failed_searches_are_not_saturation() {
     let mut gate = literal_gate(0.0);
     for _ in 0..2 {
         observe(&mut gate, &["x y z"], "");
@@ -148,7 +148,7 @@ fn nothing_found_and_nothing_reached_are_no_saturation() {
 }
 
 #[test]
-fn identical_results_close_the_default_gate_and_not_the_literal_one() {
+fn identical_results_stop_the_default_gate_but_not_the_literal_one() {
     let body = |result: usize| {
         (0..8)
             .map(|sentence| {
@@ -184,7 +184,7 @@ fn identical_results_close_the_default_gate_and_not_the_literal_one() {
 }
 
 #[test]
-fn a_caller_that_goes_on_after_a_stop_has_kept_the_round() {
+fn continuing_after_a_stop_accepts_the_round() {
     let settings = GateSettings {
         epsilon: 0.0,
         look_ahead: None,
@@ -213,7 +213,7 @@ fn a_caller_that_goes_on_after_a_stop_has_kept_the_round() {
 }
 
 #[test]
-fn the_outlook_stops_after_a_round_that_was_kept() {
+fn look_ahead_stops_after_an_accepted_round() {
     let settings = GateSettings::default();
     let verdict = decide(&settings, 3, 0.8, Some(0.01), 0.5);
     assert_eq!(
@@ -235,7 +235,7 @@ fn the_outlook_stops_after_a_round_that_was_kept() {
 }
 
 #[test]
-fn assessors_other_than_the_default_decide_when_asked() {
+fn every_assessor_can_decide() {
     let settings = GateSettings {
         assessor: Assessor::Model,
         epsilon: 0.0,
@@ -254,7 +254,7 @@ fn assessors_other_than_the_default_decide_when_asked() {
 }
 
 proptest! {
-    /// Whatever comes, no run is longer than the cap, no first round is gated, and nothing panics.
+    /// Property: runs never exceed the cap, the first rounds are never gated, and nothing panics.
     #[test]
     fn every_run_ends(rounds in prop::collection::vec(prop::collection::vec("\\PC{0,40}", 0..4), 1..12), seed: u64) {
         let mut gate = Gate::new(GateSettings { seed, ..GateSettings::default() }, "a task of words").unwrap();

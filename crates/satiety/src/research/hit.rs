@@ -1,21 +1,21 @@
-//! One search result, as every search engine and every foreign loop can be read into it.
+//! Search result in a common format for all search engines and external loops.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a search brought back.
+/// One result of a search.
 ///
-/// Names of other programs are understood: `href` and `link` for the address, `body`, `content`, `description` and
-/// `text` for the words.
+/// Common alternative keys are accepted: `href` and `link` for the address, `body`, `content`, `description`
+/// and `text` for the snippet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hit {
-    /// The title; may be empty.
+    /// Title of the result; may be empty.
     #[serde(default, deserialize_with = "text_or_null")]
     pub title: String,
-    /// Where it is; may be empty.
+    /// Address of the page or document; may be empty.
     #[serde(default, alias = "href", alias = "link", deserialize_with = "text_or_null")]
     pub url: String,
-    /// What the search shows of it.
+    /// Excerpt or description shown by the search engine; may be empty.
     #[serde(
         default,
         alias = "body",
@@ -25,16 +25,16 @@ pub struct Hit {
         deserialize_with = "text_or_null"
     )]
     pub snippet: String,
-    /// How well it fits, in the engine's own scale.
+    /// Relevance score on the search engine's own scale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// When it was published, as the engine says it.
+    /// Publication date as reported by the search engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<String>,
 }
 
 impl Hit {
-    /// A result with title, address and words.
+    /// Creates a result from title, address and snippet.
     pub fn new(title: impl Into<String>, url: impl Into<String>, snippet: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -44,18 +44,18 @@ impl Hit {
         }
     }
 
-    /// Title and words together.
+    /// Title and snippet joined by an empty line.
     pub fn whole(&self) -> String {
         format!("{}\n\n{}", self.title, self.snippet)
     }
 
-    /// Whether there is nothing to read in it.
+    /// Whether title and snippet are both blank.
     pub fn is_blank(&self) -> bool {
         self.title.trim().is_empty() && self.snippet.trim().is_empty()
     }
 }
 
-/// Engines send `null` for a title or snippet they do not have.
+/// Search engines send `null` for a missing title or snippet.
 fn text_or_null<'de, D: serde::Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     Ok(Option::<String>::deserialize(source)?.unwrap_or_default())
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_other_programs_are_understood() {
+    fn alternative_keys_are_accepted() {
         for text in [
             r#"{"title": "t", "url": "u", "snippet": "s"}"#,
             r#"{"title": "t", "href": "u", "body": "s"}"#,

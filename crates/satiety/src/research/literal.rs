@@ -1,23 +1,23 @@
-//! The specification's own arithmetic, to the letter: novelty as the share of new words, the first summary, the overlap
-//! of a snippet with it. For conformance, and for loops that have always worked so.
+//! Literal arithmetic of the specification: novelty as the share of new words, the first summary, and the
+//! overlap of a snippet with it. For conformance, and for loops that already depend on it.
 //!
 //! | rule | where it fails | what the default does |
 //! |---|---|---|
-//! | new words against a summary of at most 1,500 characters | the same results again score 3 to 8 of 10: the gate cannot close | [`super::claims`]: claims against everything accepted |
-//! | against all words ever seen instead | unrelated text falls below 3 after some twenty rounds | the same |
+//! | new words compared with a summary of at most 1,500 characters | repeated results still score 3 to 8 of 10, so the gate never stops | [`super::claims`]: compares claims with everything accepted |
+//! | new words compared with all words so far | unrelated text falls below 3 after about twenty rounds | the same |
 
 use rustc_hash::FxHashSet;
 
 use super::hit::Hit;
 
-/// Characters of results that become the first summary.
+/// Characters of results that form the first summary.
 pub(crate) const FIRST_SUMMARY_CHARS: usize = 1200;
-/// The longest summary.
+/// Maximum length of a summary in characters.
 pub(crate) const SUMMARY_CHARS: usize = 1500;
 /// A page is not read when more than this share of its snippet's words is known.
 pub(crate) const ENRICH_OVERLAP: f64 = 0.6;
 
-/// The share of the results' words that the summary does not have; 0 for results without words.
+/// Share of the results' words that the summary does not contain; 0 for results without words.
 pub(crate) fn novel_fraction(results: &[Hit], summary: &str) -> f64 {
     let texts: Vec<String> = results.iter().map(|hit| hit.snippet.to_lowercase()).collect();
     let new: FxHashSet<&str> = texts.iter().flat_map(|text| words(text)).collect();
@@ -29,18 +29,19 @@ pub(crate) fn novel_fraction(results: &[Hit], summary: &str) -> f64 {
     new.difference(&known).count() as f64 / new.len() as f64
 }
 
-/// A share as a score from 0 to 10. Halves go to the even number, as the specification's language rounds: 0.25 is 2.
+/// Converts a share to a score from 0 to 10. Halves round to even, as in the specification's language: 0.25
+/// is 2.
 pub(crate) fn score_of(fraction: f64) -> u8 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "clamped to 0..=10 before"
+        reason = "clamped to 0..=10 above"
     )]
     let score = (fraction * 10.0).round_ties_even().clamp(0.0, 10.0) as u8;
     score
 }
 
-/// The summary after the first accepted round: the results' words as they come, cut. Later summaries need a model.
+/// Summary after the first accepted round: the start of the results' text. Later summaries need a model.
 pub(crate) fn first_summary(results: &[Hit], max_chars: usize) -> String {
     let mut bodies = String::new();
     for (number, hit) in results.iter().enumerate() {
@@ -52,7 +53,7 @@ pub(crate) fn first_summary(results: &[Hit], max_chars: usize) -> String {
     bodies.chars().take(FIRST_SUMMARY_CHARS.min(max_chars)).collect()
 }
 
-/// The share of a snippet's words that the summary has.
+/// Share of a snippet's words that the summary contains.
 pub fn overlap(snippet: &str, summary: &str) -> f64 {
     let (snippet, summary) = (snippet.to_lowercase(), summary.to_lowercase());
     let snippet: FxHashSet<&str> = words(&snippet).collect();
@@ -60,8 +61,8 @@ pub fn overlap(snippet: &str, summary: &str) -> f64 {
     snippet.intersection(&known).count() as f64 / snippet.len().max(1) as f64
 }
 
-/// Words between white space of a text in lower case, punctuation included. The four separators U+001C to U+001F count
-/// as white space in the specification's language and not in Unicode.
+/// Whitespace-separated words of a lower-case text, punctuation included. The separators U+001C to U+001F are
+/// whitespace in the specification's language and not in Unicode.
 fn words(lower: &str) -> impl Iterator<Item = &str> {
     lower
         .split(|c: char| c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}'))
@@ -79,7 +80,7 @@ mod tests {
 
     // Oracle: the specification's `assess_novelty_heuristic` run with CPython 3.11 on the same arguments.
     #[test]
-    fn scores_are_those_of_the_specification() {
+    fn scores_match_the_specification() {
         for (bodies, summary, fraction, score) in [
             (vec!["a b c d"], "", 1.0, 10),
             (vec!["a b c d"], "a b c d", 0.0, 0),
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_go_to_the_even_number() {
+    fn halves_round_to_even() {
         let scores: Vec<u8> = [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95]
             .map(score_of)
             .to_vec();
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_summary_is_cut_at_1200_characters() {
+    fn the_first_summary_is_truncated_at_1200_characters() {
         let long = "ä".repeat(900);
         let summary = first_summary(&results(&[&long, &long]), SUMMARY_CHARS);
         assert_eq!(summary.chars().count(), 1200);
@@ -144,9 +145,9 @@ mod tests {
         );
     }
 
-    /// What is wrong with the rule, measured: the identical results are called new.
+    /// Demonstrates the defect of the rule: identical results count as new.
     #[test]
-    fn identical_results_of_ordinary_size_never_look_old() {
+    fn identical_results_of_ordinary_size_score_as_new() {
         let body = |result: usize| {
             (0..120)
                 .map(|word| format!("w{}", result * 120 + word))
@@ -160,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_share_stays_a_share(bodies in prop::collection::vec("\\PC{0,30}", 0..5), summary in "\\PC{0,60}") {
+        fn shares_stay_between_zero_and_one(bodies in prop::collection::vec("\\PC{0,30}", 0..5), summary in "\\PC{0,60}") {
             let bodies: Vec<Hit> = bodies.into_iter().map(|body| Hit::new("", "", body)).collect();
             let fraction = novel_fraction(&bodies, &summary);
             prop_assert!((0.0..=1.0).contains(&fraction));

@@ -1,4 +1,4 @@
-//! The same result again: by address, or by nearly the same words under another one.
+//! Deduplication of results by address, or by nearly identical text at another address.
 
 use std::collections::BTreeMap;
 
@@ -9,41 +9,41 @@ use super::address::canonical_url;
 use super::hit::Hit;
 use crate::text::{JaccardIndex, ThresholdError, Tokenization};
 
-/// Words shared at which two results are the same page under two addresses.
+/// Word similarity at which two results are the same page at two addresses.
 const NEAR_DUPLICATE: f64 = 0.9;
-/// Fewer words than this are too few to call two results the same by them.
+/// Results with fewer words are only compared by address.
 const FEWEST_WORDS: usize = 8;
 
-/// A result that was kept, and where it came from.
+/// A result that was kept, and its origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
-    /// The result.
+    /// The search result itself.
     #[serde(flatten)]
     pub hit: Hit,
-    /// The round that brought it first.
+    /// Round that returned it first.
     pub round: u32,
-    /// Its place in that round, from 0.
+    /// Zero-based position within that round.
     pub rank: usize,
-    /// Other addresses under which the same words came.
+    /// Other addresses at which the same text was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_at: Vec<String>,
-    /// It came with the last round, which was not new enough as a whole.
+    /// Whether it came with the final round, which was rejected as a whole.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub salvaged: bool,
 }
 
-/// Results of accepted rounds, each page once.
+/// Results of accepted rounds, deduplicated.
 #[derive(Debug, Clone)]
 pub struct Merged {
     kept: Vec<Kept>,
     by_address: BTreeMap<String, usize>,
     by_words: JaccardIndex,
-    /// By number in the index: which result.
+    /// For each number in the index, the position of its result.
     indexed: Vec<usize>,
 }
 
 impl Merged {
-    /// Nothing yet.
+    /// Creates an empty collection.
     pub fn new() -> Result<Self, ThresholdError> {
         Ok(Self {
             kept: Vec::new(),
@@ -53,17 +53,17 @@ impl Merged {
         })
     }
 
-    /// What was kept, in order.
+    /// Kept results in order.
     pub fn kept(&self) -> &[Kept] {
         &self.kept
     }
 
-    /// Adds the results of a round; gives how many were not there before.
+    /// Adds the results of a round and returns how many were not known before.
     pub fn add(&mut self, round: u32, results: &[Hit]) -> usize {
         self.add_as(round, results, false)
     }
 
-    /// Adds what is new of a round that ended the search: it was paid for.
+    /// Adds the new results of the round that ended the search, because they were already paid for.
     pub fn salvage(&mut self, round: u32, results: &[Hit]) -> usize {
         self.add_as(round, results, true)
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_kept_once_by_address_or_by_words() {
+    fn duplicates_by_address_or_words_are_merged() {
         let mut merged = Merged::new().unwrap();
         let long = "Heated wings bend upwards because the upper skin grows more than the lower";
         let first = [

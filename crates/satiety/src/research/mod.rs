@@ -1,22 +1,22 @@
-//! Is another search still worth it? A loop that searches in rounds stops when what comes back is no longer new, reads the
-//! pages that matter, and reports what it found with the source of every sentence.
+//! Research: decides whether another search is still worth it. A loop that searches in rounds stops when
+//! results are no longer new, reads the pages that matter, and reports findings with the source of every
+//! sentence.
 //!
-//! Nothing here searches, fetches, asks a model or knows the time: results, vectors, answers of models and what was
-//! spent come in as values. [`Research`] is the loop as a state machine; [`Gate`] is its decision on its own, for loops
-//! of other people.
+//! This module does no I/O: results, vectors, model answers and spending are passed in as values.
+//! [`Research`] is the loop as a state machine; [`Gate`] is its decision alone, for existing loops.
 //!
 //! | question | module |
 //! |---|---|
-//! | what came back? | [`hit`] |
-//! | is it new, by words, claims, meaning, a model? | [`literal`], [`claims`], [`assess`] |
-//! | go on? | [`gate`], [`budget`] |
-//! | what is known, in few words? | [`compress`] |
+//! | what does a search return? | [`hit`] |
+//! | is it new by words, claims, meaning or a model's score? | [`literal`], [`claims`], [`assess`] |
+//! | continue? | [`gate`], [`budget`] |
+//! | what is known so far? | [`compress`] |
 //! | what should be asked next? | [`plan`] |
-//! | which questions are answered, how much is unseen? | [`coverage`], [`unseen`] |
-//! | the same page again? | [`address`], [`merge`] |
-//! | which pages are worth reading whole? | [`enrich`] |
-//! | what is asked of a model, what does it say? | [`prompts`] |
-//! | which documents of a folder fit? | `text::LexicalIndex` |
+//! | which questions are answered, and how much is unseen? | [`coverage`], [`unseen`] |
+//! | is it a duplicate? | [`address`], [`merge`] |
+//! | which pages are worth reading in full? | [`enrich`] |
+//! | what are models asked? | [`prompts`] |
+//! | which documents of a directory match? | `text::LexicalIndex` |
 //! | what was found, and where does each sentence come from? | [`report`] |
 
 pub mod address;

@@ -1,5 +1,6 @@
-//! What to ask next, without a model: the task, then each half of it and at last the whole again, each time with words that
-//! the best results have and no query had; when there are no such words, what results speak of least.
+//! Query planning without a model: first the task, then each half of it, then the whole task again, each time
+//! with words that the best results contain and no earlier query used; when no such words are left, the least
+//! covered words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +11,22 @@ use crate::text::stem::Vocabulary;
 use crate::text::words::WordRule;
 use crate::text::{StopWords, normalize};
 
-/// Words of results that go into a query.
+/// Words from results added to a query.
 const FEEDBACK_WORDS: usize = 3;
-/// Results that lend their words.
+/// Results from which these words are taken.
 const FEEDBACK_RESULTS: usize = 10;
-/// A task with fewer terms is asked whole.
+/// Tasks with fewer terms are not split.
 const FEWEST_TO_HALVE: usize = 4;
 
-/// Accepted results as queries are made from them: which terms each has, read once.
+/// Term statistics of accepted results, from which queries are built.
 #[derive(Debug, Clone)]
 pub struct Readings {
     vocabulary: Vocabulary,
-    /// By term: the word that it was first written as.
+    /// For each term, the word it was first written as.
     words: Vec<String>,
-    /// By result: its terms, ascending, with how often each stands in it.
+    /// For each result, its terms (ascending) with their counts.
     results: Vec<Vec<(u32, u32)>>,
-    /// By term: the results that have it.
+    /// For each term, the number of results that contain it.
     having: Vec<u32>,
 }
 
@@ -41,7 +42,7 @@ impl Default for Readings {
 }
 
 impl Readings {
-    /// Reads a result.
+    /// Adds the terms of a result.
     pub fn add(&mut self, hit: &Hit) {
         let mut terms = Vec::new();
         for text in [&hit.title, &hit.snippet] {
@@ -75,7 +76,7 @@ impl Readings {
     }
 }
 
-/// The next query, or none when nothing is left to ask that was not asked. `asked` are all queries so far.
+/// Next query, or `None` when every query was already asked. `asked` lists all earlier queries.
 pub(crate) fn gap_query(task: &Task, accepted: &Readings, asked: &[String]) -> Option<String> {
     let fresh = feedback(task, accepted, asked);
     let turn = asked.len().saturating_sub(1);
@@ -91,13 +92,14 @@ pub(crate) fn gap_query(task: &Task, accepted: &Readings, asked: &[String]) -> O
         !normal.is_empty() && !asked.iter().any(|old| normalize(old) == normal)
     };
     Some(query).filter(is_new).or_else(|| {
-        // Nothing fresh: words of the task that were never asked for by themselves, least covered first.
+        // No new words: ask for words of the task that were never asked for alone, least covered first.
         let mut words = least_covered(task, accepted).into_iter().map(str::to_owned);
         words.find(is_new)
     })
 }
 
-/// The task's words in two halves, first and last: words that stand together belong together. None for a short task.
+/// Splits the task's words into a first and a second half, because adjacent words belong together. `None` for
+/// a short task.
 fn halves(task: &Task) -> Option<(Vec<&str>, Vec<&str>)> {
     if task.terms.len() < FEWEST_TO_HALVE {
         return None;
@@ -107,7 +109,7 @@ fn halves(task: &Task) -> Option<(Vec<&str>, Vec<&str>)> {
     Some((first.to_vec(), last.to_vec()))
 }
 
-/// The task's words, those first that the fewest accepted results speak of.
+/// Words of the task, ordered by the number of accepted results that contain them.
 fn least_covered<'a>(task: &'a Task, accepted: &Readings) -> Vec<&'a str> {
     let covered = |term: &str| {
         accepted
@@ -125,7 +127,7 @@ fn least_covered<'a>(task: &'a Task, accepted: &Readings) -> Vec<&'a str> {
     words.into_iter().map(|(_, _, word)| word).collect()
 }
 
-/// Words of the results nearest to the task that several results have, few of the others, and no query had.
+/// Words of the most relevant results that several results contain, few others do, and no query used.
 fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'a str> {
     let find = |term: &str| accepted.vocabulary.find(term);
     let wanted: Vec<u32> = task.terms.iter().filter_map(|(_, term)| find(term)).collect();
@@ -143,13 +145,13 @@ fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'
         .iter()
         .map(|result| (on_task(result), result))
         .collect();
-    // Stable, so that of equals the earlier one comes first.
+    // Stable sort: ties keep their order.
     nearest.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut scores: BTreeMap<u32, f64> = BTreeMap::new();
     for (share, result) in nearest.into_iter().take(FEEDBACK_RESULTS) {
         for (term, count) in result {
             let having = accepted.having(*term);
-            // Once is chance.
+            // A word that only one result contains is noise.
             if having >= 2 && !used.contains(term) {
                 let rarity = (1.0 + accepted.results.len() as f64 / f64::from(having)).ln();
                 *scores.entry(*term).or_default() += share * f64::from(*count).ln_1p() * rarity;
@@ -164,7 +166,7 @@ fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'
                 accepted.words.get(term as usize).map_or("", String::as_str),
             )
         })
-        // A number by itself says nothing about the subject.
+        // A number alone does not describe the subject.
         .filter(|(_, word)| !word.chars().all(|c| c.is_ascii_digit()))
         .collect();
     scores.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
@@ -175,7 +177,7 @@ fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'
         .collect()
 }
 
-/// The queries to begin with: the task itself, then each of its questions where there are several.
+/// Initial queries: the task, followed by each of its questions when there are several.
 pub fn planned(task: &Task) -> Vec<String> {
     let mut queries = vec![task.text.clone()];
     if task.questions.len() > 1 {
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_asked_for_and_then_what_is_least_covered() {
+    fn halves_come_first_then_the_least_covered_words() {
         let task = Task::new("wings heated flutter damping speed");
         let accepted = readings(&["Heated wings at speed."]);
         let mut asked = vec![task.text.clone()];
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn results_lend_words_that_no_query_had() {
+    fn queries_add_new_words_from_results() {
         let task = Task::new("heated wings");
         let accepted = readings(&[
             "Heated wings buckle near the spar.",
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_twice_and_at_last_nothing_is_left() {
+    fn queries_never_repeat_and_end() {
         let task = Task::new("alpha beta gamma delta");
         let mut asked = vec![task.text.clone()];
         while let Some(query) = gap_query(&task, &Readings::default(), &asked) {

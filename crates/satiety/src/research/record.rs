@@ -1,4 +1,4 @@
-//! Everything about one round, as it is stored and shown.
+//! Complete record of one round, as stored and reported.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,68 +8,68 @@ use super::gate::Verdict;
 use super::hit::Hit;
 use super::unseen::Unseen;
 
-/// How a search came out.
+/// Outcome of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum RoundOutcome {
-    /// Results.
+    /// The search returned results.
     Found,
-    /// It worked and there was nothing.
+    /// The search succeeded without results.
     Empty,
-    /// It did not work, also after retries.
+    /// The search failed, including all retries.
     Failed {
-        /// What went wrong.
+        /// Error message of the last attempt.
         error: String,
     },
 }
 
-/// Calls of chat models in a round, by what for.
+/// Number of chat model calls in a round, by purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelCalls {
-    /// To plan the query.
+    /// Calls to plan the query.
     pub plan: u32,
-    /// To say how new results are.
+    /// Calls to score novelty.
     pub novelty: u32,
-    /// To write the summary.
+    /// Calls to write the summary.
     pub compress: u32,
-    /// Calls that failed; what a rule could do was done instead.
+    /// Failed calls, which were replaced by rules.
     #[serde(default)]
     pub failed: u32,
 }
 
-/// One round.
+/// Complete record of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundRecord {
-    /// Its number, from 1.
+    /// Number of the round, starting at 1.
     pub round: u32,
-    /// What was asked.
+    /// Query that was searched for.
     pub query: String,
-    /// Whether the query was planned from the start, as against made for a gap.
+    /// Whether the query was planned from the start rather than derived from a gap.
     pub planned: bool,
-    /// How the search came out.
+    /// Outcome of the search.
     pub outcome: RoundOutcome,
-    /// What came back.
+    /// Results that the search returned.
     pub results: Vec<Hit>,
-    /// Whether it came from the cache.
+    /// Whether the results came from the cache.
     pub from_cache: bool,
-    /// What the assessors say.
+    /// Scores of the novelty assessors.
     pub novelty: Novelty,
-    /// What was decided.
+    /// Decision of the saturation gate.
     pub verdict: Verdict,
-    /// Results that were not there before, if the round was accepted.
+    /// Number of results not seen before, if the round was accepted.
     pub new_results: usize,
-    /// The summary after the round.
+    /// Summary of accepted results after the round.
     pub summary: String,
-    /// Its length in characters.
+    /// Length of the summary in characters.
     pub summary_chars: usize,
-    /// How much is unseen, after the round.
+    /// Estimate of the unseen share after the round.
     pub unseen: Unseen,
-    /// Calls of chat models.
+    /// Number of chat model calls in the round.
     pub model_calls: ModelCalls,
-    /// Tokens of chat models.
+    /// Input and output tokens of chat models.
     pub tokens: u64,
-    /// What they cost.
+    /// Cost of the round in the currency of the configured prices.
     pub money: f64,
-    /// How long it took.
+    /// Duration of the round in seconds.
     pub seconds: f64,
 }

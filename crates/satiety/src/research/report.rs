@@ -1,5 +1,5 @@
-//! What was found. Every sentence of the findings is taken from an accepted result or a page that was read, word for word,
-//! and carries the number of its source; what a model wrote is kept apart and said to be a model's.
+//! Research report. Every finding is a sentence quoted verbatim from an accepted result or a page that was
+//! read, with the number of its source. Text written by a model is kept separate and labelled as such.
 
 use std::collections::BTreeSet;
 
@@ -16,31 +16,31 @@ use super::terms::{distinct, terms};
 use super::unseen::Unseen;
 use crate::text::{SentenceKind, jaccard, normalize, sentences};
 
-/// The shape of [`Report`] as JSON.
+/// Schema identifier of [`Report`] in JSON.
 pub(crate) const SCHEMA: &str = "satiety.research/1";
-/// Sentences that share more of their terms than this say the same.
+/// Sentences with a term overlap above this say the same.
 const SAME: f64 = 0.6;
-/// The longest sentence that is quoted.
+/// Maximum length of a quoted sentence in characters.
 const LONGEST: usize = 400;
 
-/// Why it ended.
+/// Reason why the research ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum StopReason {
-    /// New results were no longer new.
+    /// Results of the last round were not new.
     Saturated,
-    /// Another search was not expected to pay.
+    /// Another search was not expected to pay off.
     Outlook,
-    /// The last round allowed.
+    /// The maximum number of rounds was reached.
     Cap,
-    /// A limit was reached.
+    /// A budget limit was reached.
     Budget {
-        /// Which one.
+        /// Limit that was reached.
         limit: BudgetEnd,
     },
-    /// No query is left that was not asked.
+    /// Every query that could be planned was already asked.
     NothingLeftToAsk,
-    /// Somebody asked for it.
+    /// The run was interrupted from outside.
     Interrupted,
 }
 
@@ -53,131 +53,131 @@ impl StopReason {
         }
     }
 
-    /// In words.
+    /// Describes the reason as a clause.
     pub fn words(&self) -> &'static str {
         match self {
-            Self::Saturated => "new results were no longer new",
+            Self::Saturated => "results were no longer new",
             Self::Outlook => {
-                "what was new had little to do with the task, so another search was not expected to pay"
+                "new results had little to do with the task, so another search was not expected to pay off"
             }
-            Self::Cap => "the last round allowed was made",
+            Self::Cap => "the maximum number of rounds was reached",
             Self::Budget { limit } => limit.words(),
-            Self::NothingLeftToAsk => "no query was left that had not been asked",
-            Self::Interrupted => "it was interrupted",
+            Self::NothingLeftToAsk => "no new query was left",
+            Self::Interrupted => "the run was interrupted",
         }
     }
 }
 
-/// One sentence and where it stands.
+/// A quoted sentence and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Word for word.
+    /// Text of the sentence, verbatim.
     pub text: String,
-    /// The number of its source.
+    /// Number of the source in `sources`.
     pub source: usize,
 }
 
-/// What was found about one question.
+/// Findings about one question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// How well it is covered.
+    /// Coverage of the question by accepted results.
     #[serde(flatten)]
     pub coverage: QuestionCoverage,
-    /// Nothing that was accepted speaks of it.
+    /// Whether no accepted result covers the question.
     pub open: bool,
-    /// Sentences about it.
+    /// Quoted sentences that answer the question.
     pub findings: Vec<Finding>,
 }
 
-/// An accepted result.
+/// An accepted result that findings may cite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
-    /// Its number.
+    /// Number used in citations, starting at 1.
     pub number: usize,
-    /// Its title.
+    /// Title of the search result.
     pub title: String,
-    /// Where it is.
+    /// Address of the page or document.
     pub url: String,
-    /// The round that brought it.
+    /// Round that returned it first.
     pub round: u32,
     /// Other addresses of the same text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_at: Vec<String>,
-    /// Whether a sentence of it is cited.
+    /// Whether a finding cites this source.
     pub cited: bool,
-    /// It came with the round that ended the search.
+    /// Whether it came with the round that ended the search.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub salvaged: bool,
 }
 
-/// What became of a page that was considered for reading.
+/// A page that was considered for reading in full.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
-    /// Where it is.
+    /// Address of the page.
     pub url: String,
-    /// The share of its snippet that was known before.
+    /// Share of its snippet that was known before its round.
     pub overlap: f64,
-    /// Characters read; absent where it was not read.
+    /// Number of characters read; absent when the page was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chars: Option<usize>,
-    /// Why it was not read.
+    /// Reason why the page was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
-    /// Its text as Markdown.
+    /// Text of the page as Markdown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
-/// What was found, and how.
+/// Findings of a research run and how they were obtained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// `SCHEMA`.
+    /// Schema identifier, `satiety.research/1`.
     pub schema: String,
-    /// The run.
+    /// Id of the research run.
     pub run_id: String,
-    /// What was asked.
+    /// Task that was researched.
     pub task: String,
-    /// Where was searched.
+    /// Search source that was used.
     pub source: String,
-    /// The seed of the gate's chance.
+    /// Seed of the gate's random draws.
     pub seed: u64,
-    /// Why it ended.
+    /// Reason why the research ended.
     pub stop: StopReason,
-    /// The same in words.
+    /// Reason why the research ended, in words.
     pub stop_words: String,
-    /// Searches made.
+    /// Number of searches made.
     pub searches: usize,
-    /// Rounds whose results were kept.
+    /// Number of rounds whose results were kept.
     pub rounds_accepted: usize,
-    /// By question.
+    /// Findings for each question of the task.
     pub answers: Vec<Answer>,
-    /// Accepted results.
+    /// Accepted results in citation order.
     pub sources: Vec<Source>,
-    /// What is known, in few words.
+    /// Summary of the accepted results.
     pub summary: String,
-    /// The model that wrote the summary; absent where sentences were extracted.
+    /// Model that wrote the summary; absent when sentences were extracted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_by: Option<String>,
-    /// Pages that were considered for reading.
+    /// Pages that were considered for reading in full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pages: Vec<Page>,
-    /// How much is unseen.
+    /// Estimate of the share that is still unseen.
     pub unseen: Unseen,
-    /// How far assessors agree.
+    /// Agreement between the novelty assessors.
     pub agreement: Vec<Agreement>,
-    /// Calls of chat models.
+    /// Number of chat model calls in the run.
     pub model_calls: ModelCalls,
-    /// What it cost.
+    /// Time, tokens and money spent.
     pub spent: Spent,
-    /// Things to know about this run.
+    /// Remarks on this run, such as fallbacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The rounds.
+    /// Records of all rounds.
     pub rounds: Vec<RoundRecord>,
 }
 
 impl Report {
-    /// Writes the report of a research.
+    /// Builds the report of a research run.
     pub fn new(research: &Research, stop: StopReason, pages: Vec<Page>, spent: Spent) -> Self {
         let records = research.records().to_vec();
         let mut sources: Vec<Source> = research
@@ -250,7 +250,7 @@ impl Report {
         }
     }
 
-    /// The novelty that was compared, round by round.
+    /// Novelty of each round, as compared with the threshold.
     pub fn curve(&self) -> Vec<f64> {
         self.rounds
             .iter()
@@ -259,7 +259,7 @@ impl Report {
     }
 }
 
-/// By source: its text, and that of the page if it was read.
+/// For each source, its text and that of its page if it was read.
 fn texts(research: &Research, pages: &[Page]) -> Vec<Vec<String>> {
     research
         .kept()
@@ -275,7 +275,8 @@ fn texts(research: &Research, pages: &[Page]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The sentences that say most about a question: its terms, rare among all sentences weighing more, each thing said once.
+/// Sentences that say most about a question: its terms, weighted by rarity among all sentences, without
+/// duplicates.
 fn findings(
     question: &str,
     texts: &[Vec<String>],
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sentence_is_in_its_source_word_for_word() {
+    fn findings_quote_their_source_verbatim() {
         let results = vec![
             Hit::new(
                 "Wings",

@@ -1,5 +1,5 @@
-//! The loop as a state machine without I/O: [`Research::next`] says what to do, what came of it is given back, and a list
-//! of records brings the same state about again.
+//! Research loop as a state machine without I/O: [`Research::next`] returns the next step, the caller passes
+//! back its result, and a list of records restores the same state.
 
 use super::assess::{ModelScore, Novelty};
 use super::budget::{BudgetEnd, Spent};
@@ -18,33 +18,33 @@ use super::settings::{ResearchSettings, SettingsError};
 use super::unseen::unseen;
 use crate::text::normalize;
 
-/// What to do next.
+/// Next step of the loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Search.
+    /// Run a search.
     Search {
-        /// Which round this is.
+        /// Number of the round, starting at 1.
         round: u32,
-        /// What to ask.
+        /// Query to search for.
         query: String,
-        /// Whether the query was planned from the start; one that was not may be replaced by a model's.
+        /// Whether the query was planned from the start; a model may replace one that was not.
         planned: bool,
     },
-    /// Search no more.
+    /// End the loop.
     Stop(StopReason),
 }
 
-/// Results that were judged and not yet decided about.
+/// Results that were scored and not decided yet.
 #[derive(Debug, Clone)]
 pub struct Assessment {
-    /// What the assessors say.
+    /// Scores of the novelty assessors.
     pub novelty: Novelty,
-    /// Whether a model should be asked first.
+    /// Whether a model has to be asked first.
     pub needs_model: bool,
-    looked: GateEvaluation,
+    evaluation: GateEvaluation,
 }
 
-/// A research under way.
+/// State of a research run.
 #[derive(Debug, Clone)]
 pub struct Research {
     settings: ResearchSettings,
@@ -55,14 +55,14 @@ pub struct Research {
     summary: String,
     records: Vec<RoundRecord>,
     stopped: Option<StopReason>,
-    /// The terms of what was kept.
+    /// Term statistics of the kept results.
     readings: plan::Readings,
-    /// Results that were decided about and not yet taken in.
+    /// Results that were decided and not added yet.
     pending: Option<GateEvaluation>,
 }
 
 impl Research {
-    /// Begins. Without planned queries the task itself is the first.
+    /// Starts a research run. Without planned queries the task itself is the first query.
     pub fn new(task: &str, planned: Vec<String>, settings: ResearchSettings) -> Result<Self, SettingsError> {
         settings.check()?;
         let task = Task::new(task);
@@ -77,7 +77,7 @@ impl Research {
         };
         for query in given {
             let query = query.trim().to_owned();
-            // A query that was planned twice would be a round that cannot bring anything.
+            // A duplicate query would be a round that cannot return anything new.
             if !query.is_empty() && !queries.iter().any(|old| normalize(old) == normalize(&query)) {
                 queries.push(query);
             }
@@ -85,7 +85,7 @@ impl Research {
         Ok(Self {
             gate: Gate::new(settings.gate, &task.text)?,
             merged: Merged::new().map_err(|error| SettingsError::OutOfRange {
-                name: "the near-duplicate threshold",
+                name: "near-duplicate threshold",
                 range: "above 0 and at most 1",
                 value: error.0,
             })?,
@@ -100,43 +100,43 @@ impl Research {
         })
     }
 
-    /// The settings.
+    /// Settings of the run.
     pub fn settings(&self) -> &ResearchSettings {
         &self.settings
     }
 
-    /// The task.
+    /// Parsed task of the run.
     pub fn task(&self) -> &Task {
         &self.task
     }
 
-    /// What is known, in few words.
+    /// Current summary of the accepted results.
     pub fn summary(&self) -> &str {
         &self.summary
     }
 
-    /// The rounds so far.
+    /// Records of the rounds so far.
     pub fn records(&self) -> &[RoundRecord] {
         &self.records
     }
 
-    /// The results of accepted rounds, each page once.
+    /// Results of accepted rounds, deduplicated.
     pub fn kept(&self) -> &[Kept] {
         self.merged.kept()
     }
 
-    /// Every query so far.
+    /// All queries asked so far.
     pub fn asked(&self) -> Vec<String> {
         self.records.iter().map(|record| record.query.clone()).collect()
     }
 
-    /// How well each question is covered.
+    /// Coverage of each question so far.
     pub fn coverage(&self) -> Vec<QuestionCoverage> {
         let hits: Vec<&Hit> = self.kept().iter().map(|kept| &kept.hit).collect();
         coverage(&self.task, &hits)
     }
 
-    /// What to do next, given what was spent.
+    /// Returns the next step, given what was spent so far.
     pub fn next(&self, spent: &Spent) -> Step {
         if let Some(reason) = &self.stopped {
             return Step::Stop(reason.clone());
@@ -163,7 +163,7 @@ impl Research {
         }
     }
 
-    /// Whether a query was asked before, in whatever spelling.
+    /// Whether a query was already asked, ignoring spelling variants.
     pub fn was_asked(&self, query: &str) -> bool {
         let normal = normalize(query);
         self.records
@@ -171,20 +171,20 @@ impl Research {
             .any(|record| normalize(&record.query) == normal)
     }
 
-    /// Judges results; changes nothing.
+    /// Scores results without changing the state.
     pub fn assess(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> Assessment {
-        let looked = self.look(results, vectors);
-        let novelty = looked.novelty.clone();
+        let evaluation = self.evaluate(results, vectors);
+        let novelty = evaluation.novelty.clone();
         let needs_model = novelty.needs_model(&self.settings.gate);
         Assessment {
             novelty,
             needs_model,
-            looked,
+            evaluation,
         }
     }
 
-    fn look(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> GateEvaluation {
-        self.gate.look(&RoundInput {
+    fn evaluate(&self, results: &[Hit], vectors: Option<&[Vec<f32>]>) -> GateEvaluation {
+        self.gate.evaluate(&RoundInput {
             results,
             summary: Some(&self.summary),
             vectors,
@@ -192,17 +192,17 @@ impl Research {
         })
     }
 
-    /// Decides about results that were assessed, with a model's score if it was asked. Counts the round.
+    /// Decides and counts a round that was scored, with a model's score if one was requested.
     pub fn decide(&mut self, assessment: Assessment, model: Option<ModelScore>) -> (Verdict, Novelty) {
         let novelty = match model {
             Some(score) => assessment.novelty.with_model(score),
             None => assessment.novelty,
         };
-        self.pending = Some(assessment.looked);
+        self.pending = Some(assessment.evaluation);
         (self.gate.decide(&novelty), novelty)
     }
 
-    /// Decides about a round without results. Counts it.
+    /// Decides and counts a round without results.
     pub fn decide_without_results(&mut self, outcome: &RoundOutcome) -> Verdict {
         self.gate.skip_round();
         let reason = match outcome {
@@ -212,15 +212,15 @@ impl Research {
         without_results(&self.settings.gate, self.gate.rounds(), reason)
     }
 
-    /// The summary that follows when these results are accepted and no model writes one.
+    /// Extractive summary that would follow if these results were accepted.
     pub fn extracted_summary(&self, results: &[Hit]) -> String {
         let limit = self.settings.summary_chars;
         if self.summary.is_empty() && self.settings.gate.assessor == super::Assessor::Seed {
             literal::first_summary(results, limit)
         } else {
             let own;
-            let claims = if let Some(looked) = &self.pending {
-                &looked.claims
+            let claims = if let Some(evaluation) = &self.pending {
+                &evaluation.claims
             } else {
                 own = claims_of(results);
                 &own
@@ -230,7 +230,7 @@ impl Research {
         }
     }
 
-    /// Makes the record of a round that was decided. `summary` is the new one where the round was accepted.
+    /// Builds the record of a decided round. `summary` is the new summary of an accepted round.
     #[expect(clippy::too_many_arguments, reason = "each is a part of the record")]
     pub fn record(
         &self,
@@ -263,7 +263,7 @@ impl Research {
         }
     }
 
-    /// Takes a record in: one just made, or, with `counted` false, one of a run that is taken up again.
+    /// Applies a record: one just made, or, with `counted` false, one of a run that is being resumed.
     pub fn apply(
         &mut self,
         mut record: RoundRecord,
@@ -274,12 +274,12 @@ impl Research {
             self.gate.skip_round();
         }
         if record.verdict.accepted {
-            let looked = match self.pending.take() {
-                Some(looked) => looked,
-                None => self.look(&record.results, vectors),
+            let evaluation = match self.pending.take() {
+                Some(evaluation) => evaluation,
+                None => self.evaluate(&record.results, vectors),
             };
             self.gate
-                .accept(&record.results, &looked, vectors, Some(&record.summary));
+                .accept(&record.results, &evaluation, vectors, Some(&record.summary));
             record.new_results = self.merged.add(record.round, &record.results);
             for kept in self.merged.kept().iter().rev().take(record.new_results).rev() {
                 self.readings.add(&kept.hit);
@@ -289,7 +289,7 @@ impl Research {
         } else if record.verdict.reason == Reason::Saturated
             && self.settings.gate.assessor != super::Assessor::Seed
         {
-            // Neither state nor summary changes, and nothing is asked of a model; but the pages were paid for.
+            // State and summary stay unchanged and no model is called, but the pages were already paid for.
             record.new_results = self.merged.salvage(record.round, &record.results);
         }
         self.pending = None;
@@ -297,11 +297,11 @@ impl Research {
             self.stopped = Some(StopReason::of(record.verdict.reason));
         }
         self.records.push(record);
-        // Pushed just now.
+        // The record was just pushed.
         &self.records[self.records.len() - 1]
     }
 
-    /// Which pages to read whole.
+    /// Selects the pages to read in full.
     pub fn pages_to_read(&self) -> Vec<PageChoice> {
         let before = |round: u32| {
             let earlier = self.records.iter().rev().find(|record| record.round < round);
@@ -315,7 +315,7 @@ impl Research {
         )
     }
 
-    /// The limit that is reached, if one is.
+    /// Returns the budget limit that is reached, if any.
     pub fn budget_end(&self, spent: &Spent) -> Option<BudgetEnd> {
         self.settings.budget.end(spent)
     }
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn repetition_stops_it_and_leaves_the_summary_alone() {
+    fn repetition_stops_and_keeps_the_summary() {
         let mut research = research();
         let reason = play(&mut research, |round| Ok(hits(round.min(2))));
         assert_eq!(reason, StopReason::Saturated);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn new_pages_of_the_round_that_ended_it_are_not_thrown_away() {
+    fn new_pages_of_the_final_round_are_salvaged() {
         let last = |round: u32| {
             if round < 3 {
                 return hits(round);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_empty_answers_are_rounds_and_no_saturation() {
+    fn failed_and_empty_searches_count_as_rounds_but_not_saturation() {
         let mut research = research();
         let reason = play(&mut research, |round| match round {
             2 => Err("503".into()),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn records_bring_the_same_state_about_again() {
+    fn records_restore_the_same_state() {
         let mut whole = research();
         play(&mut whole, |round| Ok(hits(round)));
         let mut again = research();
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_end_it_before_the_next_search() {
+    fn budgets_stop_before_the_next_search() {
         let mut limited = settings();
         limited.budget = Budget {
             tokens: Some(10),
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_chosen_by_what_was_known_before_their_round() {
+    fn pages_are_chosen_by_the_summary_before_their_round() {
         let mut settings = settings();
         settings.enrich_pages = 2;
         let mut research =

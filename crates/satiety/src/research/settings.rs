@@ -1,4 +1,4 @@
-//! Every constant of the loop, with the specification's values where it gives them.
+//! Settings of the research loop, with the specification's values as defaults where it gives them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,44 +8,44 @@ use super::assess::Assessor;
 use super::budget::Budget;
 use super::literal;
 
-/// What is wrong with settings.
+/// Invalid research settings.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum SettingsError {
-    /// A number outside its range.
+    /// A value is outside its range.
     #[error("{name} must be {range}, not {value}")]
     OutOfRange {
-        /// The setting.
+        /// Name of the setting.
         name: &'static str,
-        /// What it may be.
+        /// Allowed range in words.
         range: &'static str,
-        /// What it is.
+        /// Rejected value.
         value: f64,
     },
-    /// The first rounds are more than all rounds.
-    #[error("the minimum of {min} rounds is above the maximum of {max}")]
+    /// The minimum number of rounds exceeds the maximum.
+    #[error("minimum of {min} rounds exceeds the maximum of {max}")]
     MinAboveMax {
-        /// The minimum.
+        /// Configured minimum.
         min: u32,
-        /// The maximum.
+        /// Configured maximum.
         max: u32,
     },
-    /// A research without a question.
-    #[error("the task is empty")]
+    /// The task has no text.
+    #[error("task is empty")]
     NoTask,
 }
 
-/// From where on down results are no longer new enough.
+/// Threshold below which results are no longer new enough.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopThreshold {
-    /// A score from 0 to 10, compared after rounding, as the specification does.
+    /// Score from 0 to 10, compared after rounding, as in the specification.
     Score(u8),
-    /// A share from 0 to 1, compared as it is.
+    /// Share from 0 to 1, compared without rounding.
     Share(f64),
 }
 
 impl StopThreshold {
-    /// Whether a share of new claims is too small.
+    /// Whether a share of new content is below the threshold.
     pub(crate) fn is_above(self, share: f64) -> bool {
         match self {
             Self::Score(score) => literal::score_of(share) < score,
@@ -53,7 +53,7 @@ impl StopThreshold {
         }
     }
 
-    /// The bound as a share.
+    /// Threshold as a share.
     pub(crate) fn as_share(self) -> f64 {
         match self {
             Self::Score(score) => f64::from(score) / 10.0,
@@ -62,33 +62,33 @@ impl StopThreshold {
     }
 }
 
-/// When to stop after a round that was accepted, because the next one is not expected to pay.
+/// Rule that stops after an accepted round when the next one is not expected to pay off.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LookAhead {
-    /// The first round after which it may stop.
+    /// First round after which the rule applies.
     pub from_round: u32,
-    /// Stops when the round's yield (new and on the task, over the best round's) is below this.
+    /// Yield (new and relevant content relative to the best round) below which to stop, from 0 to 1.
     pub yield_below: f64,
 }
 
-/// How the gate decides.
+/// Settings of the saturation gate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateSettings {
-    /// Who says how new results are.
+    /// Assessor that scores how new results are.
     pub assessor: Assessor,
-    /// Rounds that are never gated.
+    /// Number of first rounds that are never gated.
     pub min_rounds: u32,
-    /// The hard cap.
+    /// Maximum number of rounds.
     pub max_rounds: u32,
-    /// Below this, results are no longer new.
+    /// Threshold below which results are no longer new.
     pub threshold: StopThreshold,
-    /// The chance that a round below the threshold passes all the same.
+    /// Probability that a round below the threshold is kept anyway, from 0 to 1.
     pub epsilon: f64,
-    /// Where chance comes from; recorded with every run.
+    /// Seed of the random draws; recorded with every run.
     pub seed: u64,
-    /// Stopping without paying for a round that would be rejected; absent in the specification.
+    /// Look-ahead rule that avoids paying for a round that would be rejected; absent in the specification.
     pub look_ahead: Option<LookAhead>,
-    /// `auto` asks a model when the share is this near to the threshold.
+    /// Distance from the threshold within which `auto` asks a model.
     pub grey_zone: f64,
 }
 
@@ -111,7 +111,7 @@ impl Default for GateSettings {
 }
 
 impl GateSettings {
-    /// The specification to the letter.
+    /// Settings that follow the specification exactly.
     pub fn literal() -> Self {
         Self {
             assessor: Assessor::Seed,
@@ -120,7 +120,7 @@ impl GateSettings {
         }
     }
 
-    /// Says what is wrong, if anything is.
+    /// Validates the settings.
     pub fn check(&self) -> Result<(), SettingsError> {
         let range = |name, value: f64, top: f64, range| {
             if (0.0..=top).contains(&value) {
@@ -130,18 +130,18 @@ impl GateSettings {
             }
         };
         range("epsilon", self.epsilon, 1.0, "between 0 and 1")?;
-        range("the grey zone", self.grey_zone, 1.0, "between 0 and 1")?;
+        range("grey zone", self.grey_zone, 1.0, "between 0 and 1")?;
         let (bound, top, words) = match self.threshold {
             StopThreshold::Score(score) => (f64::from(score), 10.0, "between 0 and 10"),
             StopThreshold::Share(share) => (share, 1.0, "between 0 and 1"),
         };
-        range("the threshold", bound, top, words)?;
+        range("threshold", bound, top, words)?;
         if let Some(ahead) = self.look_ahead {
-            range("the look-ahead yield", ahead.yield_below, 1.0, "between 0 and 1")?;
+            range("look-ahead yield", ahead.yield_below, 1.0, "between 0 and 1")?;
         }
         if self.max_rounds == 0 {
             return Err(SettingsError::OutOfRange {
-                name: "the maximum of rounds",
+                name: "maximum number of rounds",
                 range: "at least 1",
                 value: 0.0,
             });
@@ -156,22 +156,22 @@ impl GateSettings {
     }
 }
 
-/// How the whole loop works.
+/// Settings of the whole research loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResearchSettings {
-    /// The gate.
+    /// Settings of the saturation gate.
     pub gate: GateSettings,
-    /// Results asked for in each search.
+    /// Number of results requested per search.
     pub results_per_search: u32,
-    /// The longest summary.
+    /// Maximum length of the summary in characters.
     pub summary_chars: usize,
-    /// Pages to read whole at the end; 0 for none.
+    /// Number of pages to read in full at the end; 0 disables reading.
     pub enrich_pages: u32,
     /// A page is not read when more than this share of its snippet was known before its round.
     pub enrich_overlap: f64,
-    /// What may be spent.
+    /// Limits of time, tokens and money.
     pub budget: Budget,
-    /// Sentences in the report for each question.
+    /// Maximum number of quoted sentences per question.
     pub sentences_per_question: usize,
 }
 
@@ -190,12 +190,12 @@ impl Default for ResearchSettings {
 }
 
 impl ResearchSettings {
-    /// Says what is wrong, if anything is.
+    /// Validates the settings.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.gate.check()?;
         if !(0.0..=1.0).contains(&self.enrich_overlap) {
             return Err(SettingsError::OutOfRange {
-                name: "the overlap for reading pages",
+                name: "page overlap",
                 range: "between 0 and 1",
                 value: self.enrich_overlap,
             });
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_specifications_constants() {
+    fn defaults_match_the_specification() {
         let gate = GateSettings::default();
         assert_eq!(
             (gate.min_rounds, gate.max_rounds, gate.threshold),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_value() {
+    fn invalid_values_are_reported() {
         let bad = |change: fn(&mut GateSettings)| {
             let mut gate = GateSettings::default();
             change(&mut gate);
@@ -256,11 +256,11 @@ mod tests {
         );
         assert_eq!(
             bad(|gate| gate.threshold = StopThreshold::Score(11)),
-            "the threshold must be between 0 and 10, not 11"
+            "threshold must be between 0 and 10, not 11"
         );
         assert_eq!(
             bad(|gate| gate.min_rounds = 9),
-            "the minimum of 9 rounds is above the maximum of 5"
+            "minimum of 9 rounds exceeds the maximum of 5"
         );
         assert!(bad(|gate| gate.max_rounds = 0).contains("at least 1"));
     }

@@ -1,4 +1,4 @@
-//! What a text is about: its words without function words, stemmed, in order.
+//! Terms of a text: its stemmed content words in order.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::text::StopWords;
 use crate::text::stem::stem;
 use crate::text::words::WordRule;
 
-/// The stemmed content words of a text, repeats included.
+/// Stemmed content words of a text, including repeats.
 ///
 /// ```
 /// assert_eq!(satiety::research::terms("What are the wings of heated aircraft?"), ["wing", "heat", "aircraft"]);
@@ -15,7 +15,7 @@ pub fn terms(text: &str) -> Vec<String> {
     words_and_terms(text).into_iter().map(|(_, term)| term).collect()
 }
 
-/// The same beside the words they come from, lowercased.
+/// Lower-cased words with their terms.
 fn words_and_terms(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     WordRule::Query.for_each(text, |word| {
@@ -26,7 +26,7 @@ fn words_and_terms(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The different terms of a text, in order of first appearance, with the word each was first written as.
+/// Distinct terms of a text in order of first appearance, each with the word it was first written as.
 pub(super) fn distinct(text: &str) -> Vec<(String, String)> {
     let mut seen = BTreeSet::new();
     words_and_terms(text)
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_lose_what_every_question_has() {
+    fn terms_omit_question_words() {
         assert_eq!(
             terms("Please find articles about the compiler's code-generation (2024)"),
             ["compil", "code", "generat", "2024"]
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_comes_once() {
+    fn terms_are_distinct() {
         let distinct: Vec<String> = distinct("test tests Testing")
             .into_iter()
             .map(|pair| pair.0)

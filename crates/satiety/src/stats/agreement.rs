@@ -1,20 +1,20 @@
-//! How far raters agree beyond chance.
+//! Inter-rater agreement beyond chance.
 
-/// What a difference between two values means.
+/// Measurement level, which defines the distance between two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgreementLevel {
-    /// Same or not: pass and fail.
+    /// Equal or different, such as pass and fail.
     Nominal,
-    /// How many of all values lie between two: grades.
+    /// Number of values ranked between the two, such as grades.
     Ordinal,
-    /// The squared distance: scores.
+    /// Squared difference, such as scores.
     Interval,
 }
 
-/// Krippendorff's (2011) alpha, for any number of raters and with missing answers: 1 is perfect agreement, 0 what chance
-/// gives, below it systematic disagreement. Each unit has what the raters said about it; units with fewer than two
-/// values, or with one that is not finite, are left out. `None` when no unit is left or all values are the same, because
-/// agreement cannot be told from having one answer only.
+/// Krippendorff's (2011) alpha, for any number of raters and with missing answers: 1 is perfect agreement, 0
+/// is chance level, and negative values are systematic disagreement. Each unit holds the raters' values for
+/// it; units with fewer than two values, or with a value that is not finite, are skipped. Returns `None` when
+/// no unit is left or all values are the same, because agreement is undefined without variation.
 pub fn krippendorff_alpha(units: &[Vec<f64>], level: AgreementLevel) -> Option<f64> {
     let usable = |unit: &&Vec<f64>| unit.len() >= 2 && unit.iter().all(|value| value.is_finite());
     let usable: Vec<&Vec<f64>> = units.iter().filter(usable).collect();
@@ -24,7 +24,8 @@ pub fn krippendorff_alpha(units: &[Vec<f64>], level: AgreementLevel) -> Option<f
         return None;
     }
     let n = sorted.len() as f64;
-    // Each value as the middle of its ranks, so that the ordinal distance is that of an interval scale.
+    // Replace each value by the middle of its ranks, so that the ordinal distance is that of an interval
+    // scale.
     let scaled = |value: f64| match level {
         AgreementLevel::Nominal | AgreementLevel::Interval => value,
         AgreementLevel::Ordinal => {
@@ -33,7 +34,7 @@ pub fn krippendorff_alpha(units: &[Vec<f64>], level: AgreementLevel) -> Option<f
             (below + up_to) as f64 / 2.0
         }
     };
-    // The sum of distances over ordered pairs, in one pass: Σ (a − b)² is 2 n Σ (a − mean)².
+    // Sum of distances over ordered pairs in one pass: Σ (a − b)² is 2 n Σ (a − mean)².
     let distances = |values: &[f64]| -> f64 {
         let n = values.len() as f64;
         if level == AgreementLevel::Nominal {
@@ -64,7 +65,7 @@ mod tests {
     // "interval")]`, with a row for each rater and `nan` for a point. The first is the example of Krippendorff (2011),
     // section C, who has .743, .815 and .849.
     #[test]
-    fn alpha_is_that_of_the_python_package() {
+    fn alpha_matches_the_python_package() {
         let cases: [(&[&str], [f64; 3]); 3] = [
             (
                 &[

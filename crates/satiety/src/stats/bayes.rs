@@ -1,4 +1,4 @@
-//! Beta-binomial: what pass/fail counts say about a rate.
+//! Beta-binomial model: posterior of a rate given pass/fail counts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use super::distribution::beta_quantile;
 use super::error::{Result, StatsError, check_open_unit};
 use super::interval::Interval;
 
-/// A beta distribution over a rate.
+/// Beta distribution of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BetaPosterior {
-    /// Prior weight of successes plus successes seen.
+    /// Prior weight of successes plus observed successes.
     pub alpha: f64,
-    /// Prior weight of failures plus failures seen.
+    /// Prior weight of failures plus observed failures.
     pub beta: f64,
 }
 
 impl BetaPosterior {
-    /// A distribution with the given parameters, which must be positive.
+    /// Creates a distribution with the given parameters, which must be positive.
     pub fn new(alpha: f64, beta: f64) -> Result<Self> {
         for (what, value) in [("alpha", alpha), ("beta", beta)] {
             if !(1e-3..=1e12).contains(&value) {
@@ -31,23 +31,23 @@ impl BetaPosterior {
         Ok(Self { alpha, beta })
     }
 
-    /// The posterior from the uniform prior, Beta(1, 1).
+    /// Posterior with a uniform prior, Beta(1, 1).
     pub fn uniform(successes: u64, failures: u64) -> Result<Self> {
         Self::new(successes as f64 + 1.0, failures as f64 + 1.0)
     }
 
-    /// The expected rate.
+    /// Expected rate.
     pub fn mean(&self) -> f64 {
         self.alpha / (self.alpha + self.beta)
     }
 
-    /// The central interval that holds the rate with probability `confidence`.
+    /// Central interval that contains the rate with probability `confidence`.
     pub fn credible_interval(&self, confidence: f64) -> Result<Interval> {
         check_open_unit("confidence", confidence)?;
         let tail = (1.0 - confidence) / 2.0;
         Ok(Interval {
             low: beta_quantile(tail, self.alpha, self.beta),
-            // The mirror image keeps the digits of a bound near one.
+            // The mirrored quantile keeps the precision of a bound near one.
             high: 1.0 - beta_quantile(tail, self.beta, self.alpha),
             confidence,
         })
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_refused() {
+    fn invalid_parameters_are_rejected() {
         assert!(BetaPosterior::new(0.0, 1.0).is_err());
         assert!(BetaPosterior::new(1.0, f64::NAN).is_err());
         let posterior = BetaPosterior::uniform(0, 0).unwrap();

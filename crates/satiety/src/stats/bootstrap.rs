@@ -1,6 +1,6 @@
 //! Bootstrap intervals: percentile and BCa; for means, paired differences, clusters and any statistic of a
-//! sample. Resample `i` depends only on the seed and `i`. No threads here: whoever has them computes disjoint
-//! ranges of replicates and concatenates, and gets the same bits as one thread would.
+//! sample. Resample `i` depends only on the seed and `i`. The module does not use threads: callers may
+//! compute disjoint ranges of replicates in parallel and concatenate them, with bit-identical results.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::interval::{Interval, group_sums};
 use super::random::Draws;
 use super::ttest::differences;
 
-/// How the interval is read off the replicates.
+/// Method that derives the interval from the replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BootstrapMethod {
@@ -25,14 +25,14 @@ pub enum BootstrapMethod {
     Bca,
 }
 
-/// What a bootstrap needs besides the data.
+/// Settings of a bootstrap.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BootstrapSettings {
     /// Number of resamples.
     pub resamples: u64,
-    /// Nominal coverage of the interval.
+    /// Nominal coverage of the interval, such as 0.95.
     pub confidence: f64,
-    /// How the interval is made.
+    /// Method that derives the interval from the replicates.
     pub method: BootstrapMethod,
     /// Seed of all resamples; record it with the result.
     pub seed: u64,
@@ -49,18 +49,18 @@ impl Default for BootstrapSettings {
     }
 }
 
-/// An estimate with its bootstrap interval.
+/// Estimate with its bootstrap interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BootstrapEstimate {
-    /// The statistic of the sample itself.
+    /// Statistic of the original sample.
     pub estimate: f64,
     /// Standard deviation of the replicates.
     pub standard_error: f64,
-    /// The interval.
+    /// Bootstrap confidence interval of the estimate.
     pub interval: Interval,
 }
 
-/// The mean of independent values.
+/// Bootstraps the mean of independent values.
 ///
 /// ```
 /// use satiety::stats::{BootstrapSettings, bootstrap_mean};
@@ -74,7 +74,7 @@ pub fn bootstrap_mean(values: &[f64], settings: &BootstrapSettings) -> Result<Bo
     from_replicates(&replicates, mean_of(values), acceleration, settings)
 }
 
-/// The mean of `treatment − control`, resampling pairs.
+/// Bootstraps the mean of `treatment − control`, resampling pairs.
 pub fn bootstrap_paired_mean(
     treatment: &[f64],
     control: &[f64],
@@ -83,7 +83,8 @@ pub fn bootstrap_paired_mean(
     bootstrap_mean(&differences(treatment, control)?, settings)
 }
 
-/// The mean over all values, resampling whole clusters; the acceleration leaves out one cluster at a time.
+/// Bootstraps the mean over all values, resampling whole clusters; the acceleration leaves out one cluster at
+/// a time.
 pub fn bootstrap_clustered_mean(
     values: &[f64],
     clusters: &[usize],
@@ -106,7 +107,7 @@ pub fn bootstrap_clustered_mean(
     )
 }
 
-/// The replicates of the mean with the given numbers.
+/// Replicates of the mean for the given resample numbers.
 pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Result<Vec<f64>> {
     check_sample(values, 1)?;
     check_range(&resamples)?;
@@ -115,7 +116,7 @@ pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Resu
     Ok(resamples
         .map(|resample| {
             let mut draws = Draws::new(seed, resample, bound);
-            // Four sums, so that an addition need not wait for the one before it.
+            // Four partial sums, so that additions do not depend on each other.
             let mut totals = [0.0; 4];
             for _ in 0..bound / 4 {
                 let (first, second) = (draws.pair(), draws.pair());
@@ -133,7 +134,7 @@ pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Resu
         .collect())
 }
 
-/// The replicates of the mean with the given numbers, resampling whole clusters.
+/// Replicates of the mean for the given resample numbers, resampling whole clusters.
 pub fn clustered_mean_replicates(
     values: &[f64],
     clusters: &[usize],
@@ -160,7 +161,7 @@ pub fn clustered_mean_replicates(
         .collect())
 }
 
-/// The replicates of any statistic with the given numbers.
+/// Replicates of any statistic for the given resample numbers.
 pub fn replicates(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> f64,
@@ -192,7 +193,7 @@ pub fn replicates(
         .collect()
 }
 
-/// The quantiles of the replicates, by linear interpolation.
+/// Quantiles of the replicates, by linear interpolation.
 pub fn percentile_interval(replicates: &[f64], confidence: f64) -> Result<Interval> {
     check_open_unit("confidence", confidence)?;
     let sorted = sort(replicates.to_vec())?;
@@ -201,8 +202,8 @@ pub fn percentile_interval(replicates: &[f64], confidence: f64) -> Result<Interv
 }
 
 /// Efron's BCa interval from replicates, the observed statistic and the acceleration
-/// ([`jackknife_acceleration`], or [`mean_acceleration`] in closed form). When all replicates lie on one side of
-/// the observed value the correction does not exist and the percentile interval is given.
+/// ([`jackknife_acceleration`], or [`mean_acceleration`] in closed form). When all replicates lie on one side
+/// of the observed value, the correction is undefined and the percentile interval is returned.
 pub fn bca_interval(
     replicates: &[f64],
     observed: f64,
@@ -234,7 +235,7 @@ pub fn bca_interval(
     Ok(read_off(&sorted, adjusted(z), adjusted(-z), confidence))
 }
 
-/// The acceleration from leave-one-out values: `Σd³ / (6 (Σd²)^{3/2})`, `d` = mean − value. Zero when they do not
+/// Acceleration from leave-one-out values: `Σd³ / (6 (Σd²)^{3/2})`, `d` = mean − value. Zero when they do not
 /// vary.
 pub fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
     if leave_one_out.is_empty() {
@@ -247,7 +248,7 @@ pub fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
     if largest == 0.0 {
         return 0.0;
     }
-    // In units of the largest deviation, so that the cubes of tiny ones do not vanish.
+    // In units of the largest deviation, so that the cubes of small ones do not underflow.
     let (squares, cubes) = leave_one_out.iter().fold((0.0, 0.0), |(squares, cubes), value| {
         let d = (centre - value) / largest;
         (squares + d * d, cubes + d * d * d)
@@ -255,7 +256,7 @@ pub fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
     cubes / (6.0 * squares * f64::sqrt(squares))
 }
 
-/// The acceleration of a mean, in closed form: leaving out `x` moves the mean by `(x̄ − x) / (n − 1)`.
+/// Acceleration of a mean in closed form: leaving out `x` moves the mean by `(x̄ − x) / (n − 1)`.
 pub fn mean_acceleration(values: &[f64]) -> f64 {
     -jackknife_acceleration(values)
 }
@@ -307,7 +308,7 @@ fn cluster_groups(values: &[f64], clusters: &[usize]) -> Result<Vec<(f64, usize)
     Ok(groups)
 }
 
-/// Refuses ranges whose replicates would not fit into memory.
+/// Rejects ranges whose replicates would not fit into memory.
 fn check_range(resamples: &Range<u64>) -> Result<()> {
     let count = resamples.end.saturating_sub(resamples.start);
     if count <= 100_000_000 {
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closed_form_is_the_jackknife() {
+    fn the_closed_form_matches_the_jackknife() {
         let total: f64 = SKEWED.iter().sum();
         let leave_one_out: Vec<f64> = SKEWED.iter().map(|x| (total - x) / 8.0).collect();
         assert_close(
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn splitting_the_work_changes_no_bit() {
+    fn splitting_the_work_is_bit_identical() {
         let whole = mean_replicates(&A, 5, 0..100).unwrap();
         let parts = [0..1, 1..37, 37..100]
             .map(|range| mean_replicates(&A, 5, range).unwrap())
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_is_refused() {
+    fn invalid_input_is_rejected() {
         let settings = BootstrapSettings::default();
         assert!(bootstrap_mean(&[], &settings).is_err());
         assert!(bca_interval(&A, f64::NAN, 0.0, 0.9).is_err());

@@ -1,4 +1,5 @@
-//! Are predicted probabilities right (Brier, log loss, calibration error) and do they rank well (AUC)?
+//! Calibration of predicted probabilities (Brier score, log loss, calibration error) and ranking quality
+//! (AUC).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use super::descriptive::{mean_of, sum};
 use super::error::{Result, StatsError, check_probability, check_same_length};
 use super::rank_correlation::doubled_ranks;
 
-/// Mean squared distance between prediction and outcome (Brier 1950). Lower is better; 0.25 for "always ½".
+/// Mean squared distance between prediction and outcome (Brier 1950). Lower is better; 0.25 for a constant ½.
 pub fn brier_score(predicted: &[f64], outcomes: &[bool]) -> Result<f64> {
     check(predicted, outcomes)?;
     let squares: Vec<f64> = predicted
@@ -18,8 +19,8 @@ pub fn brier_score(predicted: &[f64], outcomes: &[bool]) -> Result<f64> {
     Ok(mean_of(&squares))
 }
 
-/// Mean negative log-likelihood. Predictions are kept one rounding error away from 0 and 1, as scikit-learn does,
-/// so that one certain error costs 36 and not infinity.
+/// Mean negative log-likelihood. Predictions are clamped one rounding error away from 0 and 1, as in
+/// scikit-learn, so that one certain error costs 36 and not infinity.
 pub fn log_loss(predicted: &[f64], outcomes: &[bool]) -> Result<f64> {
     check(predicted, outcomes)?;
     let losses: Vec<f64> = predicted
@@ -33,14 +34,15 @@ pub fn log_loss(predicted: &[f64], outcomes: &[bool]) -> Result<f64> {
     Ok(mean_of(&losses))
 }
 
-/// The probability that a random positive is ranked above a random negative, ties half. Any finite scores.
+/// Probability that a random positive ranks above a random negative; ties count half. Accepts any finite
+/// scores.
 pub fn auc(scores: &[f64], outcomes: &[bool]) -> Result<f64> {
     check_same_length(scores, outcomes)?;
     super::error::check_sample(scores, 1)?;
     let positives = outcomes.iter().filter(|&&outcome| outcome).count();
     let negatives = outcomes.len() - positives;
     if positives == 0 || negatives == 0 {
-        return Err(StatsError::NoVariation { what: "the outcomes" });
+        return Err(StatsError::NoVariation { what: "outcomes" });
     }
     let ranks = doubled_ranks(scores);
     let total: u64 = ranks
@@ -58,17 +60,17 @@ pub fn auc(scores: &[f64], outcomes: &[bool]) -> Result<f64> {
 pub struct CalibrationBin {
     /// Lower edge; the bin is `(low, high]`, the first one `[0, high]`.
     pub low: f64,
-    /// Upper edge.
+    /// Upper edge, included in the bin.
     pub high: f64,
-    /// Predictions in the bin.
+    /// Number of predictions in the bin.
     pub count: usize,
-    /// Their mean; absent when the bin is empty.
+    /// Mean prediction; absent when the bin is empty.
     pub mean_predicted: Option<f64>,
     /// Share of positive outcomes; absent when the bin is empty.
     pub observed: Option<f64>,
 }
 
-/// The reliability diagram with `bins` bins of equal width.
+/// Reliability diagram with `bins` bins of equal width.
 pub fn calibration_bins(predicted: &[f64], outcomes: &[bool], bins: usize) -> Result<Vec<CalibrationBin>> {
     check(predicted, outcomes)?;
     if !(1..=1_000_000).contains(&bins) {
@@ -113,7 +115,7 @@ pub fn calibration_bins(predicted: &[f64], outcomes: &[bool], bins: usize) -> Re
 }
 
 /// Expected calibration error (Naeini et al. 2015; Guo et al. 2017): the mean distance between prediction and
-/// frequency over bins of equal width, weighted by count.
+/// observed frequency over bins of equal width, weighted by count.
 pub fn expected_calibration_error(predicted: &[f64], outcomes: &[bool], bins: usize) -> Result<f64> {
     let n = predicted.len() as f64;
     let gaps: Vec<f64> = calibration_bins(predicted, outcomes, bins)?
@@ -170,7 +172,7 @@ mod tests {
     fn one_class_has_no_auc() {
         assert_eq!(
             auc(&[0.1, 0.9], &[true, true]),
-            Err(StatsError::NoVariation { what: "the outcomes" })
+            Err(StatsError::NoVariation { what: "outcomes" })
         );
         assert!(brier_score(&[1.2], &[true]).is_err());
         assert!(brier_score(&[], &[]).is_err());

@@ -1,11 +1,11 @@
-//! Describing a sample: centre, spread, quantiles. Knows nothing of inference.
+//! Descriptive statistics of a sample: mean, variance, quantiles.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, check_number, check_probability, check_sample};
 
-/// Running count, mean and spread (Welford 1962), which can be merged with another (Chan et al. 1983).
+/// Running count, mean and variance (Welford 1962), mergeable (Chan et al. 1983).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Moments {
     count: u64,
@@ -14,12 +14,12 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Nothing seen yet.
+    /// Creates an empty accumulator.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a value. NaN and infinities are refused and change nothing.
+    /// Adds a value. Rejects NaN and infinities without changing the state.
     pub fn push(&mut self, value: f64) -> Result<()> {
         check_number(usize::try_from(self.count).unwrap_or(usize::MAX), value)?;
         self.count += 1;
@@ -29,22 +29,22 @@ impl Moments {
         Ok(())
     }
 
-    /// How many values were seen.
+    /// Number of values added.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean, absent before the first value.
+    /// Mean; `None` before the first value.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// The sample variance (divisor n − 1), absent before the second value.
+    /// Sample variance (divisor n − 1); `None` before the second value.
     pub fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.sum_of_squares / (self.count - 1) as f64).max(0.0))
     }
 
-    /// The sample standard deviation, absent before the second value.
+    /// Sample standard deviation; `None` before the second value.
     pub fn standard_deviation(&self) -> Option<f64> {
         self.variance().map(f64::sqrt)
     }
@@ -60,24 +60,24 @@ pub fn sum(values: &[f64]) -> f64 {
     sum(left) + sum(right)
 }
 
-/// The arithmetic mean.
+/// Arithmetic mean.
 pub fn mean(values: &[f64]) -> Result<f64> {
     check_sample(values, 1)?;
     Ok(mean_of(values))
 }
 
-/// The sample variance, divisor n − 1.
+/// Sample variance, divisor n − 1.
 pub fn variance(values: &[f64]) -> Result<f64> {
     check_sample(values, 2)?;
     Ok(variance_of(values))
 }
 
-/// The sample standard deviation, divisor n − 1.
+/// Sample standard deviation, divisor n − 1.
 pub fn standard_deviation(values: &[f64]) -> Result<f64> {
     Ok(variance(values)?.sqrt())
 }
 
-/// The quantile by linear interpolation between order statistics, numpy's default (Hyndman and Fan's type 7).
+/// Quantile by linear interpolation between order statistics, numpy's default (Hyndman and Fan's type 7).
 pub fn quantile(values: &[f64], p: f64) -> Result<f64> {
     check_sample(values, 1)?;
     check_probability("quantile", p)?;
@@ -86,7 +86,7 @@ pub fn quantile(values: &[f64], p: f64) -> Result<f64> {
     Ok(quantile_of_sorted(&sorted, p))
 }
 
-/// Several quantiles of one sample, sorted once.
+/// Several quantiles of one sample, which is sorted once.
 pub fn quantiles(values: &[f64], probabilities: &[f64]) -> Result<Vec<f64>> {
     check_sample(values, 1)?;
     let mut sorted = values.to_vec();
@@ -97,18 +97,18 @@ pub fn quantiles(values: &[f64], probabilities: &[f64]) -> Result<Vec<f64>> {
         .collect()
 }
 
-/// The median.
+/// Median, the quantile at 0.5.
 pub fn median(values: &[f64]) -> Result<f64> {
     quantile(values, 0.5)
 }
 
-/// The mean of values known to be finite and not empty.
+/// Mean of finite values; the slice must not be empty.
 pub(crate) fn mean_of(values: &[f64]) -> f64 {
     sum(values) / values.len() as f64
 }
 
-/// The two-pass variance of at least two finite values; exactly zero when they are all equal, although their
-/// mean may be off by a rounding error.
+/// Two-pass variance of at least two finite values; exactly zero when they are all equal, although their mean
+/// may have a rounding error.
 pub(crate) fn variance_of(values: &[f64]) -> f64 {
     if is_constant(values) {
         return 0.0;
@@ -121,12 +121,11 @@ pub(crate) fn variance_of(values: &[f64]) -> f64 {
     sum(&squares) / (values.len() - 1) as f64
 }
 
-/// Whether all values are the same.
 pub(crate) fn is_constant(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// The quantile of a sorted, not empty sample.
+/// Quantile of a sorted, non-empty sample.
 pub(crate) fn quantile_of_sorted(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() - 1) as f64;
     #[expect(
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_absent() {
+    fn missing_moments_are_none() {
         assert_eq!(mean(&[]), Err(StatsError::TooFew { needed: 1, got: 0 }));
         assert_eq!(variance(&[1.0]), Err(StatsError::TooFew { needed: 2, got: 1 }));
         assert!(matches!(
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn astronomical_values_are_refused() {
+    fn huge_values_are_rejected() {
         assert!(matches!(
             mean(&[f64::MAX, 1.0]),
             Err(StatsError::OutOfRange { .. })

@@ -1,5 +1,5 @@
-//! The distribution functions that the tests need, behind one door, so that their accuracy is checked in one
-//! place. `libm` supplies `erfc` and `ln Γ`; everything else is computed here.
+//! Distribution functions used by the tests, in one module so that their accuracy is checked in one place.
+//! `libm` supplies `erfc` and `ln Γ`; everything else is implemented here.
 
 use libm::lgamma as ln_gamma;
 
@@ -16,7 +16,7 @@ pub(crate) fn normal_sf(z: f64) -> f64 {
     normal_cdf(-z)
 }
 
-/// The standard normal quantile of `p` in (0, 1), by Wichura's algorithm AS 241 (PPND16, about 16 digits).
+/// Standard normal quantile of `p` in (0, 1), by Wichura's algorithm AS 241 (PPND16, about 16 digits).
 pub(crate) fn normal_quantile(p: f64) -> f64 {
     let q = p - 0.5;
     if q.abs() <= 0.425 {
@@ -32,7 +32,7 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
     size.copysign(q)
 }
 
-/// Coefficients of a numerator and a denominator, from the highest power down.
+/// Coefficients of a numerator and a denominator, highest power first.
 type Rational = [[f64; 8]; 2];
 
 fn rational(x: f64, [above, below]: &Rational) -> f64 {
@@ -112,7 +112,7 @@ const FAR: Rational = [
     ],
 ];
 
-/// The standard normal quantile for the two-sided `confidence`, such as 1.96 for 0.95.
+/// Standard normal quantile for the two-sided `confidence`, such as 1.96 for 0.95.
 pub(crate) fn normal_critical(confidence: f64) -> f64 {
     normal_quantile(0.5 + confidence / 2.0)
 }
@@ -120,7 +120,7 @@ pub(crate) fn normal_critical(confidence: f64) -> f64 {
 /// P(T > t) of Student's t with `df` degrees of freedom.
 pub(crate) fn student_sf(t: f64, df: f64) -> f64 {
     let square = t * t;
-    // Both x and 1 - x are given, so that neither tail loses digits.
+    // Both x and 1 - x are passed, so that neither tail loses precision.
     let (x, y) = if square.is_infinite() {
         (0.0, 1.0)
     } else {
@@ -130,7 +130,7 @@ pub(crate) fn student_sf(t: f64, df: f64) -> f64 {
     if t > 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The quantile of Student's t for the two-sided `confidence`.
+/// Quantile of Student's t for the two-sided `confidence`.
 pub(crate) fn student_critical(confidence: f64, df: f64) -> f64 {
     let tail = (1.0 - confidence) / 2.0;
     let mut high = 2.0;
@@ -145,12 +145,12 @@ pub(crate) fn beta_cdf(x: f64, a: f64, b: f64) -> f64 {
     beta_regularized(a, b, x, 1.0 - x)
 }
 
-/// The quantile of the beta distribution.
+/// Quantile of the beta distribution.
 pub(crate) fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
     solve_decreasing(|x| p - beta_cdf(x, a, b), 0.0, 1.0)
 }
 
-/// `ln B(a, b)`, from Stirling remainders when the arguments are large, so that the gammas do not cancel.
+/// `ln B(a, b)`, from Stirling remainders for large arguments, so that the gammas do not cancel.
 pub(crate) fn ln_beta(a: f64, b: f64) -> f64 {
     let (small, large) = (a.min(b), a.max(b));
     if large < 16.0 {
@@ -168,8 +168,8 @@ pub(crate) fn ln_beta(a: f64, b: f64) -> f64 {
         - 0.5 * b.ln()
 }
 
-/// The regularized incomplete beta function `I_x(a, b)` with `y = 1 − x`, by the continued fraction of
-/// DiDonato and Morris (1992, eq. 9) with Loader's saddle-point form of the leading factor.
+/// Regularized incomplete beta function `I_x(a, b)` with `y = 1 − x`, by the continued fraction of DiDonato
+/// and Morris (1992, eq. 9) with Loader's saddle-point form of the leading factor.
 pub(crate) fn beta_regularized(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -261,9 +261,9 @@ pub(crate) fn noncentral_student_sf(t: f64, df: f64, delta: f64) -> f64 {
     weighted / total
 }
 
-/// Finds the root of a decreasing function inside a bracket, to the last bit or nearly so.
+/// Finds the root of a decreasing function inside a bracket, nearly to the last bit.
 pub(crate) fn solve_decreasing(function: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
-    // Two thousand halvings reach any f64; the loop ends when the midpoint stops moving.
+    // Two thousand bisections reach any f64; the loop ends when the midpoint stops moving.
     for _ in 0..2000 {
         let middle = 0.5 * (low + high);
         if middle <= low || middle >= high {
@@ -278,7 +278,7 @@ pub(crate) fn solve_decreasing(function: impl Fn(f64) -> f64, mut low: f64, mut 
     0.5 * (low + high)
 }
 
-/// `ln(1 − p)`, where `q = 1 − p` is known, without losing digits at either end.
+/// `ln(1 − p)`, where `q = 1 − p` is known, without losing precision at either end.
 fn ln_complement(p: f64, q: f64) -> f64 {
     if p < 0.5 { (-p).ln_1p() } else { q.ln() }
 }
@@ -301,7 +301,7 @@ fn beta_fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let mut fraction = away_from_zero(a / (a + 1.0) * (lambda + 1.0));
     let mut c = fraction;
     let mut d = 0.0;
-    // Some √(a+b) terms are needed.
+    // About √(a+b) terms are needed.
     let mut m = 1.0;
     while m < 1000.0 + 20.0 * n.sqrt() {
         let denominator = a + 2.0 * m - 1.0;
@@ -321,7 +321,7 @@ fn beta_fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     (front / fraction).clamp(0.0, 1.0)
 }
 
-/// The error of Stirling's approximation to `ln Γ(n + 1)`.
+/// Error of Stirling's approximation to `ln Γ(n + 1)`.
 fn stirling_remainder(n: f64) -> f64 {
     if n < 16.0 {
         return ln_gamma(n + 1.0) - (n + 0.5) * n.ln() + n - HALF_LN_TAU;
@@ -330,7 +330,7 @@ fn stirling_remainder(n: f64) -> f64 {
     (1.0 / 12.0 - s * (1.0 / 360.0 - s * (1.0 / 1260.0 - s * (1.0 / 1680.0 - s / 1188.0)))) / n
 }
 
-/// Loader's `x ln(x/m) + m − x`, by series where the difference is small.
+/// Loader's `x ln(x/m) + m − x`, by series for small differences.
 fn deviance(x: f64, m: f64) -> f64 {
     let v = (x - m) / (x + m);
     if v.abs() >= 0.1 {
@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    // The tail at a million degrees of freedom is where the crate's own function is off by 4e-10.
+    // At a million degrees of freedom the crate's own function is off by 4e-10 in the tail.
     #[test]
     fn student_tails() {
         for (df, t, expected) in [

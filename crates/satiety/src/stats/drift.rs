@@ -1,12 +1,13 @@
-//! Has the mean of a stream risen? The test of Page and Hinkley (Page 1954; Hinkley 1971), which sums how far values lie
-//! above their running mean and raises an alarm when the sum leaves its lowest point by more than a threshold.
+//! Detects a rising mean of a stream with the Page-Hinkley test (Page 1954; Hinkley 1971): sums how far
+//! values lie above their running mean, and raises an alarm when the sum exceeds its minimum by more than a
+//! threshold.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_finite};
 
-/// The state of the test: give it one value after another.
+/// State of the Page-Hinkley test for a stream of values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageHinkley {
     tolerance: f64,
@@ -19,8 +20,8 @@ pub struct PageHinkley {
 }
 
 impl PageHinkley {
-    /// Rises of the mean below `tolerance` are of no interest; `threshold` trades false alarms for delay; no alarm
-    /// before `minimum` values.
+    /// Creates a test. Rises of the mean below `tolerance` are ignored; `threshold` trades false alarms for
+    /// delay; there is no alarm before `minimum` values.
     pub fn new(tolerance: f64, threshold: f64, minimum: u64) -> Result<Self> {
         check_finite(&[tolerance, threshold])?;
         if threshold <= 0.0 {
@@ -41,7 +42,7 @@ impl PageHinkley {
         })
     }
 
-    /// Takes a value and says whether the mean has risen. After an alarm the test begins anew.
+    /// Adds a value and returns whether the mean has risen. The test restarts after an alarm.
     pub fn observe(&mut self, value: f64) -> Result<bool> {
         check_finite(&[value])?;
         self.observations += 1;
@@ -55,7 +56,7 @@ impl PageHinkley {
         Ok(alarm)
     }
 
-    /// How far the sum is above its lowest point, to be compared with the threshold.
+    /// Distance of the sum from its minimum, which is compared with the threshold.
     pub fn distance(&self) -> f64 {
         self.sum - self.lowest
     }
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_settings_are_refused() {
+    fn invalid_settings_are_rejected() {
         assert!(PageHinkley::new(0.0, 0.0, 1).is_err());
         assert!(PageHinkley::new(f64::NAN, 1.0, 1).is_err());
         assert!(PageHinkley::new(0.0, 1.0, 1).unwrap().observe(f64::NAN).is_err());

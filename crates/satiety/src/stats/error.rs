@@ -1,18 +1,17 @@
-//! What can be wrong with the input of a statistic. Nothing here knows which statistic was asked for;
-//! the messages name the argument instead.
+//! Input errors of statistics. Messages name the argument and not the statistic.
 
 use thiserror::Error;
 
-/// Why a statistic could not be computed. A valid input never yields NaN and never panics.
+/// Reason why a statistic could not be computed. Valid input never yields NaN and never panics.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum StatsError {
-    /// The statistic is undefined for so little data.
-    #[error("too few values: needs at least {needed}, has {got}")]
+    /// The statistic is undefined for so few values.
+    #[error("too few values: {got} (at least {needed} required)")]
     TooFew {
-        /// The smallest number of values for which the statistic is defined.
+        /// Smallest number of values for which the statistic is defined.
         needed: usize,
-        /// How many there were.
+        /// Number of values given.
         got: usize,
     },
     /// A value is NaN or infinite.
@@ -20,20 +19,20 @@ pub enum StatsError {
     NotFinite {
         /// Position in the slice, from zero.
         index: usize,
-        /// The offending value.
+        /// Invalid value.
         value: f64,
     },
-    /// A value or a setting lies outside the range for which the statistic is defined.
-    #[error("{what} is {value}, outside {range}")]
+    /// A value or a setting is outside its range.
+    #[error("{what} is {value} (expected {range})")]
     OutOfRange {
-        /// The argument's name.
+        /// Name of the argument.
         what: &'static str,
-        /// Its value.
+        /// Rejected value.
         value: f64,
-        /// The permitted range in words or interval notation.
+        /// Allowed range in words or interval notation.
         range: &'static str,
     },
-    /// Slices that belong together have different lengths.
+    /// Two slices that must have the same length differ.
     #[error("lengths differ: {left} and {right}")]
     LengthMismatch {
         /// Length of the first slice.
@@ -41,27 +40,27 @@ pub enum StatsError {
         /// Length of the second slice.
         right: usize,
     },
-    /// The statistic divides by a spread, and there is none.
+    /// The statistic divides by a spread that is zero.
     #[error("no variation in {what}")]
     NoVariation {
-        /// What does not vary.
+        /// Name of the constant data.
         what: &'static str,
     },
     /// An iteration did not reach its tolerance.
     #[error("did not converge within {iterations} iterations")]
     NotConverged {
-        /// How many steps were taken.
+        /// Number of iterations made.
         iterations: usize,
     },
 }
 
-/// The result of a statistic.
+/// Result of a statistic.
 pub type Result<T> = std::result::Result<T, StatsError>;
 
-/// Larger magnitudes are refused: their squares and cubes, summed, would leave the range of an f64.
+/// Larger magnitudes are rejected: the sum of their squares and cubes could overflow an f64.
 pub(crate) const LARGEST: f64 = 1e90;
 
-/// Refuses NaN, infinities and magnitudes beyond [`LARGEST`], naming the first one.
+/// Rejects NaN, infinities and magnitudes beyond [`LARGEST`], reporting the first one.
 pub(crate) fn check_finite(values: &[f64]) -> Result<()> {
     values
         .iter()
@@ -69,14 +68,14 @@ pub(crate) fn check_finite(values: &[f64]) -> Result<()> {
         .try_for_each(|(index, &value)| check_number(index, value))
 }
 
-/// Refuses NaN, infinities and magnitudes beyond [`LARGEST`].
+/// Rejects NaN, infinities and magnitudes beyond [`LARGEST`].
 pub(crate) fn check_number(index: usize, value: f64) -> Result<()> {
     if !value.is_finite() {
         return Err(StatsError::NotFinite { index, value });
     }
     if value.abs() > LARGEST {
         return Err(StatsError::OutOfRange {
-            what: "a value",
+            what: "value",
             value,
             range: "±10^90",
         });
@@ -84,7 +83,7 @@ pub(crate) fn check_number(index: usize, value: f64) -> Result<()> {
     Ok(())
 }
 
-/// Refuses fewer than `needed` values, then NaN and infinities.
+/// Rejects fewer than `needed` values, then NaN and infinities.
 pub(crate) fn check_sample(values: &[f64], needed: usize) -> Result<()> {
     if values.len() < needed {
         return Err(StatsError::TooFew {
@@ -95,7 +94,7 @@ pub(crate) fn check_sample(values: &[f64], needed: usize) -> Result<()> {
     check_finite(values)
 }
 
-/// Refuses two samples of different length.
+/// Rejects two samples of different length.
 pub(crate) fn check_same_length<A, B>(left: &[A], right: &[B]) -> Result<()> {
     if left.len() == right.len() {
         return Ok(());
@@ -106,7 +105,7 @@ pub(crate) fn check_same_length<A, B>(left: &[A], right: &[B]) -> Result<()> {
     })
 }
 
-/// Refuses anything but a number strictly between zero and one (a confidence, an alpha, a power).
+/// Rejects values not strictly between zero and one (for a confidence, alpha or power).
 pub(crate) fn check_open_unit(what: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value < 1.0 {
         return Ok(());
@@ -118,7 +117,7 @@ pub(crate) fn check_open_unit(what: &'static str, value: f64) -> Result<()> {
     })
 }
 
-/// Refuses anything but a probability.
+/// Rejects values that are not probabilities.
 pub(crate) fn check_probability(what: &'static str, value: f64) -> Result<()> {
     if (0.0..=1.0).contains(&value) {
         return Ok(());

@@ -1,15 +1,14 @@
-//! The sign test, exact for any sample size. On the pairs that differ it is McNemar's exact test.
+//! Sign test, exact for any sample size. On discordant pairs it is McNemar's exact test.
 
 use super::distribution::{binomial_cdf, binomial_sf_inclusive};
 use super::hypothesis::Alternative;
 
-/// The sign test: are `wins` and `losses` equally likely? Ties do not count. Without wins and losses there is
-/// no evidence and p is 1.
+/// Sign test: are `wins` and `losses` equally likely? Ties are ignored. Without wins and losses p is 1.
 pub fn sign_test(wins: u64, losses: u64, alternative: Alternative) -> f64 {
-    // A sum beyond u64 would need more observations than can exist; saturate rather than wrap.
+    // A sum beyond u64 would need more observations than can exist; saturate instead of wrapping.
     let n = wins.saturating_add(losses);
     if n <= 62 {
-        // Whole numbers, so that p-values at a threshold are exactly there.
+        // Integer counts, so that p-values at a threshold are exact.
         let share = |count: u64| count as f64 / (1u64 << n) as f64;
         return alternative.p_value(share(subsets_up_to(n, wins)), share(subsets_up_to(n, losses)));
     }

@@ -1,5 +1,5 @@
-//! Intervals that say how far an estimate can be trusted: for proportions (Wilson) and for means, also of
-//! clustered observations. Resampled intervals live in `bootstrap`.
+//! Confidence intervals for proportions (Wilson) and means, including clustered observations. Bootstrap
+//! intervals are in `bootstrap`.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::descriptive::{mean_of, variance_of};
 use super::distribution::{normal_critical, student_critical};
 use super::error::{Result, StatsError, check_open_unit, check_same_length, check_sample};
 
-/// A closed interval with the confidence that it was built for.
+/// Closed interval with its nominal confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
-    /// Lower bound.
+    /// Lower bound of the interval.
     pub low: f64,
-    /// Upper bound.
+    /// Upper bound of the interval.
     pub high: f64,
-    /// The nominal coverage, such as 0.95.
+    /// Nominal coverage, such as 0.95.
     pub confidence: f64,
 }
 
@@ -33,7 +33,7 @@ impl Interval {
     }
 }
 
-/// Wilson's (1927) score interval for a proportion: right also near 0 and 1, where `p ± z·se` is not.
+/// Wilson's (1927) score interval for a proportion: also accurate near 0 and 1, where `p ± z·se` is not.
 pub fn wilson(successes: u64, trials: u64, confidence: f64) -> Result<Interval> {
     check_open_unit("confidence", confidence)?;
     if trials == 0 {
@@ -52,7 +52,7 @@ pub fn wilson(successes: u64, trials: u64, confidence: f64) -> Result<Interval> 
     let centre = p + z * z / (2.0 * n);
     let spread = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + z * z / n;
-    // Rounding must not take the bound off 0 or 1 where it is exactly there.
+    // Keep a bound that is exactly 0 or 1 free of rounding errors.
     let low = if successes == 0 {
         0.0
     } else {
@@ -70,23 +70,23 @@ pub fn wilson(successes: u64, trials: u64, confidence: f64) -> Result<Interval> 
     })
 }
 
-/// A mean with its standard error and Student interval.
+/// Mean with its standard error and Student interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeanEstimate {
-    /// The sample mean.
+    /// Mean of the sample.
     pub mean: f64,
-    /// The standard error of the mean.
+    /// Standard error of the mean.
     pub standard_error: f64,
     /// Degrees of freedom of the interval: observations − 1, or clusters − 1.
     pub degrees_of_freedom: f64,
-    /// Student's interval.
+    /// Student's confidence interval of the mean.
     pub interval: Interval,
-    /// Variance of the mean divided by what independent observations would give; 1 without clusters. Absent
-    /// when the observations do not vary.
+    /// Variance of the mean relative to that of independent observations; 1 without clusters. Absent when the
+    /// observations do not vary.
     pub design_effect: Option<f64>,
 }
 
-/// The mean of independent observations.
+/// Mean of independent observations with a Student interval.
 pub fn mean_interval(values: &[f64], confidence: f64) -> Result<MeanEstimate> {
     check_sample(values, 2)?;
     check_open_unit("confidence", confidence)?;
@@ -101,9 +101,9 @@ pub fn mean_interval(values: &[f64], confidence: f64) -> Result<MeanEstimate> {
     ))
 }
 
-/// The mean of observations that come in clusters (repeats of a case, questions on one document), with the
-/// cluster-robust standard error: `SE² = G/(G−1) · Σ_g (Σ_{i∈g} (x_i − x̄))² / n²`, Student with G − 1 degrees
-/// of freedom (Liang and Zeger 1986; the small-sample factor as in Stata and statsmodels).
+/// Mean of clustered observations (repeats of a case, questions on one document), with the cluster-robust
+/// standard error: `SE² = G/(G−1) · Σ_g (Σ_{i∈g} (x_i − x̄))² / n²`, Student with G − 1 degrees of freedom
+/// (Liang and Zeger 1986; the small-sample factor as in Stata and statsmodels).
 pub fn clustered_mean_interval(values: &[f64], clusters: &[usize], confidence: f64) -> Result<MeanEstimate> {
     check_sample(values, 2)?;
     check_same_length(values, clusters)?;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_is_refused() {
+    fn invalid_input_is_rejected() {
         assert!(wilson(0, 0, 0.95).is_err());
         assert!(wilson(3, 2, 0.95).is_err());
         assert!(wilson(1, 2, 0.0).is_err());
@@ -226,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn clusters_of_one_are_no_clusters(values in prop::collection::vec(-9.0..9.0, 3..30)) {
+        fn clusters_of_one_match_independent_values(values in prop::collection::vec(-9.0..9.0, 3..30)) {
             let labels: Vec<usize> = (0..values.len()).rev().collect();
             let clustered = clustered_mean_interval(&values, &labels, 0.9).unwrap();
             let plain = mean_interval(&values, 0.9).unwrap();

@@ -1,22 +1,22 @@
-//! Isotonic regression: the rising step function that fits outcomes best, found by pooling adjacent violators (Ayer et
-//! al. 1955). It turns scores that rank well into probabilities that are right.
+//! Isotonic regression: the non-decreasing step function that best fits outcomes, by pooling adjacent
+//! violators (Ayer et al. 1955). It turns scores that rank well into calibrated probabilities.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_finite, check_same_length};
 
-/// A mapping that never falls: linear between its knots, constant outside.
+/// Non-decreasing mapping: linear between its knots, constant outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Isotonic {
-    /// Positions, strictly rising.
+    /// Positions of the knots, strictly increasing.
     pub x: Vec<f64>,
-    /// Values at the positions, never falling.
+    /// Values at the knots, non-decreasing.
     pub y: Vec<f64>,
 }
 
 impl Isotonic {
-    /// The mapped value.
+    /// Returns the mapped value of `x`.
     pub fn predict(&self, x: f64) -> f64 {
         let after = self.x.partition_point(|knot| *knot <= x);
         let (Some(&first), Some(&last)) = (self.y.first(), self.y.last()) else {
@@ -25,7 +25,7 @@ impl Isotonic {
         if after == 0 {
             return first;
         }
-        // `after` is between 1 and the number of knots, of which there are as many positions as values.
+        // `after` is between 1 and the number of knots; `x` and `y` have the same length.
         match (self.x.get(after), self.y.get(after)) {
             (Some(&right), Some(&above)) => {
                 let (left, below) = (self.x[after - 1], self.y[after - 1]);
@@ -36,8 +36,8 @@ impl Isotonic {
     }
 }
 
-/// Fits by weighted least squares: minimises `Σ wᵢ (yᵢ − f(xᵢ))²` over all rising `f`. Equal positions are averaged
-/// first, as scikit-learn does.
+/// Fits by weighted least squares: minimizes `Σ wᵢ (yᵢ − f(xᵢ))²` over all non-decreasing `f`. Equal
+/// positions are averaged first, as in scikit-learn.
 pub fn isotonic(x: &[f64], y: &[f64], weights: &[f64]) -> Result<Isotonic> {
     check_same_length(x, y)?;
     check_same_length(x, weights)?;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_is_refused() {
+    fn invalid_input_is_rejected() {
         assert!(isotonic(&[], &[], &[]).is_err());
         assert!(isotonic(&[1.0], &[1.0], &[0.0]).is_err());
         assert!(isotonic(&[f64::NAN], &[1.0], &[1.0]).is_err());
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_never_falls_and_keeps_the_mean(rows in prop::collection::vec((0u8..20, any::<bool>(), 1u8..5), 1..60)) {
+        fn fit_is_monotone_and_keeps_the_mean(rows in prop::collection::vec((0u8..20, any::<bool>(), 1u8..5), 1..60)) {
             let x: Vec<f64> = rows.iter().map(|row| f64::from(row.0)).collect();
             let y: Vec<f64> = rows.iter().map(|row| f64::from(u8::from(row.1))).collect();
             let w: Vec<f64> = rows.iter().map(|row| f64::from(row.2)).collect();

@@ -1,22 +1,22 @@
-//! Logistic regression with a ridge penalty: in one batch (Newton, which is iteratively reweighted least squares)
-//! and online, one observation at a time, for scorers that learn while they work.
+//! Logistic regression with a ridge penalty, fitted by Newton's method (iteratively reweighted least
+//! squares).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_finite, check_same_length};
 
-/// A fitted model: log-odds = intercept + weights · features.
+/// Fitted model: log-odds = intercept + weights · features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogisticModel {
     /// Log-odds when all features are zero.
     pub intercept: f64,
-    /// One weight a feature.
+    /// One weight per feature.
     pub weights: Vec<f64>,
 }
 
 impl LogisticModel {
-    /// The predicted probability.
+    /// Predicted probability for a feature vector.
     pub fn predict(&self, features: &[f64]) -> Result<f64> {
         check_same_length(features, &self.weights)?;
         check_finite(features)?;
@@ -24,8 +24,8 @@ impl LogisticModel {
     }
 }
 
-/// Fits by minimising `−log-likelihood + ridge/2 · |weights|²`; the intercept is not penalised (scikit-learn's
-/// `C = 1/ridge`). The penalty must be positive, which makes the minimum exist and be unique, provided that both
+/// Fits a model by minimizing `−log-likelihood + ridge/2 · |weights|²`; the intercept is not penalized
+/// (scikit-learn's `C = 1/ridge`). The penalty must be positive, which makes the minimum unique if both
 /// outcomes occur.
 pub fn fit_logistic<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64) -> Result<LogisticModel> {
     let Some(first) = rows.first() else {
@@ -39,9 +39,9 @@ pub fn fit_logistic<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64) 
     fit_logistic_towards(rows, outcomes, &importance, &prior, ridge)
 }
 
-/// Like [`fit_logistic`] with two more things to say: how much each observation counts (inverse propensities, say), and
-/// which weights the ridge pulls towards, so that with little evidence the prior's weights stay. The intercept is not
-/// penalised, and its prior value is only where the search begins.
+/// Like [`fit_logistic`] with two more parameters: the importance of each observation (such as inverse
+/// propensities), and the prior weights that the ridge shrinks towards, so that they persist when there is
+/// little evidence. The intercept is not penalized; its prior value is only the starting point.
 pub fn fit_logistic_towards<R: AsRef<[f64]>>(
     rows: &[R],
     outcomes: &[bool],
@@ -80,7 +80,7 @@ pub fn fit_logistic_towards<R: AsRef<[f64]>>(
         counted.any(|(outcome, importance)| *outcome == wanted && *importance > 0.0)
     };
     if !(counts(true) && counts(false)) {
-        return Err(StatsError::NoVariation { what: "the outcomes" });
+        return Err(StatsError::NoVariation { what: "outcomes" });
     }
     let problem = Problem {
         rows,
@@ -92,7 +92,7 @@ pub fn fit_logistic_towards<R: AsRef<[f64]>>(
     newton(&problem, prior)
 }
 
-/// What is minimised.
+/// Objective to minimize.
 struct Problem<'a, R> {
     rows: &'a [R],
     outcomes: &'a [bool],
@@ -134,7 +134,7 @@ fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> R
         let step = solve_cholesky(&mut hessian, &gradient, size)?;
         let largest = step.iter().fold(0.0_f64, |most, s| most.max(s.abs()));
         let scale = theta.iter().fold(1.0_f64, |most, t| most.max(t.abs()));
-        // Halve the step until the loss does not rise: Newton alone may overshoot from far away.
+        // Halve the step until the loss does not rise: Newton's method may overshoot.
         let mut factor = 1.0;
         loop {
             let candidate: Vec<f64> = theta.iter().zip(&step).map(|(t, s)| t - factor * s).collect();
@@ -145,7 +145,7 @@ fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> R
             }
             factor *= 0.5;
         }
-        // Rounding may keep the last digits moving; a step this small is as good as it gets.
+        // Rounding may keep the last digits changing; accept a step this small.
         if largest <= 1e-13 * scale || (largest <= 1e-10 * scale && factor < 1.0) {
             return Ok(LogisticModel {
                 intercept: theta[0],
@@ -184,7 +184,7 @@ fn solve_cholesky(matrix: &mut [f64], b: &[f64], size: usize) -> Result<Vec<f64>
             let value = matrix[i * size + j] - known;
             if i == j {
                 if value.is_nan() || value <= 0.0 {
-                    return Err(StatsError::NoVariation { what: "the features" });
+                    return Err(StatsError::NoVariation { what: "features" });
                 }
                 matrix[i * size + i] = value.sqrt();
             } else {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_is_refused() {
+    fn invalid_input_is_rejected() {
         let empty: [[f64; 1]; 0] = [];
         assert!(fit_logistic(&empty, &[], 1.0).is_err());
         assert!(fit_logistic(&[[1.0], [2.0]], &[true, true], 1.0).is_err());
@@ -301,7 +301,7 @@ mod tests {
         ));
         assert!(fit_logistic(&[vec![1.0], vec![]], &[true, false], 1.0).is_err());
         assert!(fit_logistic(&[[f64::NAN], [2.0]], &[true, false], 1.0).is_err());
-        // A constant feature is fine: the ridge decides.
+        // A constant feature is allowed: the ridge determines its weight.
         assert!(fit_logistic(&[[1.0], [1.0]], &[true, false], 1.0).is_ok());
     }
 }

@@ -1,30 +1,27 @@
-//! Statistics that the decisions rest on, written like a numerical library: every function is compared with an
-//! independent implementation in its tests, returns a [`StatsError`] for input it cannot judge and never NaN for
-//! input it can. Nothing here knows what the numbers are about, and chance comes in as a seed.
+//! Statistics behind the decisions, written like a numerical library: the tests compare every function with
+//! an independent implementation; invalid input returns a [`StatsError`], and valid input never yields NaN.
+//! The functions are independent of what the numbers mean, and take a seed where they need randomness.
 //!
 //! | question | module |
 //! |---|---|
 //! | what does the sample look like? | [`descriptive`] |
-//! | how far can an estimate be trusted? | [`interval`], [`bootstrap`], [`bayes`] |
+//! | how precise is an estimate? | [`interval`], [`bootstrap`], [`bayes`] |
 //! | is there a difference between paired results? | [`permutation`], [`ttest`], [`exact`] |
-//! | ... and may I look after every result? | [`sequential`] |
+//! | ... checked after every result? | [`sequential`] |
 //! | ... and among many metrics? | [`multiple`] |
-//! | could this design have shown it? | [`power`] |
+//! | how much can a design detect? | [`power`] |
 //! | does a series rise or fall? | [`trend`] |
-//! | how alike are two rankings? | [`rank_correlation`] |
+//! | how similar are two rankings? | [`rank_correlation`] |
 //! | how far do raters agree? | [`agreement`] |
 //! | what has not been seen yet? | [`richness`] |
 //! | how reliable is a system over repeats? | [`passk`] |
-//! | are probabilities right, and how are they learned? | [`calibration`], [`logistic`], [`mod@isotonic`] |
+//! | are probabilities calibrated, and how are they fitted? | [`calibration`], [`logistic`], [`mod@isotonic`] |
 //! | has the mean of a stream changed? | [`drift`] |
 
-#![expect(
-    clippy::float_cmp,
-    reason = "ties and exact zeros are what rank statistics are about"
-)]
+#![expect(clippy::float_cmp, reason = "rank statistics compare ties and zeros exactly")]
 #![expect(
     clippy::doc_markdown,
-    reason = "McNemar, DiDonato and BCa are names, not code"
+    reason = "McNemar, DiDonato and BCa are proper names, not code"
 )]
 
 pub mod agreement;

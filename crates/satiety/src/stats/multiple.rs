@@ -1,9 +1,9 @@
-//! Many tests at once: adjusted p-values that can be compared with alpha as they are.
+//! Multiple testing: adjusted p-values that can be compared with alpha directly.
 
 use super::error::{Result, check_probability};
 
-/// Holm's (1979) step-down adjustment: the chance of even one false alarm stays below alpha, whatever the
-/// dependence between the tests.
+/// Holm's (1979) step-down adjustment: bounds the probability of any false alarm by alpha, for any dependence
+/// between the tests.
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>> {
     let order = ascending(p_values)?;
     let m = p_values.len();
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_nonsense() {
+    fn empty_and_invalid_input() {
         assert_eq!(holm(&[]), Ok(vec![]));
         assert!(holm(&[0.1, f64::NAN]).is_err());
         assert!(holm(&[-0.1]).is_err());

@@ -1,29 +1,29 @@
-//! Success over repeated tries: pass@k (at least one of k succeeds) and pass^k (all k succeed), unbiased from n
-//! tries of which c succeeded.
+//! Success over repeated tries: unbiased pass@k (at least one of k succeeds) and pass^k (all k succeed), from
+//! n tries of which c succeeded.
 
 use super::error::{Result, StatsError};
 
-/// The product has up to half as many factors.
+/// Bounds the number of factors of the product, which is up to half of this.
 const MOST_TRIES: u64 = 10_000_000;
 
-/// The probability that at least one of `k` tries succeeds: `1 − C(n−c, k) / C(n, k)` (Chen et al. 2021).
+/// Probability that at least one of `k` tries succeeds: `1 − C(n−c, k) / C(n, k)` (Chen et al. 2021).
 pub fn pass_at_k(tries: u64, successes: u64, k: u64) -> Result<f64> {
     check(tries, successes, k)?;
-    Ok(1.0 - all_of(tries, tries - successes, k))
+    Ok(1.0 - probability_all_marked(tries, tries - successes, k))
 }
 
-/// The probability that all of `k` tries succeed: `C(c, k) / C(n, k)` (Yao et al. 2024, τ-bench).
+/// Probability that all of `k` tries succeed: `C(c, k) / C(n, k)` (Yao et al. 2024, τ-bench).
 pub fn pass_hat_k(tries: u64, successes: u64, k: u64) -> Result<f64> {
     check(tries, successes, k)?;
-    Ok(all_of(tries, successes, k))
+    Ok(probability_all_marked(tries, successes, k))
 }
 
-/// The probability that `k` drawn from `n` without replacement all are among `marked`.
-fn all_of(n: u64, marked: u64, k: u64) -> f64 {
+/// Probability that `k` items drawn from `n` without replacement are all among `marked`.
+fn probability_all_marked(n: u64, marked: u64, k: u64) -> f64 {
     if k > marked {
         return 0.0;
     }
-    // C(m, k) / C(n, k) is the same product whether k or n - m factors are multiplied; take the shorter.
+    // C(m, k) / C(n, k) is the same product with k or n - m factors; use the shorter.
     let rest = n - marked;
     let (factors, gap) = if k <= rest { (k, rest) } else { (rest, k) };
     (0..factors).map(|i| 1.0 - gap as f64 / (n - i) as f64).product()
@@ -102,7 +102,7 @@ mod tests {
             let rate = successes as f64 / tries as f64;
             prop_assert!((0.0..=1.0).contains(&at) && (0.0..=1.0).contains(&hat));
             prop_assert!(hat <= rate + 1e-12 && rate <= at + 1e-12);
-            // One fails when all others do not all succeed.
+            // One fails if not all others succeed.
             assert_close(at, 1.0 - pass_hat_k(tries, tries - successes, k).unwrap(), 1e-12);
         }
     }

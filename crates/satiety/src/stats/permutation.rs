@@ -1,6 +1,6 @@
-//! Sign-flip permutation of paired differences: if the arms are the same, each difference could as well have had
-//! the other sign. No assumption about shapes. Exact for few pairs, seeded chance for many. Two-sided compares
-//! |mean| with |mean|.
+//! Sign-flip permutation test of paired differences: if both arms are equivalent, each difference could
+//! equally have the other sign. No distributional assumption. Exact for few pairs, Monte Carlo with a seed
+//! for many. Two-sided tests compare absolute means.
 
 use std::ops::Range;
 
@@ -12,24 +12,24 @@ use super::error::{Result, StatsError, check_sample};
 use super::hypothesis::Alternative;
 use super::random::stream;
 
-/// Up to this many non-zero differences all sign patterns are counted.
+/// Up to this many non-zero differences, all sign patterns are counted.
 pub const EXACT_LIMIT: usize = 36;
 
-/// The outcome of a sign-flip test.
+/// Result of a sign-flip test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignFlip {
-    /// The mean difference.
+    /// Mean of the paired differences.
     pub mean: f64,
-    /// Differences that are not zero.
+    /// Number of differences that are not zero.
     pub used: usize,
     /// Whether all sign patterns were counted.
     pub exact: bool,
-    /// Share of sign patterns at least as extreme as the observed one; (c + 1) / (R + 1) when drawn by chance.
+    /// Share of sign patterns at least as extreme as the observed one; (c + 1) / (R + 1) for Monte Carlo.
     pub p_value: f64,
 }
 
-/// The exact test for at most [`EXACT_LIMIT`] differences that are not zero, counting all sign patterns by
-/// meeting in the middle.
+/// Exact test for at most [`EXACT_LIMIT`] non-zero differences, counting all sign patterns by
+/// meet-in-the-middle.
 pub fn sign_flip_exact(differences: &[f64], alternative: Alternative) -> Result<SignFlip> {
     let (values, observed) = prepare(differences)?;
     if values.len() > EXACT_LIMIT {
@@ -44,7 +44,7 @@ pub fn sign_flip_exact(differences: &[f64], alternative: Alternative) -> Result<
     let (left, right) = (sorted_sums(left), sorted_sums(right));
     let patterns = left.len() as f64 * right.len() as f64;
     let at_least = |threshold: f64| {
-        // As the left sum rises, the right sum that is needed falls.
+        // As the left sum rises, the required right sum falls.
         let mut first = right.len();
         let mut count = 0.0;
         for sum in &left {
@@ -69,8 +69,8 @@ pub fn sign_flip_exact(differences: &[f64], alternative: Alternative) -> Result<
     })
 }
 
-/// The test with `resamples` random sign patterns. Resample `i` uses stream `i` of `seed`, so the answer does
-/// not depend on how the work is split: see [`sign_flip_exceedances`].
+/// Monte Carlo test with `resamples` random sign patterns. Resample `i` uses stream `i` of `seed`, so the
+/// result does not depend on how the work is split: see [`sign_flip_exceedances`].
 pub fn sign_flip_monte_carlo(
     differences: &[f64],
     alternative: Alternative,
@@ -90,7 +90,7 @@ pub fn sign_flip_monte_carlo(
     })
 }
 
-/// Exact where possible, otherwise by chance.
+/// Exact test if possible, otherwise Monte Carlo.
 pub fn sign_flip(
     differences: &[f64],
     alternative: Alternative,
@@ -104,8 +104,8 @@ pub fn sign_flip(
     sign_flip_monte_carlo(differences, alternative, resamples, seed)
 }
 
-/// How many of the random sign patterns with the given numbers are at least as extreme as the observed one. Sum
-/// over disjoint ranges, on as many threads as you like, then apply [`monte_carlo_p_value`].
+/// Counts the random sign patterns with the given numbers that are at least as extreme as the observed one.
+/// Sum the counts of disjoint ranges, computed on any number of threads, then apply [`monte_carlo_p_value`].
 pub fn sign_flip_exceedances(
     differences: &[f64],
     alternative: Alternative,
@@ -135,13 +135,13 @@ pub fn sign_flip_exceedances(
     Ok(count)
 }
 
-/// `(c + 1) / (R + 1)`: the observed pattern is one of the possible ones, so p is never zero (Phipson and Smyth
-/// 2010).
+/// `(c + 1) / (R + 1)`: the observed pattern is one of the possible ones, so p is never zero (Phipson and
+/// Smyth 2010).
 pub fn monte_carlo_p_value(exceedances: u64, resamples: u64) -> f64 {
     ((exceedances as f64 + 1.0) / (resamples as f64 + 1.0)).min(1.0)
 }
 
-/// The differences that can change sign, and their sum.
+/// Non-zero differences and their sum.
 fn prepare(differences: &[f64]) -> Result<(Vec<f64>, f64)> {
     check_sample(differences, 1)?;
     let values: Vec<f64> = differences
@@ -153,7 +153,7 @@ fn prepare(differences: &[f64]) -> Result<(Vec<f64>, f64)> {
     Ok((values, observed))
 }
 
-/// Sums that are equal on paper differ in the last digits; they must count as equal.
+/// Mathematically equal sums may differ in the last digits; the tolerance makes them count as equal.
 fn tolerance(values: &[f64]) -> f64 {
     1e-12 * values.iter().map(|value| value.abs()).sum::<f64>()
 }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_comes_close_to_the_count() {
+    fn monte_carlo_is_close_to_exact() {
         let d = differences(&A, &B).unwrap();
         let exact = sign_flip_exact(&d, Alternative::Greater).unwrap().p_value;
         let drawn = sign_flip_monte_carlo(&d, Alternative::Greater, 20_000, 7)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_arms_are_no_evidence() {
+    fn identical_arms_have_p_one() {
         let test = sign_flip(&[0.0, 0.0, 0.0], Alternative::TwoSided, 100, 1).unwrap();
         assert_eq!((test.p_value, test.used), (1.0, 0));
         assert!(sign_flip(&[], Alternative::TwoSided, 100, 1).is_err());

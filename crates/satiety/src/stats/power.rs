@@ -1,15 +1,15 @@
-//! Before the run: what can this design show? Power, sample size and smallest detectable difference of paired
-//! designs, and the smallest p that a design can reach whatever happens.
+//! Power analysis before a run: power, sample size and smallest detectable difference of paired designs, and
+//! the smallest p that a design can reach.
 
 use super::distribution::{noncentral_student_sf, normal_quantile, student_critical};
 use super::error::{Result, StatsError, check_open_unit};
 use super::hypothesis::Alternative;
 
-/// No design asks for more pairs than this.
+/// Upper bound of the pairs that a design may need.
 const MOST_PAIRS: u64 = 1_000_000_000;
 
-/// The chance that a paired t-test of `pairs` pairs finds a mean difference of `effect` standard deviations of
-/// the differences.
+/// Power of a paired t-test of `pairs` pairs for a mean difference of `effect` standard deviations of the
+/// differences.
 pub fn paired_t_power(effect: f64, pairs: u64, alpha: f64, alternative: Alternative) -> Result<f64> {
     check_effect(effect)?;
     check_open_unit("alpha", alpha)?;
@@ -32,17 +32,17 @@ pub fn paired_t_power(effect: f64, pairs: u64, alpha: f64, alternative: Alternat
     .min(1.0))
 }
 
-/// The fewest pairs with which a paired t-test reaches `power`.
+/// Smallest number of pairs with which a paired t-test reaches `power`.
 pub fn paired_t_pairs(effect: f64, power: f64, alpha: f64, alternative: Alternative) -> Result<u64> {
     check_open_unit("power", power)?;
     if effect == 0.0 {
         return Err(StatsError::OutOfRange {
             what: "effect",
             value: effect,
-            range: "other than zero",
+            range: "a non-zero value",
         });
     }
-    // Doubling, then halving: power rises with the number of pairs when the effect has the right sign.
+    // Doubling, then bisection: power rises with the number of pairs when the effect has the right sign.
     let mut enough = 2;
     while paired_t_power(effect, enough, alpha, alternative)? < power {
         enough *= 2;
@@ -50,7 +50,7 @@ pub fn paired_t_pairs(effect: f64, power: f64, alpha: f64, alternative: Alternat
             return Err(StatsError::OutOfRange {
                 what: "effect",
                 value: effect,
-                range: "large enough, and in the direction asked for, to be found with 10^9 pairs",
+                range: "an effect detectable with 10^9 pairs in the tested direction",
             });
         }
     }
@@ -66,7 +66,7 @@ pub fn paired_t_pairs(effect: f64, power: f64, alpha: f64, alternative: Alternat
     Ok(enough)
 }
 
-/// The smallest effect (in standard deviations of the differences) that `pairs` pairs find with `power`.
+/// Smallest effect (in standard deviations of the differences) that `pairs` pairs detect with `power`.
 pub fn paired_t_detectable(pairs: u64, power: f64, alpha: f64, alternative: Alternative) -> Result<f64> {
     check_open_unit("power", power)?;
     let sign = if alternative == Alternative::Less {
@@ -74,7 +74,7 @@ pub fn paired_t_detectable(pairs: u64, power: f64, alpha: f64, alternative: Alte
     } else {
         1.0
     };
-    // At no effect the power is alpha: anything more is asked of an effect.
+    // Without an effect the power is alpha: only a higher power needs an effect.
     if paired_t_power(0.0, pairs, alpha, alternative)? >= power {
         return Ok(0.0);
     }
@@ -97,8 +97,9 @@ pub fn paired_t_detectable(pairs: u64, power: f64, alpha: f64, alternative: Alte
     Ok(sign * high)
 }
 
-/// The smallest p that a sign-flip, signed-rank or sign test of this many (non-zero, untied) differences can
-/// reach: all differences have the same sign. Also McNemar's, for as many discordant pairs.
+/// Smallest p that a sign-flip, signed-rank or sign test of this many (non-zero, untied) differences can
+/// reach, when all differences have the same sign. Also applies to McNemar's test with as many discordant
+/// pairs.
 pub fn smallest_p(differences: u64, alternative: Alternative) -> f64 {
     let one_sided = (-(differences as f64)).exp2();
     if alternative == Alternative::TwoSided {
@@ -108,7 +109,7 @@ pub fn smallest_p(differences: u64, alternative: Alternative) -> f64 {
     }
 }
 
-/// How many differences a sign-flip, signed-rank or sign test needs to be able to reach p ≤ `alpha` at all.
+/// Number of differences that a sign-flip, signed-rank or sign test needs to reach p ≤ `alpha` at all.
 pub fn differences_needed(alpha: f64, alternative: Alternative) -> Result<u64> {
     check_open_unit("alpha", alpha)?;
     let mut needed = 1;
@@ -118,8 +119,8 @@ pub fn differences_needed(alpha: f64, alternative: Alternative) -> Result<u64> {
     Ok(needed)
 }
 
-/// What `observations` in clusters of average size `cluster_size` are worth in independent ones:
-/// `n / (1 + (m − 1) ρ)` with the intra-class correlation ρ (Kish 1965).
+/// Number of independent observations equivalent to `observations` in clusters of average size
+/// `cluster_size`: `n / (1 + (m − 1) ρ)` with the intra-class correlation ρ (Kish 1965).
 pub fn effective_sample_size(observations: f64, cluster_size: f64, correlation: f64) -> Result<f64> {
     if !(observations >= 0.0 && observations.is_finite()) {
         return Err(StatsError::OutOfRange {
@@ -139,8 +140,9 @@ pub fn effective_sample_size(observations: f64, cluster_size: f64, correlation: 
     Ok(observations / (1.0 + (cluster_size - 1.0) * correlation))
 }
 
-/// The smallest mean difference that `pairs` normal differences with `standard_deviation` show with `power`:
-/// `(z_{1−α} + z_{power}) · sd / √n`, the textbook figure, without the t-distribution's small-sample penalty.
+/// Smallest mean difference that `pairs` normal differences with `standard_deviation` detect with `power`:
+/// `(z_{1−α} + z_{power}) · sd / √n`, the textbook formula, without the small-sample correction of the
+/// t-distribution.
 pub fn normal_detectable(
     standard_deviation: f64,
     pairs: f64,
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_designs_are_refused() {
+    fn invalid_designs_are_rejected() {
         assert!(paired_t_power(0.5, 1, 0.05, Alternative::TwoSided).is_err());
         assert!(paired_t_power(f64::NAN, 9, 0.05, Alternative::TwoSided).is_err());
         assert!(paired_t_pairs(0.0, 0.8, 0.05, Alternative::TwoSided).is_err());

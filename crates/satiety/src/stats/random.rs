@@ -1,26 +1,27 @@
-//! Seeded chance: resample `i` draws from stream `i` of the seed, so that results do not depend on the order or
-//! the number of threads in which resamples are made.
+//! Seeded randomness: resample `i` draws from stream `i` of the seed, so that results do not depend on the
+//! order or the number of threads.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// The generator of one resample.
+/// Generator of one resample.
 pub(crate) fn stream(seed: u64, resample: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(resample);
     random
 }
 
-/// Draws with replacement from `0..bound`, fast: some ten million a second are wanted, and a cryptographic generator
-/// spends more on each than all the rest does. So ChaCha only supplies, for each resample, the state of Wang Yi's wyrand
-/// (final version 4.2), which is a counter whose values are mixed by one wide multiplication.
+/// Fast draws with replacement from `0..bound`. About ten million draws per second are needed, and a
+/// cryptographic generator would dominate the cost. ChaCha therefore only supplies, for each resample, the
+/// state of Wang Yi's wyrand (final version 4.2), a counter whose values are mixed by one wide
+/// multiplication.
 pub(crate) struct Draws {
     state: u64,
     bound: u32,
 }
 
 impl Draws {
-    /// The draws of one resample.
+    /// Draws of one resample.
     pub(crate) fn new(seed: u64, resample: u64, bound: u32) -> Self {
         Self {
             state: stream(seed, resample).next_u64(),
@@ -28,7 +29,6 @@ impl Draws {
         }
     }
 
-    /// Two draws.
     #[inline]
     pub(crate) fn pair(&mut self) -> [usize; 2] {
         let bits = self.bits();
@@ -37,7 +37,7 @@ impl Draws {
         [self.below(low), self.below(high)]
     }
 
-    /// A number below the bound from 32 random bits, without bias (Lemire 2019).
+    /// Unbiased number below the bound from 32 random bits (Lemire 2019).
     #[inline]
     fn below(&mut self, bits: u32) -> usize {
         let product = u64::from(bits) * u64::from(self.bound);
@@ -49,13 +49,13 @@ impl Draws {
         (product >> 32) as usize
     }
 
-    /// The rare case in which the product may be one of those that make some numbers likelier than others.
+    /// The rare case in which the product may bias some numbers and has to be rejected.
     #[cold]
     fn settle(&mut self, mut product: u64) -> usize {
         let threshold = self.bound.wrapping_neg() % self.bound;
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "low halves and any 32 fresh bits are wanted"
+            reason = "the low half, or any 32 fresh bits"
         )]
         while (product as u32) < threshold {
             product = u64::from(self.bits() as u32) * u64::from(self.bound);
@@ -73,7 +73,7 @@ impl Draws {
     }
 }
 
-/// A uniform number in [0, 1) with 53 bits.
+/// Uniform number in [0, 1) with 53 bits.
 #[cfg(test)]
 pub(crate) fn uniform(random: &mut impl Rng) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64

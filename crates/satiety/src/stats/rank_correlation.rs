@@ -1,25 +1,25 @@
-//! How alike are two orders? Kendall's tau-b and Spearman's rho.
+//! Rank correlation of two orders: Kendall's tau-b and Spearman's rho.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Result, StatsError, check_same_length, check_sample};
 
-/// Pairs counted by how two rankings order them.
+/// Counts of pairs by how two rankings order them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Concordance {
-    /// Pairs in the same order.
+    /// Number of pairs in the same order.
     pub concordant: i64,
-    /// Pairs in opposite order.
+    /// Number of pairs in opposite order.
     pub discordant: i64,
-    /// Pairs tied in x alone.
+    /// Number of pairs tied in x alone.
     pub tied_x: i64,
-    /// Pairs tied in y alone.
+    /// Number of pairs tied in y alone.
     pub tied_y: i64,
 }
 
 impl Concordance {
-    /// Tau-b, absent when one ranking is entirely tied.
+    /// Tau-b; `None` when one ranking is entirely tied.
     pub fn tau_b(&self) -> Option<f64> {
         let ordered = (self.concordant + self.discordant) as f64;
         let (x, y) = (ordered + self.tied_y as f64, ordered + self.tied_x as f64);
@@ -34,7 +34,7 @@ pub fn concordance(x: &[f64], y: &[f64]) -> Result<Concordance> {
     check_sample(x, 2)?;
     check_sample(y, 2)?;
     let mut pairs: Vec<(f64, f64)> = x.iter().copied().zip(y.iter().copied()).collect();
-    // Adding zero makes -0.0 and 0.0 one value for the order too.
+    // Adding zero turns -0.0 into 0.0, so that they sort as equal.
     for pair in &mut pairs {
         *pair = (pair.0 + 0.0, pair.1 + 0.0);
     }
@@ -67,14 +67,14 @@ pub fn concordance(x: &[f64], y: &[f64]) -> Result<Concordance> {
     })
 }
 
-/// Kendall's tau-b.
+/// Kendall's tau-b of two samples.
 pub fn kendall_tau(x: &[f64], y: &[f64]) -> Result<f64> {
     concordance(x, y)?.tau_b().ok_or(StatsError::NoVariation {
         what: "one of the rankings",
     })
 }
 
-/// Spearman's rank correlation: Pearson's on average ranks.
+/// Spearman's rank correlation: Pearson's correlation of average ranks.
 pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64> {
     check_same_length(x, y)?;
     check_sample(x, 2)?;
@@ -98,7 +98,7 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64> {
     Ok((product(&x, &y) / (xx.sqrt() * yy.sqrt())).clamp(-1.0, 1.0))
 }
 
-/// Twice the average ranks, so that halves are whole.
+/// Twice the average ranks, so that they are integers.
 pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&i, &j| values[i].total_cmp(&values[j]));
@@ -106,7 +106,7 @@ pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     let mut start = 0;
     while start < order.len() {
         let value = values[order[start]];
-        // total_cmp parts -0.0 from 0.0, equality does not; sorted order keeps them adjacent.
+        // total_cmp distinguishes -0.0 from 0.0, equality does not; sorting keeps them adjacent.
         let end = start
             + order[start..]
                 .iter()
@@ -120,7 +120,7 @@ pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     ranks
 }
 
-/// Sorts by merging and counts the pairs that were out of order.
+/// Merge sort that counts the pairs that were out of order.
 fn inversions(values: &mut [f64], buffer: &mut [f64]) -> i64 {
     let n = values.len();
     if n < 2 {
@@ -167,7 +167,7 @@ mod tests {
     // Oracle: the same command; `rbo` from PyPI for the extrapolation, the infinite sums of the paper cut at
     // depth 20,000 for minimum and residual.
     #[test]
-    fn what_cannot_be_compared() {
+    fn constant_rankings_are_rejected() {
         assert!(kendall_tau(&[1.0, 1.0], &[1.0, 2.0]).is_err());
         assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_err());
         assert!(kendall_tau(&[1.0], &[1.0]).is_err());

@@ -1,7 +1,6 @@
-//! How much is there that we have not seen yet? Estimates of unseen probability mass and of the total number
-//! of kinds from how often each kind was seen. A kind may be a claim, a failure mode, a source: this module
-//! only knows counts. The estimates assume that equal things were recognised as equal: each
-//! missed match looks like a new kind for ever.
+//! Estimates of unseen probability mass and of the total number of kinds, from how often each kind was seen.
+//! A kind may be a claim, a failure mode or a source. The estimates assume that equal things were recognized
+//! as equal: each missed match looks like a new kind.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,22 +9,22 @@ use super::distribution::normal_critical;
 use super::error::{Result, StatsError, check_open_unit};
 use super::interval::Interval;
 
-/// What the estimators need to know of a sample: how many observations, how many kinds, and how many kinds
-/// were seen exactly once and exactly twice.
+/// Summary of a sample for the estimators: number of observations and kinds, and of kinds seen exactly once
+/// and exactly twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Abundance {
     /// Number of observations, `n`.
     pub observations: u64,
-    /// Number of different kinds observed, `S`.
+    /// Number of distinct kinds observed, `S`.
     pub kinds: u64,
-    /// Kinds observed exactly once, `f1`.
+    /// Number of kinds observed exactly once, `f1`.
     pub singletons: u64,
-    /// Kinds observed exactly twice, `f2`.
+    /// Number of kinds observed exactly twice, `f2`.
     pub doubletons: u64,
 }
 
 impl Abundance {
-    /// Collects the summary from the number of times each kind was seen. Zero counts are not kinds.
+    /// Builds the summary from the number of times each kind was seen. Zero counts are ignored.
     pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Self {
         let mut summary = Self::default();
         for count in counts {
@@ -41,14 +40,14 @@ impl Abundance {
         if self.observations == 0 {
             return Err(StatsError::TooFew { needed: 1, got: 0 });
         }
-        // Wide integers, since a hand-made summary may hold anything.
+        // Wide integers, because a summary built by a caller may hold any values.
         let least =
             u128::from(self.singletons) + 2 * u128::from(self.doubletons) + 3 * u128::from(self.others()?);
         if least > u128::from(self.observations) {
             return Err(StatsError::OutOfRange {
                 what: "observations",
                 value: self.observations as f64,
-                range: "at least the number that the kinds account for",
+                range: "at least the count implied by the kinds",
             });
         }
         Ok(())
@@ -66,15 +65,15 @@ impl Abundance {
     }
 }
 
-/// An estimate of the probability that the next observation is of a kind never seen before.
+/// Estimated probability that the next observation is of an unseen kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenMass {
-    /// Good and Turing's estimate, `f1 / n`.
+    /// Good-Turing estimate, `f1 / n`.
     pub estimate: f64,
-    /// Esty's standard error.
+    /// Esty's standard error of the estimate.
     pub standard_error: f64,
     /// Normal interval, clamped to [0, 1]. Absent when the standard error is zero (every kind seen once, or
-    /// none seen once or twice): the sample then says nothing about its own uncertainty.
+    /// none seen once or twice), because the uncertainty is then unknown.
     pub interval: Option<Interval>,
 }
 
@@ -112,12 +111,12 @@ pub fn unseen_mass(abundance: &Abundance, confidence: f64) -> Result<UnseenMass>
     })
 }
 
-/// A lower-bound estimate of how many kinds exist.
+/// Lower-bound estimate of how many kinds exist.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Richness {
     /// Estimated number of kinds, never below the number observed.
     pub estimate: f64,
-    /// Its standard error.
+    /// Standard error of the estimate.
     pub standard_error: f64,
     /// Asymmetric interval that starts at or above the number observed.
     pub interval: Interval,
@@ -125,8 +124,9 @@ pub struct Richness {
     pub completeness: f64,
 }
 
-/// Chao1 (Chao 1984; the `(n−1)/n` form of Chao and Chiu 2016) with Chao's (1987) log-normal interval. With
-/// no doubletons the bias-corrected form is used. It estimates a *lower bound*: report it, do not decide by it.
+/// Chao1 (Chao 1984; the `(n−1)/n` form of Chao and Chiu 2016) with Chao's (1987) log-normal interval.
+/// Without doubletons the bias-corrected form is used. It estimates a *lower bound*: report it, do not use it
+/// for decisions.
 ///
 /// ```
 /// use satiety::stats::{Abundance, chao1};
@@ -188,7 +188,8 @@ fn lower_bound(m: f64, observations: f64, kinds: u64, once: u64, twice: u64, con
             },
         )
     } else {
-        // Everything was seen again: the kinds that a Poisson sample of this size would still have missed.
+        // Every kind was seen again: use the kinds that a Poisson sample of this size would still have
+        // missed.
         let p = (-observations / s).exp();
         let middle = s / (1.0 - p);
         let half_width = z * (s * p).sqrt() / (1.0 - p);
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_summaries_are_refused() {
+    fn impossible_summaries_are_rejected() {
         let empty = Abundance::from_counts([]);
         assert_eq!(
             unseen_mass(&empty, 0.95),

@@ -1,4 +1,4 @@
-//! Comparison with oracles, for the tests of this folder.
+//! Comparison with oracles, for the tests of this directory.
 
 /// Asserts that `actual` is within `tolerance` of `expected`, relative to the larger of 1 and the expected
 /// magnitude, so that small values are compared absolutely.
@@ -12,7 +12,7 @@ pub(crate) fn assert_close(actual: f64, expected: f64, tolerance: f64) {
     );
 }
 
-/// Asserts agreement relative to the expected value alone: for tail probabilities.
+/// Asserts agreement relative to the expected value alone, for tail probabilities.
 #[track_caller]
 pub(crate) fn assert_relative(actual: f64, expected: f64, tolerance: f64) {
     assert!(
@@ -22,12 +22,12 @@ pub(crate) fn assert_relative(actual: f64, expected: f64, tolerance: f64) {
     );
 }
 
-/// A sample used all over the folder; `B` is its partner in paired tests.
+/// Sample used by several tests; `B` is its partner in paired tests.
 pub(crate) const A: [f64; 12] = [
     0.81, 0.34, 0.55, 1.0, 0.62, 0.13, 0.77, 0.5, 0.91, 0.28, 0.66, 0.47,
 ];
 
-/// The partner of `A`: one difference is zero, some are tied.
+/// Partner of `A`: one difference is zero, some are tied.
 pub(crate) const B: [f64; 12] = [
     0.74, 0.39, 0.41, 0.86, 0.62, 0.2, 0.58, 0.43, 0.79, 0.31, 0.45, 0.36,
 ];

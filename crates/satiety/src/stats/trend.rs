@@ -1,4 +1,4 @@
-//! Does a series rise or fall, and how steeply? A line fitted by least squares.
+//! Linear trend of a series, fitted by least squares.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,24 +8,24 @@ use super::distribution::{student_critical, student_sf};
 use super::error::{Result, StatsError, check_finite, check_open_unit, check_same_length, check_sample};
 use super::interval::Interval;
 
-/// A straight line fitted by least squares.
+/// Straight line fitted by least squares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinearFit {
-    /// Change of y for one unit of x.
+    /// Change of y per unit of x.
     pub slope: f64,
-    /// Value at x = 0.
+    /// Value of y at x = 0.
     pub intercept: f64,
     /// Standard error of the slope.
     pub standard_error: f64,
-    /// Student's interval for the slope.
+    /// Student's confidence interval of the slope.
     pub interval: Interval,
-    /// Two-sided p of "the slope is zero".
+    /// Two-sided p-value of a zero slope.
     pub p_value: f64,
     /// Pearson's correlation; absent when y does not vary.
     pub correlation: Option<f64>,
 }
 
-/// Fits `y = intercept + slope · x`. Needs three points.
+/// Fits `y = intercept + slope · x` to at least three points.
 pub fn least_squares(x: &[f64], y: &[f64], confidence: f64) -> Result<LinearFit> {
     check_same_length(x, y)?;
     check_sample(x, 3)?;
@@ -47,7 +47,7 @@ pub fn least_squares(x: &[f64], y: &[f64], confidence: f64) -> Result<LinearFit>
         return Err(StatsError::NoVariation { what: "x" });
     }
     if is_constant(y) {
-        // The mean of equal values may be off by a rounding error, which is not a slope.
+        // The mean of equal values may have a rounding error, which is not a slope.
         let interval = Interval {
             low: 0.0,
             high: 0.0,

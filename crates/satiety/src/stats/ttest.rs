@@ -1,5 +1,5 @@
-//! Student's test for paired samples and Welch's for independent ones. Both assume roughly normal means; for
-//! few or very skewed differences use the permutation test.
+//! Student's t-test for paired samples and Welch's for independent ones. Both assume roughly normal means;
+//! for few or very skewed differences use the permutation test.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,26 +10,27 @@ use super::error::{Result, StatsError, check_open_unit, check_same_length, check
 use super::hypothesis::Alternative;
 use super::interval::Interval;
 
-/// The outcome of a t-test.
+/// Result of a t-test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TTest {
     /// Mean difference, first minus second.
     pub difference: f64,
-    /// Its standard error.
+    /// Standard error of the difference.
     pub standard_error: f64,
-    /// The test statistic.
+    /// Value of the test statistic.
     pub t: f64,
-    /// Degrees of freedom; fractional for Welch.
+    /// Degrees of freedom; fractional for Welch's test.
     pub degrees_of_freedom: f64,
     /// Probability of a statistic at least this extreme without a difference.
     pub p_value: f64,
-    /// Two-sided interval for the difference.
+    /// Two-sided confidence interval of the difference.
     pub interval: Interval,
-    /// Difference in standard deviations: of the differences when paired, of the averaged variances otherwise.
+    /// Difference in standard deviations: of the differences when paired, of the averaged variances
+    /// otherwise.
     pub effect_size: f64,
 }
 
-/// Tests whether `treatment − control` has mean zero, pair by pair.
+/// Tests whether the paired differences `treatment − control` have mean zero.
 ///
 /// ```
 /// use satiety::stats::{Alternative, paired_t};
@@ -56,7 +57,7 @@ pub fn one_sample_t(differences: &[f64], alternative: Alternative, confidence: f
         (variance / n).sqrt(),
         n - 1.0,
         variance.sqrt(),
-        "the differences",
+        "differences",
         alternative,
         confidence,
     )
@@ -74,7 +75,7 @@ pub fn welch_t(
     let (v1, v2) = (variance_of(treatment), variance_of(control));
     let (n1, n2) = (treatment.len() as f64, control.len() as f64);
     let (s1, s2) = (v1 / n1, v2 / n2);
-    // As shares of the whole, so that tiny variances do not underflow when squared.
+    // As shares of the total, so that tiny variances do not underflow when squared.
     let share = if s1 + s2 > 0.0 { s1 / (s1 + s2) } else { 0.5 };
     let df = 1.0 / (share * share / (n1 - 1.0) + (1.0 - share) * (1.0 - share) / (n2 - 1.0));
     finish(
@@ -88,7 +89,7 @@ pub fn welch_t(
     )
 }
 
-/// The differences `treatment − control` of paired samples.
+/// Differences `treatment − control` of paired samples.
 pub fn differences(treatment: &[f64], control: &[f64]) -> Result<Vec<f64>> {
     check_same_length(treatment, control)?;
     let differences: Vec<f64> = treatment.iter().zip(control).map(|(a, b)| a - b).collect();
@@ -106,7 +107,7 @@ fn finish(
     confidence: f64,
 ) -> Result<TTest> {
     check_open_unit("confidence", confidence)?;
-    // Differences that are equal up to rounding say nothing about their spread.
+    // Differences that are equal up to rounding do not determine a spread.
     if standard_error <= f64::EPSILON * difference.abs() {
         return Err(StatsError::NoVariation { what });
     }
@@ -163,13 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn no_spread_is_no_evidence() {
+    fn constant_differences_are_rejected() {
         let equal = [0.5, 0.5, 0.5];
         assert_eq!(
             one_sample_t(&equal, Alternative::TwoSided, 0.95),
-            Err(StatsError::NoVariation {
-                what: "the differences"
-            })
+            Err(StatsError::NoVariation { what: "differences" })
         );
         assert!(one_sample_t(&[0.1 + 0.2, 0.3, 0.3], Alternative::TwoSided, 0.95).is_err());
         assert!(welch_t(&equal, &equal, Alternative::TwoSided, 0.95).is_err());

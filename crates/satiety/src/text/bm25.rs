@@ -1,22 +1,22 @@
-//! Texts in memory, found by their words and ranked by BM25 (Robertson and Zaragoza 2009, with Lucene's weight of rare
-//! words, which is never negative).
+//! In-memory full-text index ranked by BM25 (Robertson and Zaragoza 2009, with Lucene's non-negative inverse
+//! document frequency).
 //!
-//! A text is scored whole, however many chunks it was cut into: a long note is no better for having its words in one
-//! chunk. Which chunk fits best is a question of its own, for the excerpt.
+//! A text is scored as a whole, regardless of its number of chunks, so that a long note has no advantage for
+//! having its words in one chunk. The best chunk is determined separately, for the excerpt.
 
 use std::sync::Arc;
 
 use super::stem::{StopWords, Vocabulary, stem};
 use crate::memory::shared::SharedVec;
 
-/// How words are weighed.
+/// Parameters of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bm25 {
-    /// How soon another occurrence stops counting.
+    /// Saturation of repeated occurrences.
     pub k1: f64,
-    /// How much long texts are held back, from 0 to 1.
+    /// Length normalization from 0 (none) to 1 (full).
     pub b: f64,
-    /// How much an occurrence in a title counts beside one in the text.
+    /// Weight of an occurrence in a title relative to one in the text.
     pub title: f64,
 }
 
@@ -30,39 +30,39 @@ impl Default for Bm25 {
     }
 }
 
-/// A word of a question, and how much it counts.
+/// Weighted word of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
-    /// The word.
+    /// Word in its written form.
     pub word: String,
-    /// How often it is said, or less for one that is only said for another.
+    /// Number of occurrences in the query; lower for a synonym.
     pub weight: f64,
 }
 
-/// Where a word occurs.
+/// Occurrences of a word in a chunk.
 #[derive(Debug, Clone, Copy)]
 struct Posting {
-    piece: u32,
+    chunk: u32,
     title: u16,
     body: u16,
 }
 
-/// The pieces of a memory: they stand in a row.
+/// Consecutive chunks of a memory.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     first: u32,
-    pieces: u32,
-    /// Telling words of all pieces.
+    chunks: u32,
+    /// Number of indexed words in all chunks.
     length: u32,
 }
 
-/// All words of all memories.
+/// Inverted index over the words of all memories.
 #[derive(Debug, Clone, Default)]
 pub struct LexicalIndex {
     vocabulary: Vocabulary,
-    /// By term.
+    /// Postings of each term.
     postings: SharedVec<Arc<Vec<Posting>>>,
-    /// The memory that each piece belongs to; [`GONE`] when it was taken away.
+    /// Memory that each chunk belongs to; [`GONE`] after removal.
     owners: Vec<u32>,
     spans: Vec<Span>,
     memories: usize,
@@ -73,7 +73,7 @@ pub struct LexicalIndex {
 const GONE: u32 = u32::MAX;
 
 impl LexicalIndex {
-    /// An empty index that leaves these words out.
+    /// Creates an empty index that ignores these stop words.
     pub fn new(stop_words: StopWords) -> Self {
         Self {
             vocabulary: Vocabulary::new(stop_words),
@@ -81,32 +81,32 @@ impl LexicalIndex {
         }
     }
 
-    /// How many pieces there are, with those that were taken away.
+    /// Number of chunks, including removed ones.
     pub fn pieces(&self) -> usize {
         self.owners.len()
     }
 
-    /// How many pieces were taken away and still take room.
+    /// Number of removed chunks that still occupy memory.
     pub fn gone(&self) -> usize {
         self.gone
     }
 
-    /// Bytes that it takes, about.
+    /// Approximate heap size in bytes.
     pub fn bytes(&self) -> usize {
         let postings: usize = self.postings.iter().map(|list| 24 + 8 * list.capacity()).sum();
         postings + self.vocabulary.bytes() + 4 * self.owners.capacity() + 12 * self.spans.capacity()
     }
 
-    /// Adds a memory's pieces, each with its title or heading and its text. Numbers of pieces count up from
-    /// [`LexicalIndex::pieces`]. What the memory had before is taken away.
-    pub fn put<'a>(&mut self, memory: u32, pieces: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    /// Replaces the chunks of a memory, each given as title or heading and text. Chunks are numbered
+    /// consecutively from [`LexicalIndex::pieces`].
+    pub fn put<'a>(&mut self, memory: u32, chunks: impl IntoIterator<Item = (&'a str, &'a str)>) {
         self.remove(memory);
         let first = u32::try_from(self.owners.len()).unwrap_or(GONE);
         let rule = self.vocabulary.stop_words().word_rule();
         let mut length = 0;
         let mut counted: Vec<(u32, bool)> = Vec::new();
-        for (title, body) in pieces {
-            let piece = u32::try_from(self.owners.len()).unwrap_or(GONE);
+        for (title, body) in chunks {
+            let chunk = u32::try_from(self.owners.len()).unwrap_or(GONE);
             self.owners.push(memory);
             counted.clear();
             for (text, is_title) in [(title, true), (body, false)] {
@@ -124,7 +124,7 @@ impl LexicalIndex {
                 let in_title = same.iter().filter(|(_, is_title)| *is_title).count();
                 let small = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
                 let posting = Posting {
-                    piece,
+                    chunk,
                     title: small(in_title),
                     body: small(same.len() - in_title),
                 };
@@ -133,15 +133,15 @@ impl LexicalIndex {
                 }
             }
         }
-        let pieces = u32::try_from(self.owners.len()).unwrap_or(GONE) - first;
+        let chunks = u32::try_from(self.owners.len()).unwrap_or(GONE) - first;
         let at = memory as usize;
         if self.spans.len() <= at {
             self.spans.resize(at + 1, Span::default());
         }
-        if let Some(span) = self.spans.get_mut(at).filter(|_| pieces > 0) {
+        if let Some(span) = self.spans.get_mut(at).filter(|_| chunks > 0) {
             *span = Span {
                 first,
-                pieces,
+                chunks,
                 length,
             };
             self.memories += 1;
@@ -149,22 +149,22 @@ impl LexicalIndex {
         }
     }
 
-    /// Takes a memory away. Its room is not given back: whoever keeps the index builds it anew when too much is gone.
+    /// Removes a memory. The space is not reclaimed: the owner rebuilds the index when too much was removed.
     pub fn remove(&mut self, memory: u32) {
-        let Some(span) = self.spans.get_mut(memory as usize).filter(|span| span.pieces > 0) else {
+        let Some(span) = self.spans.get_mut(memory as usize).filter(|span| span.chunks > 0) else {
             return;
         };
         let gone = std::mem::take(span);
-        let pieces = gone.first as usize..(gone.first + gone.pieces) as usize;
-        if let Some(owners) = self.owners.get_mut(pieces) {
+        let chunks = gone.first as usize..(gone.first + gone.chunks) as usize;
+        if let Some(owners) = self.owners.get_mut(chunks) {
             owners.fill(GONE);
         }
-        self.gone += gone.pieces as usize;
+        self.gone += gone.chunks as usize;
         self.memories -= 1;
         self.total_length -= u64::from(gone.length);
     }
 
-    /// A question to this index, with the words that are there; forms of one word add up.
+    /// Builds a query from the terms that occur in this index; forms of the same word are added up.
     pub fn question(&self, terms: &[Term]) -> Question<'_> {
         let mut wanted: Vec<(u32, f64)> = Vec::new();
         for term in terms {
@@ -179,7 +179,7 @@ impl LexicalIndex {
         self.weighed(wanted)
     }
 
-    /// The best texts for the different words of a query, each counting once, with their scores, best first.
+    /// Best texts for the distinct words of a query, each counted once, with their scores, best first.
     pub fn search(&self, query: &str, most: usize) -> Vec<(u32, f64)> {
         let stop_words = self.vocabulary.stop_words();
         let mut wanted: Vec<(u32, f64)> = Vec::new();
@@ -201,7 +201,7 @@ impl LexicalIndex {
             let mut having = 0_usize;
             let mut last = GONE;
             for posting in list {
-                let owner = self.owner(posting.piece);
+                let owner = self.owner(posting.chunk);
                 having += usize::from(owner != GONE && owner != last);
                 last = owner;
             }
@@ -215,21 +215,21 @@ impl LexicalIndex {
         }
     }
 
-    fn owner(&self, piece: u32) -> u32 {
-        self.owners.get(piece as usize).copied().unwrap_or(GONE)
+    fn owner(&self, chunk: u32) -> u32 {
+        self.owners.get(chunk as usize).copied().unwrap_or(GONE)
     }
 }
 
-/// A question, ready to be asked.
+/// Query with its postings resolved.
 #[derive(Debug)]
 pub struct Question<'a> {
     index: &'a LexicalIndex,
-    /// Where each word occurs, and what an occurrence is worth.
+    /// Postings of each word with the weight of an occurrence.
     lists: Vec<(&'a [Posting], f64)>,
 }
 
 impl Question<'_> {
-    /// Memories that have any of the words, best first, at most so many, of those that are `wanted`.
+    /// Memories that contain any of the words and are `wanted`, best first, up to the given number.
     pub fn search(
         &self,
         settings: impl Into<Bm25>,
@@ -243,9 +243,9 @@ impl Question<'_> {
         let mut scores = vec![0.0_f64; index.spans.len()];
         let mut touched: Vec<u32> = Vec::new();
         for (list, worth) in &self.lists {
-            // Pieces of a memory stand in a row, and so do its postings.
-            for same in list.chunk_by(|a, b| index.owner(a.piece) == index.owner(b.piece)) {
-                let Some(owner) = same.first().map(|posting| index.owner(posting.piece)) else {
+            // The chunks of a memory are consecutive, and so are its postings.
+            for same in list.chunk_by(|a, b| index.owner(a.chunk) == index.owner(b.chunk)) {
+                let Some(owner) = same.first().map(|posting| index.owner(posting.chunk)) else {
                     continue;
                 };
                 let (Some(span), Some(score)) =
@@ -275,27 +275,27 @@ impl Question<'_> {
         found
     }
 
-    /// The piece of a memory that has most of the words, by its place among the memory's pieces; the first of equals.
+    /// Position of the chunk of a memory that contains most of the words; the first one on ties.
     pub fn best_piece(&self, settings: impl Into<Bm25>, memory: u32) -> Option<u32> {
         let settings = settings.into();
         let span = self
             .index
             .spans
             .get(memory as usize)
-            .filter(|span| span.pieces > 0)?;
-        if span.pieces == 1 {
+            .filter(|span| span.chunks > 0)?;
+        if span.chunks == 1 {
             return Some(0);
         }
-        let mut scores = vec![0.0_f64; span.pieces as usize];
+        let mut scores = vec![0.0_f64; span.chunks as usize];
         for (list, worth) in &self.lists {
-            let from = list.partition_point(|posting| posting.piece < span.first);
+            let from = list.partition_point(|posting| posting.chunk < span.first);
             let own = list
                 .iter()
                 .skip(from)
-                .take_while(|posting| posting.piece < span.first + span.pieces);
+                .take_while(|posting| posting.chunk < span.first + span.chunks);
             for posting in own {
                 let times = occurrences(*posting, settings);
-                if let Some(score) = scores.get_mut((posting.piece - span.first) as usize) {
+                if let Some(score) = scores.get_mut((posting.chunk - span.first) as usize) {
                     *score += worth * times / (times + settings.k1).max(f64::MIN_POSITIVE);
                 }
             }
@@ -330,11 +330,11 @@ mod tests {
             .collect()
     }
 
-    /// From `bm25s` 0.3 (k1 1.2, b .75, method "lucene", no stemmer, no stop words), times 2.2, which it leaves out:
-    /// `r.index(bm25s.tokenize(["cat sat mat", "dog cat cat house garden", "bird tree"], stopwords=None))`, then
-    /// `r.get_scores(["cat", "tree"])`.
+    /// From `bm25s` 0.3 (k1 1.2, b .75, method "lucene", no stemmer, no stop words), times 2.2, a factor that
+    /// it omits: `r.index(bm25s.tokenize(["cat sat mat", "dog cat cat house garden", "bird tree"],
+    /// stopwords=None))`, then `r.get_scores(["cat", "tree"])`.
     #[test]
-    fn scores_are_those_of_a_known_program() {
+    fn scores_match_bm25s() {
         let mut index = LexicalIndex::default();
         for (memory, text) in (0..).zip(["cat sat mat", "dog cat cat house garden", "bird tree"]) {
             index.put(memory, [("", text)]);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_piece_is_the_one_with_the_words() {
+    fn the_best_chunk_contains_the_words() {
         let mut index = LexicalIndex::default();
         index.put(
             7,
@@ -409,12 +409,12 @@ mod tests {
         );
     }
 
-    /// The definition, straight from the formula, over whole texts.
+    /// Reference implementation of the formula over whole texts.
     fn plain(texts: &BTreeMap<u32, Vec<String>>, words: &[&str]) -> Vec<(u32, f64)> {
         let tokens = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
         let whole: BTreeMap<u32, Vec<String>> = texts
             .iter()
-            .map(|(id, pieces)| (*id, tokens(&pieces.join(" "))))
+            .map(|(id, chunks)| (*id, tokens(&chunks.join(" "))))
             .collect();
         let mean = whole.values().map(Vec::len).sum::<usize>() as f64 / whole.len().max(1) as f64;
         let mut found: Vec<(u32, f64)> = Vec::new();
@@ -438,20 +438,20 @@ mod tests {
     }
 
     proptest! {
-        /// After any changes the index says what the formula says about what is there now.
+        /// After any sequence of changes the index agrees with the formula.
         #[test]
-        fn changes_leave_what_the_formula_says(
+        fn index_matches_the_formula_after_changes(
             changes in proptest::collection::vec(
                 (0u32..12, proptest::collection::vec(proptest::collection::vec(0usize..6, 1..8), 0..4)), 1..40),
         ) {
             const WORDS: [&str; 6] = ["cat", "dog", "bird", "fish", "cow", "pig"];
             let mut index = LexicalIndex::default();
             let mut texts: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-            for (memory, pieces) in changes {
-                let pieces: Vec<String> = pieces.iter()
+            for (memory, chunks) in changes {
+                let chunks: Vec<String> = chunks.iter()
                     .map(|words| words.iter().map(|word| WORDS[*word]).collect::<Vec<_>>().join(" ")).collect();
-                index.put(memory, pieces.iter().map(|piece| ("", piece.as_str())));
-                if pieces.is_empty() { texts.remove(&memory); } else { texts.insert(memory, pieces); }
+                index.put(memory, chunks.iter().map(|chunk| ("", chunk.as_str())));
+                if chunks.is_empty() { texts.remove(&memory); } else { texts.insert(memory, chunks); }
             }
             let found = index.question(&terms(&["cat", "fish"])).search(Bm25::default(), 100, |_| true);
             let expected = plain(&texts, &["cat", "fish"]);

@@ -1,9 +1,10 @@
-//! Exact set-similarity search over a growing list of statements: which earlier statement shares the largest part of
-//! its words with this one? Every filter below only discards statements that provably stay under the bound, so the
-//! answer is that of comparing with all of them.
+//! Exact set-similarity search over a growing list of statements: finds the earlier statement with the
+//! largest word overlap. Every filter only discards statements that are provably below the bound, so the
+//! result equals that of comparing with all of them.
 //!
-//! Prefix and positional filters: Chaudhuri et al. 2006; Xiao et al. 2008 (`PPJoin`). Words are ordered by when they
-//! were first seen, latest first: a late word is probably rare, and unlike a frequency order this one never changes.
+//! Prefix and positional filters: Chaudhuri et al. 2006; Xiao et al. 2008 (`PPJoin`). Words are ordered by
+//! first occurrence, latest first: a late word is probably rare, and unlike a frequency order this one never
+//! changes.
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use schemars::JsonSchema;
@@ -12,19 +13,19 @@ use std::hash::BuildHasher;
 
 use super::{Threshold, ThresholdError, Tokenization, normalize};
 
-/// An earlier statement and the words it shares with the one asked about.
+/// Earlier statement and its word overlap with the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Match {
-    /// The earlier statement: the number that [`JaccardIndex::insert`] gave it.
+    /// Number that [`JaccardIndex::insert`] returned for the earlier statement.
     pub id: u32,
-    /// Number of words in both.
+    /// Number of words in both statements.
     pub overlap: u32,
-    /// Number of words in either.
+    /// Number of distinct words in either statement.
     pub union: u32,
 }
 
 impl Match {
-    /// The Jaccard similarity.
+    /// Jaccard similarity from 0 to 1.
     pub fn similarity(&self) -> f64 {
         f64::from(self.overlap) / f64::from(self.union)
     }
@@ -42,7 +43,7 @@ impl Match {
     }
 }
 
-/// Statements seen so far, searchable by word overlap.
+/// Index of statements, searchable by word overlap.
 ///
 /// ```
 /// use satiety::text::{JaccardIndex, Tokenization};
@@ -56,33 +57,35 @@ impl Match {
 pub struct JaccardIndex {
     threshold: Threshold,
     tokenization: Tokenization,
-    /// Word to its number, in order of first appearance.
+    /// Number of each word, in order of first appearance.
     words: FxHashMap<Box<str>, u32>,
-    /// The word numbers of all statements, descending within each; statement `i` is `ends[i-1]..ends[i]`.
+    /// Word numbers of all statements, descending within each; statement `i` is `ends[i-1]..ends[i]`.
     arena: Vec<u32>,
     ends: Vec<usize>,
-    /// By word: the statements in whose prefix it stands.
+    /// For each word, the statements that have it in their prefix.
     postings: Vec<Vec<Posting>>,
-    /// Hash of a word set to the first statement that has it; a collision only costs the short cut.
+    /// Hash of a word set to the first statement that has it; a collision only disables the shortcut.
     by_set: FxHashMap<u64, u32>,
 }
 
-/// A statement under one of its prefix words, with what the filters need so that most are dismissed unread.
+/// Statement listed under one of its prefix words, with the data for the filters, so that most candidates are
+/// discarded without reading them.
 #[derive(Debug, Clone, Copy)]
 struct Posting {
     signature: u64,
     id: u32,
     /// Number of words, or [`u16::MAX`] for "at least that many, look it up".
     length: u16,
-    /// Where in the statement the word stands; a smaller number than the truth only weakens the filter.
+    /// Position of the word in the statement; a value that is too small only weakens the filter.
     position: u16,
 }
 
-/// The words of a statement, as an index numbers them: of use with that index alone.
+/// Words of a statement as numbered by one index; only valid with that index.
 #[derive(Debug, Clone)]
 pub(crate) struct WordSet(Vec<u32>);
 
-/// A statement as the search sees it. Words that no earlier statement had cannot match, so they are only counted.
+/// Statement prepared for a search. Words that no earlier statement contains cannot match and are only
+/// counted.
 struct Query {
     unknown: u32,
     /// Known words, descending.
@@ -91,8 +94,9 @@ struct Query {
 }
 
 impl JaccardIndex {
-    /// An empty index that finds matches of at least `threshold`. A lower threshold costs more per search; matches can
-    /// be judged against a higher one with [`Match::reaches`], so give the lowest one of interest.
+    /// Creates an empty index that finds matches of at least `threshold`. A lower threshold costs more per
+    /// search; matches can be compared with a higher one by [`Match::reaches`], so pass the lowest threshold
+    /// of interest.
     pub fn new(threshold: f64, tokenization: Tokenization) -> Result<Self, ThresholdError> {
         Ok(Self {
             threshold: Threshold::new(threshold)?,
@@ -110,21 +114,21 @@ impl JaccardIndex {
         self.ends.len()
     }
 
-    /// Whether nothing has been inserted.
+    /// Whether no statement was inserted.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The lowest similarity that is found.
+    /// Lowest similarity that is found.
     pub fn threshold(&self) -> Threshold {
         self.threshold
     }
 
-    /// Bytes of memory held, counted from the lists' capacities.
+    /// Bytes of heap memory, computed from capacities.
     pub fn heap_bytes(&self) -> usize {
         let posted: usize = self.postings.iter().map(Vec::capacity).sum();
         let spelled: usize = self.words.keys().map(|word| word.len()).sum();
-        // A hash map keeps its entries and a control byte each.
+        // A hash map stores its entries plus one control byte each.
         let words = self.words.capacity() * (size_of::<(Box<str>, u32)>() + 1) + spelled;
         let sets = self.by_set.capacity() * (size_of::<(u64, u32)>() + 1);
         words
@@ -135,23 +139,23 @@ impl JaccardIndex {
             + posted * size_of::<Posting>()
     }
 
-    /// The earlier statement most similar to `text`, if any reaches the threshold; the earliest of several equal ones.
+    /// Earlier statement most similar to `text`, if any reaches the threshold; the earliest one on ties.
     pub fn best_match(&self, text: &str) -> Option<Match> {
         self.search_best(&self.query(text))
     }
 
-    /// Every earlier statement that reaches the threshold, most similar first, the earlier of two equal ones first.
+    /// Every earlier statement that reaches the threshold, most similar first, earlier ones first on ties.
     pub fn matches(&self, text: &str) -> Vec<Match> {
         self.search_all(&self.query(text))
     }
 
-    /// The words of a text in its normal form, numbered, for [`matches_of`](Self::matches_of) and
-    /// [`insert_words`](Self::insert_words): who asks and inserts cuts the text once.
+    /// Numbered words of a normalized text, for [`matches_of`](Self::matches_of) and
+    /// [`insert_words`](Self::insert_words), so that a text that is searched and inserted is tokenized once.
     pub(crate) fn words_of_normal(&mut self, normal: &str) -> WordSet {
         WordSet(self.intern(normal))
     }
 
-    /// As [`matches`](Self::matches).
+    /// Like [`matches`](Self::matches).
     pub(crate) fn matches_of(&self, words: &WordSet) -> Vec<Match> {
         self.search_all(&Query {
             unknown: 0,
@@ -160,7 +164,7 @@ impl JaccardIndex {
         })
     }
 
-    /// As [`insert`](Self::insert).
+    /// Like [`insert`](Self::insert).
     pub(crate) fn insert_words(&mut self, words: &WordSet) -> u32 {
         self.insert_set(&words.0)
     }
@@ -173,18 +177,18 @@ impl JaccardIndex {
         });
         found.sort_unstable_by_key(|found| found.id);
         found.dedup();
-        // Stable, so that equal similarities keep their order by id.
+        // Stable sort: equal similarities keep their order by id.
         found.sort_by_key(|found| std::cmp::Reverse(Share(found.overlap, found.union)));
         found
     }
 
-    /// Remembers `text` and returns its number, counted from zero.
+    /// Inserts `text` and returns its number, starting at zero.
     pub fn insert(&mut self, text: &str) -> u32 {
         let set = self.intern(&normalize(text));
         self.insert_set(&set)
     }
 
-    /// [`best_match`](Self::best_match) followed by [`insert`](Self::insert), cutting the text into words only once.
+    /// [`best_match`](Self::best_match) followed by [`insert`](Self::insert), tokenizing the text only once.
     pub fn observe(&mut self, text: &str) -> (Option<Match>, u32) {
         let first_new = self.word_count();
         let set = self.intern(&normalize(text));
@@ -203,7 +207,7 @@ impl JaccardIndex {
         count(self.words.len())
     }
 
-    /// The word numbers of a text in its normal form, descending and without repeats; new words are numbered.
+    /// Word numbers of a normalized text, descending and deduplicated; numbers new words.
     fn intern(&mut self, normal: &str) -> Vec<u32> {
         let mut set = Vec::with_capacity(32);
         let words = &mut self.words;
@@ -261,7 +265,7 @@ impl JaccardIndex {
         id
     }
 
-    /// Of `length` words in common order, two sets that reach the threshold share one among the first
+    /// Of `length` words in a common order, two sets that reach the threshold share one among the first
     /// `length − ⌈threshold·length⌉ + 1`.
     fn prefix_length(&self, length: usize) -> usize {
         let (numerator, denominator) = self.threshold.fraction();
@@ -297,8 +301,9 @@ impl JaccardIndex {
         best
     }
 
-    /// Calls `found` for every statement that reaches the threshold, possibly more than once. What it returns raises
-    /// the bound for the rest of the search: only statements at least as similar as that match are still of interest.
+    /// Calls `found` for every statement that reaches the threshold, possibly more than once. The returned
+    /// match raises the bound for the rest of the search: only statements at least as similar are still
+    /// considered.
     fn search(&self, query: &Query, mut found: impl FnMut(Match) -> Option<Match>) {
         let size = query.known.len() as u64 + u64::from(query.unknown);
         let mut bound = Bound::new(self.threshold.fraction(), size);
@@ -307,7 +312,7 @@ impl JaccardIndex {
                 break;
             }
             let remaining = count(query.known.len() - rank);
-            // A word that was numbered and stands in no statement yet has no list.
+            // A numbered word that no statement contains yet has no list.
             let postings = self.postings.get(word as usize).map_or(&[][..], Vec::as_slice);
             for posting in postings {
                 let length = match posting.length {
@@ -317,7 +322,7 @@ impl JaccardIndex {
                 let Some(needed) = bound.needed_overlap(length) else {
                     continue;
                 };
-                // |A ∩ B| is at most what is left in either set from this word on ...
+                // |A ∩ B| is at most the rest of either set from this word on ...
                 if remaining.min(length - u32::from(posting.position)) < needed {
                     continue;
                 }
@@ -342,16 +347,16 @@ impl JaccardIndex {
     }
 }
 
-/// What a statement must fulfil to be as similar to the query as a fraction says, worked out once a query so that the
-/// innermost loop only compares.
+/// Requirements for a statement to be as similar to the query as a given fraction, computed once per query so
+/// that the innermost loop only compares.
 struct Bound {
     /// Number of words of the query.
     size: u32,
-    /// How many of the query's first words have to be looked up.
+    /// Number of leading words of the query to look up.
     prefix: usize,
-    /// The smallest number of words that a similar enough statement can have.
+    /// Smallest number of words of a sufficiently similar statement.
     shortest: u32,
-    /// By number of words from `shortest` on: the smallest overlap that is enough.
+    /// Smallest sufficient overlap for each number of words from `shortest` on.
     needed: Vec<u32>,
 }
 
@@ -360,8 +365,8 @@ impl Bound {
     fn new((numerator, denominator): (u64, u64), size: u64) -> Self {
         let shortest = (numerator * size).div_ceil(denominator);
         let longest = denominator * size / numerator;
-        // overlap ≥ t·union with union = |A| + |B| − overlap, so ⌈numerator·(|A| + |B|) / (denominator + numerator)⌉,
-        // carried from one length to the next instead of divided anew.
+        // overlap ≥ t·union with union = |A| + |B| − overlap, so ⌈numerator·(|A| + |B|) / (denominator +
+        // numerator)⌉, carried from one length to the next instead of dividing again.
         let divisor = denominator + numerator;
         let (mut quotient, mut rest) = (
             numerator * (size + shortest) / divisor,
@@ -394,7 +399,7 @@ impl Bound {
     }
 }
 
-/// A fraction ordered by its value.
+/// Fraction ordered by its value.
 #[derive(PartialEq, Eq)]
 struct Share(u32, u32);
 
@@ -422,7 +427,7 @@ fn prefix_length(length: u64, numerator: u64, denominator: u64) -> usize {
     }
 }
 
-/// The number of common elements of two descending lists, if it is at least `needed`.
+/// Number of common elements of two descending lists, if it is at least `needed`.
 fn overlap(a: &[u32], b: &[u32], needed: u32) -> Option<u32> {
     let (mut i, mut j, mut common) = (0, 0, 0);
     while i < a.len() && j < b.len() {
@@ -442,7 +447,7 @@ fn overlap(a: &[u32], b: &[u32], needed: u32) -> Option<u32> {
     (common >= needed).then_some(common)
 }
 
-/// One bit a word, toggled: sets that differ in few words have signatures that differ in few bits.
+/// Toggles one bit per word: sets that differ in few words have signatures that differ in few bits.
 fn signature(set: &[u32]) -> u64 {
     // Fibonacci hashing: the upper six bits of the product by 2^64/φ.
     set.iter().fold(0, |bits, &word| {

@@ -1,8 +1,9 @@
-//! What every capability needs to know about text: when two statements are the same words ([`normalize`],
-//! [`JaccardIndex`]), which texts have the words of a query ([`LexicalIndex`]), where one statement ends and the next begins ([`sentences`]), and whether two statements that
-//! look alike really say the same ([`guard`]).
+//! Text processing shared by all capabilities: comparing statements by words ([`normalize`],
+//! [`JaccardIndex`]), full-text search ([`LexicalIndex`]), sentence splitting ([`sentences`]), and detecting
+//! contradictions between similar statements ([`guard`]).
 //!
-//! Nothing here knows about conversations, models or searches; sentence embeddings live in `satiety-models`.
+//! The module is independent of conversations, models and searches; sentence embeddings are in
+//! `satiety-models`.
 
 mod bm25;
 pub mod guard;

@@ -1,7 +1,7 @@
-//! The first level of sameness: what is left of a statement when case, spacing and closing punctuation are ignored.
+//! Normal form of a statement: case, spacing and closing punctuation are ignored.
 
-/// Lowercases, collapses white space and drops closing `.`, `!` and `?`, so that trivial reformatting of a statement
-/// gives the same string. Applying it twice changes nothing.
+/// Lower-cases, collapses whitespace and drops closing `.`, `!` and `?`, so that trivial reformatting of a
+/// statement gives the same string. The function is idempotent.
 ///
 /// ```
 /// assert_eq!(satiety::text::normalize("  Ship  it\tNOW!! "), "ship it now");

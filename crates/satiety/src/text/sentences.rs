@@ -1,6 +1,6 @@
-//! Where one statement ends and the next begins, in prose as people and models write it: Markdown lists, headings and
-//! code fences first, then sentences by the Unicode rules (UAX 29), mended where those break at an abbreviation, an
-//! initial or the end of a line.
+//! Sentence splitting for prose and Markdown as people and models write it: Markdown lists, headings and code
+//! fences first, then sentences by the Unicode rules (UAX 29), corrected where those break at an
+//! abbreviation, an initial or the end of a line.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,36 +13,36 @@ use unicode_segmentation::UnicodeSegmentation;
 /// One statement of a longer text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sentence<'a> {
-    /// The words as they stand in the text, without list markers and surrounding white space.
+    /// Text of the sentence without list markers and surrounding whitespace.
     pub text: &'a str,
-    /// What it is part of.
+    /// Kind of block that contains the sentence.
     pub kind: SentenceKind,
 }
 
-/// The kind of block a sentence stands in.
+/// Kind of block that contains a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SentenceKind {
-    /// Running text.
+    /// Running text outside of other blocks.
     Prose,
-    /// A bullet or numbered item.
+    /// A bulleted or numbered list item.
     ListItem,
     /// A list item with an empty check box.
     OpenTask,
     /// A list item with a ticked check box.
     DoneTask,
-    /// A heading.
+    /// A heading of any level.
     Heading,
-    /// Somebody else's words (`>`).
+    /// A block quotation (`>`).
     Quote,
     /// A row of a table.
     TableRow,
-    /// A fenced block of code, as one piece.
+    /// A fenced code block, not split further.
     Code,
 }
 
-/// Splits `text` into statements, in order. Empty ones and lines without a letter or digit (rules, fences) are left
-/// out.
+/// Splits `text` into statements, in order. Empty statements and lines without a letter or digit (rules,
+/// fences) are omitted.
 ///
 /// ```
 /// use satiety::text::{SentenceKind, sentences};
@@ -100,7 +100,7 @@ fn blocks(text: &str) -> Vec<Block> {
             continue;
         }
         if let Some(marker) = ["```", "~~~"].into_iter().find(|marker| body.starts_with(marker)) {
-            // A fence that opens and closes in one line is a piece of running text.
+            // A fence that opens and closes in one line is inline code.
             if !body[3..].contains(marker) {
                 fence = Some((marker, at));
                 open = false;
@@ -117,8 +117,8 @@ fn blocks(text: &str) -> Vec<Block> {
         match kind {
             Some(kind) => {
                 open = !matches!(kind, SentenceKind::Heading | SentenceKind::TableRow);
-                // Lines of one quotation belong together, but the markers between them are not part of it, so each
-                // line stands for itself.
+                // Lines of one quotation belong together, but the markers between them are not part of it, so
+                // each line is a separate block.
                 open &= kind != SentenceKind::Quote;
                 blocks.push(Block { kind, range });
             }
@@ -143,7 +143,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// What a line's first characters make of it, and how many bytes of marker to skip; `None` for running text.
+/// Block kind of a line and the length of its marker in bytes; `None` for running text.
 fn line_kind(body: &str) -> (Option<SentenceKind>, usize) {
     if let Some(rest) = body.strip_prefix('>') {
         return (Some(SentenceKind::Quote), body.len() - rest.trim_start().len());
@@ -172,7 +172,7 @@ fn line_kind(body: &str) -> (Option<SentenceKind>, usize) {
     (Some(SentenceKind::ListItem), skip)
 }
 
-/// The length of a bullet (`-`, `*`, `+`, `•`) or a number with `.` or `)` before a space.
+/// Length of a bullet (`-`, `*`, `+`, `•`) or a number with `.` or `)` before a space.
 fn list_marker(body: &str) -> Option<usize> {
     let first = body.chars().next()?;
     if matches!(first, '-' | '*' | '+' | '•' | '–') {
@@ -182,7 +182,7 @@ fn list_marker(body: &str) -> Option<usize> {
     let digits = body.bytes().take_while(u8::is_ascii_digit).count();
     let letter = usize::from(digits == 0 && first.is_ascii_lowercase());
     let label = digits + letter;
-    // More digits would be a year or a figure at the start of a sentence.
+    // More digits would be a year or a number at the start of a sentence.
     if label == 0 || digits > 3 {
         return None;
     }
@@ -195,16 +195,16 @@ fn list_marker(body: &str) -> Option<usize> {
 fn split_block<'a>(block: &'a str, mut each: impl FnMut(&'a str)) {
     let mut start = 0;
     let mut end = 0;
-    for (at, piece) in block.split_sentence_bound_indices() {
-        if end > start && !ends_sentence(&block[start..end], piece) {
-            end = at + piece.len();
+    for (at, segment) in block.split_sentence_bound_indices() {
+        if end > start && !ends_sentence(&block[start..end], segment) {
+            end = at + segment.len();
             continue;
         }
         if end > start {
             each(&block[start..end]);
         }
         start = at;
-        end = at + piece.len();
+        end = at + segment.len();
     }
     if end > start {
         each(&block[start..end]);
@@ -218,12 +218,12 @@ static ABBREVIATIONS: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Whether what was read so far is complete, given what comes next.
+/// Whether the text so far is a complete sentence, given the next segment.
 fn ends_sentence(so_far: &str, next: &str) -> bool {
     let text = so_far
         .trim_end()
         .trim_end_matches(['"', '\'', ')', ']', '”', '’', '*', '_', '`']);
-    // An odd number of back quotes: the break is inside a piece of code.
+    // An odd number of backticks: the break is inside inline code.
     if so_far.matches('`').count() % 2 == 1 && next.contains('`') {
         return false;
     }
@@ -243,14 +243,14 @@ fn ends_sentence(so_far: &str, next: &str) -> bool {
     if lower == "etc" {
         return next.trim_start().starts_with(char::is_uppercase);
     }
-    // "no." and "min." are words as well; they abbreviate only before a number.
+    // "no." and "min." are words as well; they are abbreviations only before a number.
     if matches!(
         lower.as_str(),
         "no" | "min" | "max" | "sec" | "fig" | "ch" | "p" | "art" | "ed" | "diff" | "est"
     ) {
         return !next.trim_start().starts_with(|c: char| c.is_ascii_digit());
     }
-    // Milliseconds are no title.
+    // "ms" means milliseconds, not the title "Ms.".
     if word == "ms" {
         return true;
     }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_end_is_no_sentence_end() {
+    fn a_line_end_does_not_end_a_sentence() {
         check(
             "The cache is\nwarm before the\nfirst request. Good.",
             &["The cache is\nwarm before the\nfirst request.", "Good."],
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn code_in_a_line_and_an_unclosed_fence() {
+    fn inline_code_and_an_unclosed_fence() {
         check(
             "Run `a. B. c` first. Then stop.",
             &["Run `a. B. c` first.", "Then stop."],
@@ -358,12 +358,12 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
         #[test]
-        fn pieces_come_in_order_and_no_letter_is_lost(text in "[ a-zA-Z0-9.!?\n`#>*|\\[\\]-]{0,80}|\\PC{0,40}") {
+        fn sentences_are_in_order_and_lose_no_letter(text in "[ a-zA-Z0-9.!?\n`#>*|\\[\\]-]{0,80}|\\PC{0,40}") {
             let mut at = 0;
             let mut left_out = String::new();
             for sentence in sentences(&text) {
                 let start = sentence.text.as_ptr() as usize - text.as_ptr() as usize;
-                prop_assert!(start >= at, "pieces overlap");
+                prop_assert!(start >= at, "sentences overlap");
                 left_out.push_str(&text[at..start]);
                 at = start + sentence.text.len();
             }

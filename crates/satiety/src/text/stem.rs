@@ -1,4 +1,4 @@
-//! Words and the terms that they are forms of: stop words, the stemmer, and numbers for terms that are met often.
+//! Stop words, stemming, and a vocabulary that numbers terms.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::words::{WordRule, without_accents};
 
-/// What the forms of an English word have in common, by Snowball, without accents.
+/// Stem of an English word by Snowball, without accents.
 pub(crate) fn stem(word: &str) -> Cow<'_, str> {
     static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
     match without_accents(word) {
@@ -17,20 +17,20 @@ pub(crate) fn stem(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Words that do not say what a text is about.
+/// Stop-word lists, for words that do not indicate the topic of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StopWords {
-    /// A short list: in notes, "never" and "must" say something.
+    /// A short list: in notes, "never" and "must" are meaningful.
     #[default]
     Notes,
     /// Function words.
     Conversation,
-    /// Function words, the words of requests ("find articles about"), and single letters, which are list markers.
+    /// Function words, words of requests ("find articles about"), and single letters, which are list markers.
     Research,
 }
 
 impl StopWords {
-    /// How texts are cut into the words that may be on the list.
+    /// Tokenization that matches the list.
     pub(crate) fn word_rule(self) -> WordRule {
         match self {
             Self::Notes | Self::Conversation => WordRule::Search,
@@ -38,7 +38,7 @@ impl StopWords {
         }
     }
 
-    /// Whether a word in lower case is on the list.
+    /// Whether a lower-case word is on the list.
     pub(crate) fn contains(self, word: &str) -> bool {
         type Words = LazyLock<FxHashSet<&'static str>>;
         static NOTES: Words = LazyLock::new(|| read(include_str!("data/stopwords_notes.txt")));
@@ -59,7 +59,7 @@ fn read(list: &'static str) -> FxHashSet<&'static str> {
     list.split_whitespace().collect()
 }
 
-/// Words to numbered terms: each different word is looked up and stemmed once.
+/// Maps words to numbered terms: each distinct word is stemmed once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Vocabulary {
     stop_words: StopWords,
@@ -78,28 +78,27 @@ impl Vocabulary {
         }
     }
 
-    /// The list of words that have no term.
+    /// Stop words of this vocabulary.
     pub(crate) fn stop_words(&self) -> StopWords {
         self.stop_words
     }
 
-    /// How many terms there are: they are numbered from zero in the order in which they are first met.
+    /// Number of terms, which are numbered from zero in order of first occurrence.
     pub(crate) fn len(&self) -> usize {
         self.terms.len()
     }
 
-    /// Bytes that it takes, about: a word is a short text with its own allocation, its pointer, its number and its place
-    /// in a table.
+    /// Approximate heap size: a word has its own allocation, a pointer, a number and an entry in a table.
     pub(crate) fn bytes(&self) -> usize {
         48 * (self.words.len() + self.terms.len())
     }
 
-    /// The number of a term that was met.
+    /// Number of a known term.
     pub(crate) fn find(&self, term: &str) -> Option<u32> {
         self.terms.get(term).copied()
     }
 
-    /// The number of a word's term; none for a stop word.
+    /// Number of a word's term; `None` for a stop word.
     pub(crate) fn number(&mut self, word: &str) -> Option<u32> {
         let known = self.words.get(word).copied();
         let number = known.unwrap_or_else(|| {
@@ -114,12 +113,12 @@ impl Vocabulary {
         (number != STOP).then_some(number)
     }
 
-    /// The terms of a text in order, repeats included.
+    /// Terms of a text in order, including repeats.
     pub(crate) fn read(&mut self, text: &str) -> Vec<u32> {
         self.read_folded(&self.stop_words.word_rule().fold(text))
     }
 
-    /// As [`read`](Self::read), for a text that was folded.
+    /// Like [`read`](Self::read), for a folded text.
     pub(crate) fn read_folded(&mut self, folded: &str) -> Vec<u32> {
         let mut terms = Vec::new();
         let rule = self.stop_words.word_rule();
@@ -131,7 +130,7 @@ impl Vocabulary {
         if let Some(number) = self.terms.get(term) {
             return *number;
         }
-        // Memory ends long before the numbers do.
+        // Memory is exhausted long before the numbers are.
         let number = u32::try_from(self.terms.len()).unwrap_or(STOP);
         self.terms.insert(term.into(), number);
         number

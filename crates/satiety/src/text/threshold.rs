@@ -1,26 +1,26 @@
-//! Similarity thresholds as fractions: a bound such as 0.8 has no exact floating-point value, and a filter that
-//! rounds it the wrong way silently loses pairs that sit exactly on it.
+//! Similarity thresholds as fractions: a bound such as 0.8 has no exact floating-point value, and a filter
+//! that rounds it the wrong way silently loses pairs that are exactly on it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
-/// A similarity bound in (0, 1], exact to six decimals.
+/// Similarity bound in (0, 1], exact to six decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(into = "f64")]
 pub struct Threshold {
     millionths: u32,
 }
 
-/// Why a number is no threshold.
+/// Error of a value that is not a valid threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
-#[error("a similarity threshold must be above 0 and at most 1, not {0}")]
+#[error("similarity threshold must be above 0 and at most 1, not {0}")]
 pub struct ThresholdError(pub f64);
 
 impl Threshold {
     const ONE: u32 = 1_000_000;
 
-    /// The threshold nearest to `value` with six decimals.
+    /// Rounds `value` to six decimals.
     pub fn new(value: f64) -> Result<Self, ThresholdError> {
         let scaled = (value * f64::from(Self::ONE)).round();
         if scaled >= 1.0 && scaled <= f64::from(Self::ONE) {
@@ -36,12 +36,12 @@ impl Threshold {
         }
     }
 
-    /// The bound as a number.
+    /// Threshold as a floating-point number.
     pub fn value(self) -> f64 {
         f64::from(self.millionths) / f64::from(Self::ONE)
     }
 
-    /// Whether `part` of `whole` is at least this share; nothing of nothing never is.
+    /// Whether `part` of `whole` is at least this share; always false when `whole` is zero.
     pub fn is_reached_by(self, part: u32, whole: u32) -> bool {
         whole > 0 && u64::from(part) * u64::from(Self::ONE) >= u64::from(self.millionths) * u64::from(whole)
     }
@@ -76,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_value() {
+    fn invalid_values_are_reported() {
         for value in [0.0, -0.1, 1.000001, f64::NAN, f64::INFINITY] {
             assert!(Threshold::new(value).is_err(), "{value}");
         }
         assert_eq!(
             Threshold::new(1.5).unwrap_err().to_string(),
-            "a similarity threshold must be above 0 and at most 1, not 1.5"
+            "similarity threshold must be above 0 and at most 1, not 1.5"
         );
     }
 }

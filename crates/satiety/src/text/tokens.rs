@@ -1,4 +1,4 @@
-//! Statements as sets of words, and how much two sets share.
+//! Tokenization of statements into word sets, and their Jaccard similarity.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use super::normalize;
 use super::words::WordRule;
 
-/// How a statement is cut into the words that are compared.
+/// How a statement is split into words for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokenization {
-    /// The normal form split at white space: "cache," and "cache" are different words.
+    /// Splits the normal form at whitespace: "cache," and "cache" are different words.
     Whitespace,
-    /// Words by the Unicode rules (UAX 29), lowercased and without accents: punctuation never makes a difference, while
-    /// "3.5", "config.yaml" and "don't" stay whole.
+    /// Splits into words by the Unicode rules (UAX 29), lower-cased and without accents: punctuation is
+    /// ignored, while "3.5", "config.yaml" and "don't" stay whole.
     #[default]
     Words,
 }
 
 impl Tokenization {
-    /// Calls `each` for every word of `text`, repeats included.
+    /// Calls `each` for every word of `text`, including repeats.
     pub(super) fn for_each(self, text: &str, each: impl FnMut(&str)) {
         self.for_each_of_normal(&normalize(text), each);
     }
 
-    /// As [`for_each`](Self::for_each), for a text in its normal form.
+    /// Like [`for_each`](Self::for_each), for a normalized text.
     pub(super) fn for_each_of_normal(self, normal: &str, each: impl FnMut(&str)) {
         match self {
             Self::Whitespace => normal.split(' ').filter(|word| !word.is_empty()).for_each(each),
@@ -35,7 +35,7 @@ impl Tokenization {
         }
     }
 
-    /// The set of words of `text`.
+    /// Set of words in `text`.
     pub fn set(self, text: &str) -> BTreeSet<String> {
         let mut words = BTreeSet::new();
         self.for_each(text, |word| {
@@ -45,7 +45,7 @@ impl Tokenization {
     }
 }
 
-/// The Jaccard similarity |a ∩ b| / |a ∪ b|; two empty sets share nothing.
+/// Jaccard similarity |a ∩ b| / |a ∪ b|; 0 for two empty sets.
 pub fn jaccard(a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
     let overlap = a.intersection(b).count();
     let union = a.len() + b.len() - overlap;

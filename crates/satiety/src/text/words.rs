@@ -1,8 +1,8 @@
-//! The one rule that cuts text into words, for everything that compares, finds or counts words.
+//! Word segmentation used by everything that compares, searches or counts words.
 //!
-//! A word is a run of letters and digits, with the combining marks after them, in lower case and in the compatibility
-//! normal form NFKC: "Ｃａｆé" and "café" are one word. Typographic apostrophes and hyphens are plain ones, and invisible
-//! joiners are dropped. What else belongs to a word depends on what words are for:
+//! A word is a run of letters and digits, with the combining marks after them, in lower case and in the
+//! compatibility normal form NFKC: "Ｃａｆé" and "café" are one word. Typographic apostrophes and hyphens become
+//! plain ones, and invisible joiners are dropped. The remaining rules depend on the purpose:
 //!
 //! | | [`Compare`] | [`Phrase`] | [`Search`] | [`Query`] |
 //! |---|---|---|---|---|
@@ -23,25 +23,25 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// What words are cut for; the table above says what stays in one word.
+/// Purpose of the words; the table above says what stays in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WordRule {
-    /// Sets of words whose overlap is measured: the words of Unicode's UAX 29.
+    /// Word sets whose overlap is measured: the words of Unicode's UAX 29.
     Compare,
-    /// Looking for phrases of a list: "non-blocking" does not contain "blocking".
+    /// Phrase matching: "non-blocking" does not contain "blocking".
     Phrase,
-    /// Indexing and finding texts by their words.
+    /// Indexing and searching texts by their words.
     Search,
-    /// As `Search`, for words that are sent to search engines as they were written.
+    /// Like `Search`, for words that are sent to search engines as written.
     Query,
 }
 
-/// What a character is to the words around it.
+/// Class of a character in word segmentation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Letter,
     Digit,
-    /// A combining mark, which begins no word.
+    /// A combining mark, which cannot start a word.
     Mark,
     Other,
 }
@@ -61,7 +61,7 @@ impl Kind {
 }
 
 impl WordRule {
-    /// The text as its words are compared, still with everything between them.
+    /// Folds a text for comparison, keeping everything between the words.
     pub(crate) fn fold(self, text: &str) -> Cow<'_, str> {
         if text.is_ascii() {
             let upper = text.bytes().any(|byte| byte.is_ascii_uppercase());
@@ -72,14 +72,14 @@ impl WordRule {
             };
         }
         let mut folded = String::with_capacity(text.len());
-        for piece in text.split_inclusive(' ') {
+        for segment in text.split_inclusive(' ') {
             let start = folded.len();
-            if piece.is_ascii() {
-                folded.push_str(piece);
+            if segment.is_ascii() {
+                folded.push_str(segment);
                 if let Some(added) = folded.get_mut(start..) {
                     added.make_ascii_lowercase();
                 }
-            } else if self.fold_piece(piece, &mut folded) {
+            } else if self.fold_segment(segment, &mut folded) {
                 let composed: String = folded.get(start..).unwrap_or_default().nfc().collect();
                 folded.truncate(start);
                 folded.push_str(&composed);
@@ -88,10 +88,10 @@ impl WordRule {
         folded.into()
     }
 
-    /// Appends a text character by character; whether neighbours may have to be composed.
-    fn fold_piece(self, piece: &str, folded: &mut String) -> bool {
+    /// Appends a text character by character; returns whether neighbours may have to be composed.
+    fn fold_segment(self, segment: &str, folded: &mut String) -> bool {
         let mut compose = false;
-        for character in piece.chars() {
+        for character in segment.chars() {
             if character.is_ascii() {
                 folded.push(character.to_ascii_lowercase());
                 continue;
@@ -111,12 +111,12 @@ impl WordRule {
         compose
     }
 
-    /// Calls `each` for every word of a text, repeats included.
+    /// Calls `each` for every word of a text, including repeats.
     pub(crate) fn for_each(self, text: &str, each: impl FnMut(&str)) {
         self.for_each_folded(&self.fold(text), each);
     }
 
-    /// As [`for_each`](Self::for_each), for a text that [`fold`](Self::fold) returned.
+    /// Like [`for_each`](Self::for_each), for a text returned by [`fold`](Self::fold).
     #[inline]
     pub(crate) fn for_each_folded<'a>(self, folded: &'a str, mut each: impl FnMut(&'a str)) {
         let bytes = folded.as_bytes();
@@ -133,7 +133,7 @@ impl WordRule {
                 let Some(&byte) = bytes.get(at) else { break };
                 let rest = folded.get(at..).unwrap_or_default();
                 if !byte.is_ascii() {
-                    // None inside a character.
+                    // `None` inside a character.
                     let Some(character) = rest.chars().next() else {
                         break;
                     };
@@ -156,12 +156,12 @@ impl WordRule {
             if says_something {
                 self.found(&folded[start..at], apostrophe, &mut each);
             }
-            // What ends a word begins none.
+            // A character that ends a word does not start one.
             at += 1;
         }
     }
 
-    /// The words of a text that [`fold`](Self::fold) returned.
+    /// Words of a text returned by [`fold`](Self::fold).
     pub(crate) fn words(self, folded: &str) -> Vec<&str> {
         let mut words = Vec::new();
         self.for_each_folded(folded, |word| words.push(word));
@@ -175,7 +175,7 @@ impl WordRule {
         } else if !word.is_ascii() && matches!(self, Self::Compare | Self::Search) {
             // A Hebrew letter keeps the apostrophe after it.
             let parts = word.unicode_words().map(|part| part.trim_end_matches('\''));
-            // The segments of Unicode include joiners that carry only marks.
+            // Unicode segments include joiners that carry only marks.
             let says_something = |part: &&str| {
                 part.chars()
                     .any(|c| matches!(Kind::of(c), Kind::Letter | Kind::Digit))
@@ -186,7 +186,7 @@ impl WordRule {
         }
     }
 
-    /// Whether a mark, with which `rest` begins, keeps what stands on its two sides in one word.
+    /// Whether a mark at the start of `rest` keeps both of its sides in one word.
     #[inline]
     fn joins(self, mark: u8, word: &str, rest: &str) -> bool {
         let (letters, digits, mixed) = match mark {
@@ -207,7 +207,7 @@ impl WordRule {
     }
 }
 
-/// Spellings of one character as one; none for characters that nobody sees.
+/// Maps variants of a character to one; `None` for invisible characters.
 fn plain(character: char) -> Option<char> {
     Some(match character {
         '\u{2019}' | '\u{2bc}' => '\'',
@@ -218,12 +218,12 @@ fn plain(character: char) -> Option<char> {
     })
 }
 
-/// Whether it belongs to the character before it; none of the first 768 does.
+/// Whether a character modifies the one before it; none of the first 768 does.
 fn is_mark(character: char) -> bool {
     character >= '\u{300}' && is_combining_mark(character)
 }
 
-/// Marks of Latin, Greek and Cyrillic letters; those of other scripts make other letters.
+/// Marks of Latin, Greek and Cyrillic letters; in other scripts marks form different letters.
 fn is_accent(character: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&character)
 }
@@ -239,7 +239,7 @@ pub(super) fn without_accents(word: &str) -> Cow<'_, str> {
         .collect()
 }
 
-/// The two words that a contraction in lower case stands for; of a possessive, the word and "'s".
+/// The two words that a lower-case contraction stands for; for a possessive, the word and "'s".
 pub(crate) fn contraction(word: &str) -> Option<(&str, &'static str)> {
     const ENDINGS: [(&str, &str); 7] = [
         ("n't", "not"),
@@ -359,13 +359,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
         #[test]
-        fn words_to_compare_are_those_of_unicode(text in "[a-z0-9_.,:;'\" !?/()-]{0,40}") {
+        fn compare_words_match_unicode_segmentation(text in "[a-z0-9_.,:;'\" !?/()-]{0,40}") {
             let expected: Vec<&str> = text.unicode_words().collect();
             prop_assert_eq!(words(WordRule::Compare, &text), expected);
         }
 
         #[test]
-        fn words_of_words_are_those_words(text in "\\PC{0,60}") {
+        fn segmentation_is_idempotent(text in "\\PC{0,60}") {
             for rule in RULES {
                 let once = words(rule, &text);
                 prop_assert!(once.iter().all(|word| !word.is_empty() && !word.contains(char::is_whitespace)));
@@ -374,7 +374,7 @@ mod tests {
         }
 
         #[test]
-        fn ascii_is_cut_as_everything_is(text in "[ -~]{0,40}") {
+        fn ascii_fast_path_matches_the_general_rule(text in "[ -~]{0,40}") {
             for rule in RULES {
                 let mut long = words(rule, &format!("{text} \u{df}"));
                 prop_assert_eq!(long.pop(), Some("\u{df}".to_owned()));

@@ -1,4 +1,4 @@
-//! Memories to measure with: words as frequent as words are (Zipf), vectors scattered around those of real sentences.
+//! Synthetic memories: words with Zipf frequencies, and vectors scattered around those of real sentences.
 
 use std::path::{Path, PathBuf};
 
@@ -11,20 +11,20 @@ use satiety_store::memory::{ChunkRow, MemoryRow};
 use satiety_store::{Store, StoreUrl};
 
 const VOCABULARY: usize = 30_000;
-/// Words that are so common that a question would not have them.
+/// Number of words that are too common to appear in a query.
 const COMMON: usize = 60;
-/// Sentences around whose vectors the others lie.
+/// Number of sentences around whose vectors the others are scattered.
 const CENTRES: usize = 200;
 const FOLDERS: u64 = 20;
 
-/// Memories, questions, and the vectors of both.
+/// Memories and questions with their vectors.
 pub(crate) struct Corpus {
     pub(crate) texts: Vec<(String, String)>,
     pub(crate) vectors: Vec<Vec<f32>>,
     pub(crate) questions: Vec<String>,
 }
 
-/// Chance, the same in every run.
+/// Seeded random numbers.
 pub(crate) struct Chance(ChaCha8Rng);
 
 impl Chance {
@@ -40,7 +40,7 @@ impl Chance {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A word by its rank: the second is half as frequent as the first, the third a third.
+    /// Rank of a random word: the second is half as frequent as the first, the third a third.
     fn rank(&mut self) -> usize {
         let rank = (VOCABULARY as f64).powf(self.share());
         #[expect(
@@ -53,7 +53,7 @@ impl Chance {
     }
 }
 
-/// A word for each rank, made of syllables: frequent words are short.
+/// Word for each rank, made of syllables: frequent words are short.
 fn word(rank: usize) -> String {
     const SYLLABLES: [&str; 40] = [
         "ba", "co", "di", "fu", "ge", "hal", "in", "jo", "ka", "lem", "mo", "nar", "or", "pel", "qui", "ros",
@@ -85,7 +85,7 @@ impl Corpus {
             .map(|_| (text(&mut chance, 3, 6), text(&mut chance, 30, 90)))
             .collect();
         let vectors = (0..size).map(|_| near(&mut chance, &centres)).collect();
-        // A question has a few of the telling words of some memory, and one that is not there.
+        // A question has a few distinctive words of some memory, and one that does not occur.
         let questions = (0..questions)
             .map(|_| {
                 let at = usize::try_from(chance.below(size as u64)).unwrap_or(0);
@@ -122,7 +122,7 @@ fn near(chance: &mut Chance, centres: &[Vec<f32>]) -> Vec<f32> {
     mixed.iter().map(|value| value / length).collect()
 }
 
-/// A memory as the store keeps it.
+/// Builds a memory row for the store.
 pub(crate) fn row(number: usize, title: &str, content: &str, chance: &mut Chance) -> MemoryRow {
     let tier = match number % 100 {
         0 => "critical",
@@ -156,12 +156,12 @@ pub(crate) fn row(number: usize, title: &str, content: &str, chance: &mut Chance
     }
 }
 
-/// A store with the corpus in it; one of an earlier run is used again when it has the right number of memories.
-pub(crate) async fn stored(corpus: &Corpus, folder: &Path, embedder: &str) -> Result<PathBuf> {
-    let path = folder.join(format!("memory-{}.db", corpus.texts.len()));
+/// Store filled with the corpus; reuses one of an earlier run if it has the right number of memories.
+pub(crate) async fn stored(corpus: &Corpus, directory: &Path, embedder: &str) -> Result<PathBuf> {
+    let path = directory.join(format!("memory-{}.db", corpus.texts.len()));
     let store = Store::open(&StoreUrl::sqlite(&path)).await?;
-    let (pieces, _) = store.memories().count_chunks(embedder).await?;
-    if usize::try_from(pieces).unwrap_or(0) < corpus.texts.len() {
+    let (chunks, _) = store.memories().count_chunks(embedder).await?;
+    if usize::try_from(chunks).unwrap_or(0) < corpus.texts.len() {
         let mut chance = Chance::new(7);
         let all: Vec<usize> = (0..corpus.texts.len()).collect();
         for batch in all.chunks(1000) {

@@ -1,4 +1,4 @@
-//! What the log costs a search, and what a save costs.
+//! Cost of the query log per search, and cost of a save.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,10 +12,11 @@ use crate::corpus::{Corpus, stored};
 use crate::speed::model_of;
 use crate::{Times, engine};
 
-/// Searches with and without the log take turns, in quick mode, where a search is shortest and the log shows most.
-pub(crate) async fn log(size: usize, searches: usize, folder: &Path) -> Result<()> {
+/// Alternates searches with and without the log, in quick mode, where the relative cost of the log is
+/// largest.
+pub(crate) async fn log(size: usize, searches: usize, directory: &Path) -> Result<()> {
     let corpus = Corpus::new(size, searches)?;
-    let path = stored(&corpus, folder, &model_of()?).await?;
+    let path = stored(&corpus, directory, &model_of()?).await?;
     let engine = engine(&path, "none");
     let request = |question: &String| SearchRequest {
         query: question.clone(),
@@ -44,7 +45,7 @@ pub(crate) async fn log(size: usize, searches: usize, folder: &Path) -> Result<(
     println!("  {:<34} {:>8} {:>8} {:>8}", "", "p50", "p95", "p99");
     println!("  {:<34} {}", "without the log", without.line());
     println!("  {:<34} {}", "with the log", with.line());
-    println!("  {:<34} {}", "of that, handing it over", handing.line());
+    println!("  {:<34} {}", "of that, enqueueing", handing.line());
     println!(
         "  p99 with the log is {:+.2} ms; {} written, {} waiting, {} lost\n",
         with.at(0.99) - without.at(0.99),
@@ -56,9 +57,9 @@ pub(crate) async fn log(size: usize, searches: usize, folder: &Path) -> Result<(
 }
 
 /// Saves without a model: one durable commit each.
-pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
+pub(crate) async fn save(size: usize, directory: &Path) -> Result<()> {
     let corpus = Corpus::new(size, 1)?;
-    let path = stored(&corpus, folder, &model_of()?).await?;
+    let path = stored(&corpus, directory, &model_of()?).await?;
     let engine = engine(&path, "none");
     let mut times = Times::default();
     let mut ids = Vec::new();
@@ -77,7 +78,7 @@ pub(crate) async fn save(size: usize, folder: &Path) -> Result<()> {
         ids.push(saved.memory.id);
     }
     let cpu = cpu.elapsed().as_secs_f64() * 1e3 / 200.0;
-    // The store is as large for the next measurement as it was for this one.
+    // Restores the size of the store for the next measurement.
     engine
         .memory()
         .delete(&ids, None, satiety::memory::Author::Person)

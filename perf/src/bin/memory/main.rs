@@ -1,14 +1,12 @@
-//! How good, how fast and how large the memory's search is, and what its log and a save cost.
+//! Measures quality, speed and size of memory search, and the cost of its log and of a save.
 //!
-//! `cargo run --release -p perf --bin memory -- --data FOLDER --python PYTHON` runs everything; `--section quality`,
-//! `speed`, `log` and `save` run by themselves, `--sizes 1000,100000` says how many memories. FOLDER holds collections
-//! with judgments, each a folder of `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`; without it quality is left out.
-//! PYTHON is an interpreter with numpy and bm25s; without it the peer is left out. Times of a search are without the
-//! question's embedding, which is printed beside them. CPU time is beside wall time, because neighbours are not ours.
-#![expect(
-    clippy::print_stdout,
-    reason = "the printed tables are what the program is for"
-)]
+//! `cargo run --release -p perf --bin memory -- --data DIR --python PYTHON` runs everything; `--section
+//! quality`, `speed`, `log` and `save` run alone, `--sizes 1000,100000` sets the numbers of memories. DIR
+//! contains judged collections, each a directory of `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`; without
+//! it quality is skipped. PYTHON is an interpreter with numpy and bm25s; without it the peer is skipped.
+//! Search times exclude embedding the question, which is printed separately. CPU time is printed next to wall
+//! time, because it depends less on other processes.
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 mod corpus;
 mod costs;
@@ -24,34 +22,34 @@ use satiety_engine::{Engine, Settings, StoreUrl};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Section {
-    /// nDCG and recall on collections with judgments.
+    /// nDCG and recall on judged collections
     Quality,
-    /// Searches, loading, following changes, memory.
+    /// Searches, loading, updates, memory
     Speed,
-    /// What the log costs a search.
+    /// Cost of the query log per search
     Log,
-    /// What a save costs.
+    /// Cost of a save
     Save,
 }
 
 #[derive(Parser)]
 struct Arguments {
-    /// Only these sections.
+    /// Sections to run [default: all]
     #[arg(long, value_delimiter = ',')]
     section: Vec<Section>,
-    /// Memories, for speed, log and save.
+    /// Numbers of memories for speed, log and save
     #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
     sizes: Vec<usize>,
-    /// Searches that are timed.
+    /// Number of timed searches
     #[arg(long, default_value_t = 300)]
     searches: usize,
-    /// A folder with collections.
+    /// Directory with judged collections
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Where stores are kept, to be used again by the next run; a temporary folder otherwise.
+    /// Directory to keep stores in for the next run [default: temporary]
     #[arg(long)]
     stores: Option<PathBuf>,
-    /// A Python with numpy and bm25s.
+    /// Python interpreter with numpy and bm25s
     #[arg(long)]
     python: Option<PathBuf>,
 }
@@ -59,36 +57,36 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let temporary = tempfile::tempdir()?;
-    let folder = arguments
+    let directory = arguments
         .stores
         .clone()
         .unwrap_or_else(|| temporary.path().into());
-    fs_err::create_dir_all(&folder)?;
+    fs_err::create_dir_all(&directory)?;
     let runs = |section| arguments.section.is_empty() || arguments.section.contains(&section);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         if runs(Section::Quality) {
             match &arguments.data {
-                Some(data) => quality::measure(data, &folder).await?,
-                None => println!("quality: no --data FOLDER, left out\n"),
+                Some(data) => quality::measure(data, &directory).await?,
+                None => println!("skipped quality: no --data DIR\n"),
             }
         }
         for size in &arguments.sizes {
             if runs(Section::Speed) {
-                speed::measure(*size, arguments.searches, &folder, arguments.python.as_deref()).await?;
+                speed::measure(*size, arguments.searches, &directory, arguments.python.as_deref()).await?;
             }
             if runs(Section::Log) {
-                costs::log(*size, arguments.searches, &folder).await?;
+                costs::log(*size, arguments.searches, &directory).await?;
             }
             if runs(Section::Save) {
-                costs::save(*size, &folder).await?;
+                costs::save(*size, &directory).await?;
             }
         }
         Ok(())
     })
 }
 
-/// An engine over a store, with the built-in model or without one.
+/// Engine over a store, with or without the built-in model.
 fn engine(store: &std::path::Path, embedder: &str) -> Engine {
     Engine::new(Settings {
         store: StoreUrl::sqlite(store),
@@ -100,7 +98,7 @@ fn engine(store: &std::path::Path, embedder: &str) -> Engine {
     })
 }
 
-/// Milliseconds of many runs, sorted when they are asked for.
+/// Durations in milliseconds, sorted on demand.
 #[derive(Debug, Clone, Default)]
 struct Times(Vec<f64>);
 
@@ -128,7 +126,7 @@ impl Times {
     }
 }
 
-/// Resident memory of this process, in megabytes.
+/// Resident memory of this process in megabytes.
 fn resident() -> f64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));

@@ -1,10 +1,10 @@
-//! The naive versions: BM25 over whole texts straight from its formula, and cosines of all vectors one by one.
+//! Naive reference implementations: BM25 over whole texts by its formula, and cosines of all vectors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Words that most programs leave out (the list of Lucene's English analyser).
+/// Common stop words (the list of Lucene's English analyser).
 const STOPWORDS: &str = "a an and are as at be but by for if in into is it no not of on or such that the their then there \
      these they this to was will with";
 
@@ -65,7 +65,7 @@ impl Bm25 {
     }
 }
 
-/// The nearest of all vectors, each compared in full.
+/// Nearest vectors by exhaustive comparison.
 pub(crate) fn nearest(vectors: &[Vec<f32>], query: &[f32], most: usize) -> Vec<(usize, f32)> {
     let cosine = |vector: &Vec<f32>| vector.iter().zip(query).map(|(a, b)| a * b).sum::<f32>();
     let mut found: Vec<(usize, f32)> = vectors.iter().map(cosine).enumerate().collect();

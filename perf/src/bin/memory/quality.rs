@@ -1,4 +1,4 @@
-//! How good rankings are on collections with judgments: each channel alone, all together, and a plain BM25 beside them.
+//! Ranking quality on judged collections: each channel alone, all together, and plain BM25 for comparison.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -22,7 +22,7 @@ struct Document {
 }
 
 type Judgments = BTreeMap<String, HashMap<String, f64>>;
-/// By query, documents best first.
+/// For each query, documents best first.
 type Run = BTreeMap<String, Vec<String>>;
 
 pub(crate) async fn measure(data: &Path, stores: &Path) -> Result<()> {
@@ -33,12 +33,12 @@ pub(crate) async fn measure(data: &Path, stores: &Path) -> Result<()> {
     collections.sort();
     ensure!(!collections.is_empty(), "no collections in {}", data.display());
     for collection in collections {
-        one(&collection, stores).await?;
+        measure_collection(&collection, stores).await?;
     }
     Ok(())
 }
 
-async fn one(collection: &Path, stores: &Path) -> Result<()> {
+async fn measure_collection(collection: &Path, stores: &Path) -> Result<()> {
     let name = collection
         .file_name()
         .and_then(|name| name.to_str())
@@ -55,7 +55,7 @@ async fn one(collection: &Path, stores: &Path) -> Result<()> {
     );
     println!(
         "  {:<34} {:>9} {:>9} {:>10}",
-        "", "nDCG@10", "recall@10", "to BM25"
+        "", "nDCG@10", "recall@10", "vs. BM25"
     );
     let texts: Vec<String> = documents
         .iter()
@@ -127,7 +127,7 @@ fn pipelines() -> Vec<(&'static str, Pipeline)> {
     ]
 }
 
-/// Saves what is not there yet; gives the document of each memory.
+/// Saves missing documents; returns the document of each memory.
 async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<String, String>> {
     let mut ids = HashMap::new();
     let mut request = ListRequest {
@@ -136,7 +136,7 @@ async fn filled(engine: &Engine, documents: &[Document]) -> Result<HashMap<Strin
     };
     loop {
         let page = engine.memory().list(&request).await?;
-        // The kind of a memory is the document that it is of.
+        // The kind of a memory holds the id of its document.
         ids.extend(page.memories.into_iter().map(|one| (one.id, one.kind)));
         let Some(next) = page.next else { break };
         request.cursor = Some(next.to_string());
@@ -196,7 +196,7 @@ fn judgments(path: &Path) -> Result<Judgments> {
     Ok(judgments)
 }
 
-/// Means over judged queries of nDCG@10 with linear gain, as `trec_eval` has it, and of recall@10.
+/// Means over judged queries of nDCG@10 with linear gain, as in `trec_eval`, and of recall@10.
 fn scored(run: &Run, judgments: &Judgments) -> (f64, f64) {
     let discounted = |grades: &mut dyn Iterator<Item = f64>| -> f64 {
         grades

@@ -1,4 +1,4 @@
-//! How long a search takes, how long until the first one, what a change costs the next one, and how much room it takes.
+//! Search latency, time to the first search, cost of a change for the next search, and memory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,16 +19,16 @@ use serde::Deserialize;
 use crate::corpus::{Corpus, stored};
 use crate::{Times, engine, plain, resident};
 
-/// The naive version and the peer are timed over fewer questions.
+/// Number of questions for the naive version and the peer.
 const FEWER: usize = 30;
-/// Clients that search at once.
+/// Number of concurrent clients.
 const CLIENTS: usize = 8;
-/// How long a timer is set to while they do.
+/// Timer interval while they run.
 const TICK: Duration = Duration::from_millis(1);
-/// Ends what runs beside the clients.
+/// Ends the background tasks of the concurrency measurement.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The id of the built-in model, which stored vectors carry.
+/// Id of the built-in model, which stored vectors carry.
 pub(crate) fn model_of() -> Result<String> {
     Ok(MiniLm::builtin_id()?.to_string())
 }
@@ -36,11 +36,11 @@ pub(crate) fn model_of() -> Result<String> {
 pub(crate) async fn measure(
     size: usize,
     searches: usize,
-    folder: &Path,
+    directory: &Path,
     python: Option<&Path>,
 ) -> Result<()> {
     let corpus = Corpus::new(size, searches)?;
-    let path = stored(&corpus, folder, &model_of()?).await?;
+    let path = stored(&corpus, directory, &model_of()?).await?;
     println!("speed at {size} memories, {searches} searches, ms; without embedding the question");
     let engine = engine(&path, "builtin");
     let before = resident();
@@ -90,7 +90,7 @@ pub(crate) async fn measure(
     naive(&corpus, &path).await?;
     match python {
         Some(python) => peer(&corpus, python)?,
-        None => println!("  no --python PYTHON: the peer is left out"),
+        None => println!("  skipped the peer: no --python PYTHON"),
     }
     println!();
     Ok(())
@@ -115,11 +115,11 @@ async fn search(engine: &Engine, question: &str, mode: Mode) -> Result<Search> {
         began.elapsed().as_secs_f64() * 1e3,
         cpu.elapsed().as_secs_f64() * 1e3,
     );
-    ensure!(!answer.results.is_empty(), "nothing was found for {question}");
+    ensure!(!answer.results.is_empty(), "no results for {question}");
     let telemetry = answer.telemetry;
     let embedding = telemetry.embedding_latency_ms;
     let stages = telemetry.stages.iter().map(|stage| {
-        // The first stage holds the embedding.
+        // The first stage includes the embedding.
         let of_embedding = if stage.stage == satiety::memory::Stage::Candidate {
             embedding
         } else {
@@ -129,14 +129,14 @@ async fn search(engine: &Engine, question: &str, mode: Mode) -> Result<Search> {
     });
     Ok(Search {
         wall: wall - embedding,
-        // The built-in model works on this process's time; its wall time is the nearest thing to its share.
+        // The built-in model runs in this process; its wall time approximates its CPU time.
         cpu: (cpu - embedding).max(0.0),
         embedding,
         stages: stages.collect(),
     })
 }
 
-/// What the search after a change costs.
+/// Cost of the search after a change.
 async fn changes(engine: &Engine, corpus: &Corpus) -> Result<()> {
     let mut times = Times::default();
     for (number, question) in corpus.questions.iter().take(FEWER).enumerate() {
@@ -154,8 +154,8 @@ async fn changes(engine: &Engine, corpus: &Corpus) -> Result<()> {
     Ok(())
 }
 
-/// Several clients at once while a writer changes memories; and how late timers fire meanwhile, which tells how long
-/// searches keep the asynchronous threads from other work.
+/// Several concurrent clients while a writer changes memories; also measures how late timers fire, which
+/// shows how long searches block the async threads.
 async fn concurrent(engine: &Arc<Engine>, corpus: &Corpus, mode: Mode) -> Result<()> {
     let late = tokio::spawn(async {
         let mut late = Times::default();
@@ -211,7 +211,7 @@ async fn concurrent(engine: &Arc<Engine>, corpus: &Corpus, mode: Mode) -> Result
     writer.await??;
     STOP.store(false, Ordering::Relaxed);
     println!(
-        "  {:<34} {} {:>8.0} a second",
+        "  {:<34} {} {:>8.0} per second",
         format!("{}, {CLIENTS} clients, a writer", mode.name()),
         times.line(),
         times.0.len() as f64 / took
@@ -220,7 +220,7 @@ async fn concurrent(engine: &Arc<Engine>, corpus: &Corpus, mode: Mode) -> Result
     Ok(())
 }
 
-/// The store's own full text and a loop over all vectors, fused by ranks.
+/// The store's full-text search and a loop over all vectors, fused by ranks.
 async fn naive(corpus: &Corpus, path: &Path) -> Result<()> {
     let store = Store::open(&StoreUrl::sqlite(path)).await?;
     let model = MiniLm::builtin()?;
@@ -253,10 +253,7 @@ async fn naive(corpus: &Corpus, path: &Path) -> Result<()> {
         let mut best: Vec<(String, f64)> = scores.into_iter().collect();
         best.sort_by(|a, b| b.1.total_cmp(&a.1));
         let ids: Vec<String> = best.into_iter().take(10).map(|(id, _)| id).collect();
-        ensure!(
-            !store.memories().by_id(&ids).await?.is_empty(),
-            "nothing was found"
-        );
+        ensure!(!store.memories().by_id(&ids).await?.is_empty(), "no results");
         times.0.push(began.elapsed().as_secs_f64() * 1e3);
     }
     store.close().await;
@@ -279,8 +276,8 @@ struct Peer {
 }
 
 fn peer(corpus: &Corpus, python: &Path) -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let write = |name: &str, bytes: Vec<u8>| fs_err::write(folder.path().join(name), bytes);
+    let directory = tempfile::tempdir()?;
+    let write = |name: &str, bytes: Vec<u8>| fs_err::write(directory.path().join(name), bytes);
     let texts: Vec<String> = corpus
         .texts
         .iter()
@@ -302,16 +299,13 @@ fn peer(corpus: &Corpus, python: &Path) -> Result<()> {
         flat(&MiniLm::builtin()?.encode_on(&questions, 2)),
     )?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/memory_peer.py");
-    let output = Command::new(python).arg(script).arg(folder.path()).output()?;
+    let output = Command::new(python).arg(script).arg(directory.path()).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        println!(
-            "  the peer did not run: {}",
-            said.lines().last().unwrap_or_default()
-        );
+        println!("  skipped the peer: {}", said.lines().last().unwrap_or_default());
         return Ok(());
     }
-    let peers: Vec<Peer> = serde_json::from_slice(&output.stdout).context("the peer's figures")?;
+    let peers: Vec<Peer> = serde_json::from_slice(&output.stdout).context("invalid output of the peer")?;
     for peer in peers {
         println!(
             "  {:<34} {} {:>8.2}",

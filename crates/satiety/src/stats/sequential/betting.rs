@@ -1,6 +1,6 @@
-//! Testing by betting: an e-process for the mean of bounded differences and its confidence sequence (Waudby-Smith
-//! and Ramdas 2024, *JRSS B* 86:1, the hedged capital process with predictable plug-in bets). Valid for any
-//! distribution inside the bounds, at any stopping time.
+//! Testing by betting: an e-process for the mean of bounded differences and its confidence sequence
+//! (Waudby-Smith and Ramdas 2024, *JRSS B* 86:1, the hedged capital process with predictable plug-in bets).
+//! Valid for any distribution inside the bounds, at any stopping time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,22 +10,22 @@ use crate::stats::error::{Result, StatsError, check_open_unit};
 use crate::stats::hypothesis::Alternative;
 use crate::stats::interval::Interval;
 
-/// Bounds, level and resolution.
+/// Bounds, level and resolution of a betting test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BettingSettings {
     /// Smallest possible difference, such as −1.
     pub low: f64,
     /// Largest possible difference, such as 1.
     pub high: f64,
-    /// The level that bets and the confidence sequence are tuned for.
+    /// Significance level that bets and the confidence sequence are tuned for.
     pub alpha: f64,
-    /// The mean difference under the null hypothesis.
+    /// Mean difference under the null hypothesis.
     pub null: f64,
-    /// No bet risks more than this share of the wealth. One half suits most data; three quarters finds differences that
-    /// vary little a third sooner and skewed ones later.
+    /// Maximum share of the wealth in one bet. One half suits most data; three quarters detects differences
+    /// with little variation a third sooner and skewed ones later.
     pub truncation: f64,
-    /// Number of candidate means, less one, among which the confidence sequence is searched; it is widened by one
-    /// step on either side, so that a coarse grid is only wider.
+    /// Number of grid steps in the search for the confidence sequence, which is widened by one step on either
+    /// side: a coarser grid only gives a wider interval.
     pub grid: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for BettingSettings {
     }
 }
 
-/// The running test. Wealth is kept for the null and for each candidate mean.
+/// State of a betting test. Wealth is tracked for the null and for each candidate mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BettingTest {
     settings: BettingSettings,
@@ -85,7 +85,7 @@ impl Wealth {
         self.below += (-below * gain).ln_1p();
     }
 
-    /// The hedged wealth: half of the money on either side, the better half counted.
+    /// Hedged wealth: half of the capital on either side, counting the better half.
     fn hedged(&self) -> f64 {
         self.above.max(self.below) - std::f64::consts::LN_2
     }
@@ -142,7 +142,7 @@ impl BettingTest {
         })
     }
 
-    /// Takes the next difference, which must lie within the bounds.
+    /// Adds the next difference, which must lie within the bounds.
     pub fn observe(&mut self, difference: f64) -> Result<()> {
         let BettingSettings {
             low,
@@ -159,7 +159,7 @@ impl BettingTest {
             });
         }
         let x = (difference - low) / (high - low);
-        // The stake is fixed before x is looked at: λ_t = √(2 ln(2/α) / (σ̂²_{t−1} t ln(1+t))).
+        // The stake is fixed before x is used: λ_t = √(2 ln(2/α) / (σ̂²_{t−1} t ln(1+t))).
         self.samples += 1;
         let t = self.samples as f64;
         let variance = (0.25 + self.squares) / t;
@@ -182,17 +182,17 @@ impl BettingTest {
         Ok(())
     }
 
-    /// How many differences entered.
+    /// Number of differences observed.
     pub fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// The mean difference so far.
+    /// Mean difference so far.
     pub fn mean(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.to_scale(self.total / self.samples as f64))
     }
 
-    /// The evidence against the null now. It may fall again; see [`BettingTest::strongest_evidence`].
+    /// Current evidence against the null. It may fall again; see [`BettingTest::strongest_evidence`].
     pub fn evidence(&self, alternative: Alternative) -> Evidence {
         let ln_e = match alternative {
             Alternative::TwoSided => self.null.hedged(),
@@ -202,7 +202,7 @@ impl BettingTest {
         Evidence { ln_e }
     }
 
-    /// The largest evidence at any time so far: its p-value is valid although it was looked at all the time.
+    /// Largest evidence so far. Its p-value is valid even if it was checked after every observation.
     pub fn strongest_evidence(&self, alternative: Alternative) -> Evidence {
         let ln_e = match alternative {
             Alternative::TwoSided => self.best[0],
@@ -212,8 +212,8 @@ impl BettingTest {
         Evidence { ln_e }
     }
 
-    /// The interval that holds the mean difference at all times at once with probability 1 − alpha. It only ever
-    /// shrinks.
+    /// Confidence sequence: contains the mean difference at all times simultaneously with probability 1 −
+    /// alpha. It never grows.
     pub fn interval(&self) -> Interval {
         Interval {
             low: self.to_scale(self.low),
@@ -229,7 +229,8 @@ impl BettingTest {
             self.candidates.iter().position(accepted),
             self.candidates.iter().rposition(accepted),
         ) else {
-            // Everything on the grid is refuted: the accepted means lie between two grid points; keep the last.
+            // Every grid point is refuted: the accepted means lie between two of them; keep the last
+            // interval.
             return;
         };
         let low = if first == 0 {
@@ -242,7 +243,7 @@ impl BettingTest {
             .get(last + 1)
             .map_or(1.0, |candidate| candidate.mean);
         let (low, high) = (self.low.max(low), self.high.min(high));
-        // Under drifting data the intersection may become empty; then the last interval stands.
+        // With drifting data the intersection may become empty; then keep the last interval.
         if low <= high {
             (self.low, self.high) = (low, high);
         }
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_data_do_not_break_the_bank() {
+    fn extreme_data_keep_wealth_finite() {
         for extreme in [-1.0, 1.0, 0.0] {
             let test = run(&[extreme; 300], BettingSettings::default());
             let interval = test.interval();
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_is_refused() {
+    fn invalid_input_is_rejected() {
         let settings = BettingSettings::default();
         assert!(BettingTest::new(BettingSettings { low: 1.0, ..settings }).is_err());
         assert!(

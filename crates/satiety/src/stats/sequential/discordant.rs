@@ -1,6 +1,6 @@
-//! Anytime-valid evidence from paired pass/fail results. Pairs with the same result say nothing; of the others, wins
-//! and losses are equally likely under the null. The e-value is the Krichevsky-Trofimov (Jeffreys) mixture over win
-//! rates against a fair coin, so it depends on the counts alone.
+//! Anytime-valid evidence from paired pass/fail results. Concordant pairs carry no information; among the
+//! others, wins and losses are equally likely under the null. The e-value is the Krichevsky-Trofimov
+//! (Jeffreys) mixture over win rates against a fair coin, so it depends only on the counts.
 
 use super::Evidence;
 use crate::stats::distribution::{beta_regularized, ln_beta};
@@ -25,7 +25,7 @@ pub fn discordant_evidence(wins: u64, losses: u64, alternative: Alternative) -> 
         Alternative::Greater => side(beta_regularized(b, a, 0.5, 0.5)),
         Alternative::Less => side(beta_regularized(a, b, 0.5, 0.5)),
     };
-    // A side whose posterior vanished below the smallest float is as good as refuted.
+    // A side whose posterior underflowed counts as refuted.
     Evidence { ln_e: ln_e.max(-1e6) }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pairs_no_evidence() {
+    fn without_pairs_there_is_no_evidence() {
         for alternative in [Alternative::TwoSided, Alternative::Greater, Alternative::Less] {
             assert_close(discordant_evidence(0, 0, alternative).ln_e, 0.0, 1e-14);
         }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     proptest! {
-        // A fair gamble: the expected wealth after the next fair toss is the wealth now.
+        // Martingale: the expected wealth after the next fair toss equals the current wealth.
         #[test]
         fn evidence_is_a_martingale(wins in 0u64..300, losses in 0u64..300) {
             for alternative in [Alternative::TwoSided, Alternative::Greater, Alternative::Less] {

@@ -1,10 +1,10 @@
-//! Tests that may be looked at after every observation, and stopped when they say so, without raising the false
-//! alarm rate.
+//! Sequential tests that may be checked after every observation, and stopped at any time, without raising the
+//! false alarm rate.
 //!
 //! - [`BettingTest`]: bounded paired differences of any shape; the default
 //! - [`discordant_evidence`]: paired pass/fail results
-//! - [`rate_below_evidence`]: how rare an event is
-//! - [`NormalSprt`]: two sharp hypotheses and roughly normal differences; the fastest when its effect is right
+//! - [`rate_below_evidence`]: whether an event is rare
+//! - [`NormalSprt`]: two point hypotheses and roughly normal differences; fastest when the assumed effect is right
 
 mod betting;
 mod discordant;
@@ -19,9 +19,9 @@ pub use sprt::{NormalSprt, SprtDecision, SprtSettings, SprtSigma};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Evidence against a null hypothesis as an e-value: the wealth of a gambler who starts with one and bets against
-/// the null at fair odds. Large is evidence; under the null it exceeds 1/alpha *ever* with probability at most
-/// alpha (Ville's inequality). Kept as a logarithm, because it grows without limit.
+/// Evidence against a null hypothesis as an e-value: the wealth of a gambler who starts with one and bets
+/// against the null at fair odds. Large values are evidence; under the null it *ever* exceeds 1/alpha with
+/// probability at most alpha (Ville's inequality). Stored as a logarithm, because it is unbounded.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Natural logarithm of the e-value.
@@ -34,8 +34,8 @@ impl Evidence {
         self.ln_e.exp()
     }
 
-    /// The p-value that is valid at any stopping time: 1/e, at most 1. To be valid after looking many times, take
-    /// the largest e-value seen.
+    /// P-value that is valid at any stopping time: 1/e, at most 1. After checking repeatedly, use the largest
+    /// e-value seen.
     pub fn p_value(self) -> f64 {
         (-self.ln_e).exp().min(1.0)
     }

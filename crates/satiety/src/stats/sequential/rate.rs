@@ -1,17 +1,17 @@
-//! Anytime-valid evidence that a rate is small. Against "the rate is at least `bound`" stands a mixture of all smaller
-//! rates (Jeffreys' prior cut off at the bound); the e-value depends on the counts alone.
+//! Anytime-valid evidence that a rate is small: tests "the rate is at least `bound`" against a mixture of all
+//! smaller rates (Jeffreys' prior truncated at the bound). The e-value depends only on the counts.
 
 use super::Evidence;
 use crate::stats::distribution::{beta_regularized, ln_beta};
 use crate::stats::error::{Result, StatsError, check_open_unit};
 
-/// Evidence against "events happen at a rate of at least `bound`" from `events` in `trials`:
-/// `B(k+½, m−k+½) I_f(k+½, m−k+½) / (B(½, ½) I_f(½, ½) f^k (1−f)^(m−k))`.
+/// Evidence against "events happen at a rate of at least `bound`" from `events` in `trials`: `B(k+½, m−k+½)
+/// I_f(k+½, m−k+½) / (B(½, ½) I_f(½, ½) f^k (1−f)^(m−k))`.
 ///
-/// Each smaller rate's likelihood ratio falls in the true rate, so it is a fair or losing bet under every rate from the
-/// bound on; without the cut a rate *above* the bound would count as evidence too. It is linear in each result, hence
-/// (arithmetic and geometric mean) also fair for a batch of trials with different rates whose *mean* is the bound, as
-/// long as one looks after whole batches.
+/// The likelihood ratio of each smaller rate falls in the true rate, so it is a fair or losing bet under
+/// every rate at or above the bound; without the truncation, a rate *above* the bound would also count as
+/// evidence. It is linear in each result, hence (arithmetic and geometric mean) also fair for a batch of
+/// trials with different rates whose *mean* is the bound, if it is checked only after whole batches.
 ///
 /// ```
 /// use satiety::stats::sequential::rate_below_evidence;
@@ -25,14 +25,14 @@ pub fn rate_below_evidence(events: u64, trials: u64, bound: f64) -> Result<Evide
         return Err(StatsError::OutOfRange {
             what: "events",
             value: events as f64,
-            range: "at most the trials",
+            range: "at most the number of trials",
         });
     };
     let (k, rest) = (events as f64, others as f64);
-    // The logarithm of the mixture's weight below the bound.
+    // Logarithm of the mixture's weight below the bound.
     let below = |a: f64, b: f64| ln_beta(a, b) + beta_regularized(a, b, bound, 1.0 - bound).ln();
     let ln_e = below(k + 0.5, rest + 0.5) - below(0.5, 0.5) - k * bound.ln() - rest * (-bound).ln_1p();
-    // A posterior that vanished below the smallest float is as good as refuted.
+    // A posterior that underflowed counts as refuted.
     Ok(Evidence { ln_e: ln_e.max(-1e6) })
 }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_input_is_refused_and_much_input_stays_finite() {
+    fn invalid_input_is_rejected_and_large_input_stays_finite() {
         assert!(rate_below_evidence(2, 1, 0.05).is_err());
         for bound in [0.0, 1.0, f64::NAN] {
             assert!(rate_below_evidence(0, 1, bound).is_err());
@@ -76,7 +76,8 @@ mod tests {
     }
 
     proptest! {
-        // At the bound the expected wealth after the next trial is the wealth now; at larger rates it is less.
+        // At the bound the expected wealth after the next trial equals the current wealth; at larger rates it
+        // is less.
         #[test]
         fn a_fair_bet_at_the_bound_and_a_losing_one_above(
             events in 0u64..40,

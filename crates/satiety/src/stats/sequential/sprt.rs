@@ -1,5 +1,5 @@
-//! Wald's sequential probability ratio test for the mean of normal differences: "no effect" against "an effect of
-//! δ". Decisions are absorbing.
+//! Wald's sequential probability ratio test for the mean of normal differences: "no effect" against "an
+//! effect of δ". Decisions are final.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,45 +7,45 @@ use serde::{Deserialize, Serialize};
 use crate::stats::descriptive::Moments;
 use crate::stats::error::{Result, StatsError, check_open_unit};
 
-/// Where the standard deviation of the differences comes from.
+/// Source of the standard deviation of the differences.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SprtSigma {
-    /// Known beforehand.
+    /// Standard deviation known in advance.
     Known(f64),
-    /// Estimated from the first observations (at least five) and then fixed; the boundaries are widened for the
-    /// uncertainty of the estimate.
+    /// Estimated from the first observations (at least five) and then fixed; the boundaries are widened to
+    /// account for the uncertainty of the estimate.
     BurnIn(u64),
 }
 
-/// What the test decides between, and how sure it must be.
+/// Hypotheses and error rates of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SprtSettings {
-    /// The effect δ of the alternative hypothesis; its sign says which direction is tested.
+    /// Effect δ of the alternative hypothesis; its sign selects the direction.
     pub effect: f64,
-    /// Largest acceptable probability of accepting an effect that is not there.
+    /// Maximum probability of accepting an effect that does not exist.
     pub alpha: f64,
-    /// Largest acceptable probability of missing an effect of δ.
+    /// Maximum probability of missing an effect of δ.
     pub beta: f64,
-    /// The standard deviation of the differences.
+    /// Source of the standard deviation of the differences.
     pub sigma: SprtSigma,
-    /// No decision before this many observations.
+    /// Minimum number of observations before a decision.
     pub minimum_samples: u64,
 }
 
-/// What the test says.
+/// Decision of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SprtDecision {
     /// Not enough evidence yet.
     Continue,
-    /// The effect is there.
+    /// The effect of δ exists.
     AcceptEffect,
-    /// The effect is not there.
+    /// The effect of δ does not exist.
     AcceptNull,
 }
 
-/// The running test.
+/// State of a sequential probability ratio test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NormalSprt {
     settings: SprtSettings,
@@ -99,7 +99,7 @@ impl NormalSprt {
         })
     }
 
-    /// Takes the next difference. After a decision nothing changes any more.
+    /// Adds the next difference. A decision is final.
     pub fn observe(&mut self, difference: f64) -> Result<SprtDecision> {
         if self.decision != SprtDecision::Continue {
             return Ok(self.decision);
@@ -108,7 +108,7 @@ impl NormalSprt {
         if let (None, SprtSigma::BurnIn(count)) = (self.sigma, self.settings.sigma)
             && self.moments.count() >= count
         {
-            // Differences that never varied (identical arms so far) keep the burn-in going.
+            // Constant differences (identical arms so far) extend the burn-in.
             self.sigma = self.moments.standard_deviation().filter(|&sigma| sigma > 1e-90);
         }
         if self.moments.count() >= self.settings.minimum_samples
@@ -124,22 +124,22 @@ impl NormalSprt {
         Ok(self.decision)
     }
 
-    /// The decision so far.
+    /// Decision so far.
     pub fn decision(&self) -> SprtDecision {
         self.decision
     }
 
-    /// How many observations entered.
+    /// Number of observations so far.
     pub fn samples(&self) -> u64 {
         self.moments.count()
     }
 
-    /// The standard deviation in use; absent during burn-in.
+    /// Standard deviation in use; `None` during burn-in.
     pub fn sigma(&self) -> Option<f64> {
         self.sigma
     }
 
-    /// `Σ (δ/σ²)(x − δ/2)`; absent during burn-in.
+    /// `Σ (δ/σ²)(x − δ/2)`; `None` during burn-in.
     pub fn ln_likelihood_ratio(&self) -> Option<f64> {
         let sigma = self.sigma?;
         let delta = self.settings.effect;
@@ -147,9 +147,10 @@ impl NormalSprt {
         Some(delta / sigma * n * ((self.moments.mean().unwrap_or(0.0) - delta / 2.0) / sigma))
     }
 
-    /// The lower and upper boundary of the log-likelihood ratio. With a known σ they are Wald's `ln(β/(1−α))` and
-    /// `ln((1−β)/α)`. With σ estimated on ν degrees of freedom, crossing `h` under the null has probability at most
-    /// `E[exp(−h σ̂²/σ²)] = (1 + 2h/ν)^{−ν/2}`, so `h = ν/2 (α^{−2/ν} − 1)`, and the same with β below.
+    /// Lower and upper boundary of the log-likelihood ratio. With a known σ they are Wald's `ln(β/(1−α))` and
+    /// `ln((1−β)/α)`. With σ estimated on ν degrees of freedom, crossing `h` under the null has probability
+    /// at most `E[exp(−h σ̂²/σ²)] = (1 + 2h/ν)^{−ν/2}`, so `h = ν/2 (α^{−2/ν} − 1)`, and the same with β
+    /// below.
     pub fn boundaries(&self) -> (f64, f64) {
         let SprtSettings {
             alpha, beta, sigma, ..
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_settings_are_refused() {
+    fn invalid_settings_are_rejected() {
         let ok = settings(SprtSigma::Known(0.1));
         assert!(NormalSprt::new(SprtSettings { effect: 0.0, ..ok }).is_err());
         assert!(

@@ -1,5 +1,4 @@
-//! The word lists behind the guard, read once from the data files beside this module. Knows how a word is stemmed and
-//! which classes it belongs to; knows nothing about comparing texts.
+//! Word lists of the guard, parsed once from the data files: stems and classes of words.
 
 use std::sync::LazyLock;
 
@@ -7,11 +6,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::text::stem::stem;
 
-/// What a word or phrase does to a statement.
+/// Effect of a word or phrase on a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Negator,
-    /// Looks like a negation or quantity and is none.
+    /// Looks like a negation or quantity, but is not.
     Neutral,
     SoftNegator,
     Universal,
@@ -28,7 +27,7 @@ pub(super) enum Class {
     AtMost,
     MoreThan,
     LessThan,
-    /// Joins what may stand in either order.
+    /// Joins parts that may stand in either order.
     Coordinator,
     /// A relation without direction.
     Symmetric,
@@ -40,14 +39,14 @@ pub(super) enum Class {
     Filler,
 }
 
-/// A number word's value, and whether it often is no number.
+/// Value of a number word, and whether it is often not a number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NumberWord {
     pub(super) value: f64,
     pub(super) weak: bool,
 }
 
-/// A unit's dimension and its factor to the base unit.
+/// Dimension of a unit and its factor to the base unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unit {
     pub(super) dimension: &'static str,
@@ -56,7 +55,7 @@ pub(super) struct Unit {
 
 pub(super) struct Lexicon {
     classes: FxHashMap<&'static str, Vec<Class>>,
-    /// By the word that a phrase begins with, the number of words of the longest such phrase.
+    /// Length of the longest phrase that starts with a word, in words.
     longest_from: FxHashMap<&'static str, usize>,
     antonyms: FxHashMap<String, Vec<(usize, Side)>>,
     irregular: FxHashMap<&'static str, &'static str>,
@@ -74,16 +73,16 @@ enum Side {
     Right,
 }
 
-/// The lists, parsed at first use.
+/// Word lists, parsed at first use.
 pub(super) static LEXICON: LazyLock<Lexicon> = LazyLock::new(Lexicon::read);
 
 impl Lexicon {
-    /// The word in the form in which words are compared.
+    /// Form in which a word is compared.
     pub(super) fn stem(&self, word: &str) -> String {
         stem(self.irregular.get(word).copied().unwrap_or(word)).into_owned()
     }
 
-    /// The classes of the longest phrase that begins `words`, and its length in words.
+    /// Classes of the longest phrase at the start of `words`, and its length in words.
     pub(super) fn phrase(&self, words: &[&str]) -> Option<(&[Class], usize)> {
         let longest = *self.longest_from.get(words.first()?)?;
         let classes = |phrase: &str| self.classes.get(phrase).map(Vec::as_slice);
@@ -93,12 +92,11 @@ impl Lexicon {
             .or_else(|| Some((classes(words.first()?)?, 1)))
     }
 
-    /// Whether a stem has an opposite at all.
     pub(super) fn has_antonym(&self, stem: &str) -> bool {
         self.antonyms.contains_key(stem)
     }
 
-    /// Whether one stem turns a statement round where the other stood.
+    /// Whether replacing one stem with the other reverses a statement.
     pub(super) fn are_antonyms(&self, a: &str, b: &str) -> bool {
         let (Some(a), Some(b)) = (self.antonyms.get(a), self.antonyms.get(b)) else {
             return false;
@@ -109,7 +107,7 @@ impl Lexicon {
         })
     }
 
-    /// The stem of a word without its negating prefix: "unsafe" gives that of "safe".
+    /// Stem of a word without its negating prefix: "unsafe" gives that of "safe".
     pub(super) fn without_negating_prefix(&self, word: &str) -> Option<String> {
         if self.not_negated.iter().any(|start| word.starts_with(start)) {
             return None;
@@ -125,7 +123,7 @@ impl Lexicon {
         self.names.contains(word)
     }
 
-    /// Whether two lowercase names are spellings of one thing.
+    /// Whether two lower-case names are aliases.
     pub(super) fn are_aliases(&self, a: &str, b: &str) -> bool {
         self.aliases
             .get(a)
@@ -140,7 +138,7 @@ impl Lexicon {
         self.number_words.get(word).copied()
     }
 
-    /// The share that an ordinal names after "a": "tenth" gives 0.1.
+    /// Share named by an ordinal after "a": "tenth" gives 0.1.
     pub(super) fn fraction(&self, ordinal: &str) -> Option<f64> {
         self.fractions.get(ordinal).copied()
     }
@@ -224,7 +222,7 @@ fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The entries of a file with `[section]` headings.
+/// Entries of a file with `[section]` headings.
 fn sections(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut section = "";
     lines(text).filter_map(
@@ -274,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_every_list_is_understood() {
+    fn every_line_of_every_list_parses() {
         for (section, entry) in sections(include_str!("../data/classes.txt")) {
             assert!(class_named(section).is_some(), "no class [{section}]");
             assert_eq!(entry, entry.to_lowercase(), "entries are compared in lowercase");
@@ -320,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_negate_only_where_they_do() {
+    fn only_negating_prefixes_negate() {
         assert_eq!(LEXICON.without_negating_prefix("unsafe"), Some("safe".to_owned()));
         assert_eq!(LEXICON.without_negating_prefix("dispatch"), None);
         assert_eq!(LEXICON.without_negating_prefix("union"), None);

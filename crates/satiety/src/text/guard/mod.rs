@@ -1,9 +1,9 @@
-//! Do two statements that a sentence model calls alike really say the same? Models put "3 nodes failed" next to
-//! "5 nodes failed", and a claim next to its denial; this module looks for what turns a statement into another one:
-//! amounts, polarity, opposites, exchanged roles, other names, other strength.
+//! Contradiction guard: checks whether statements that a sentence model considers similar really say the
+//! same. Models place "3 nodes failed" next to "5 nodes failed", and a claim next to its negation; this
+//! module detects differences in amounts, polarity, antonyms, roles, names and strength.
 //!
-//! It can only object. That two texts mean the same is for the model to say; a text that is reworded beyond
-//! recognition gives no objection. Word lists are data beside this module, English only.
+//! The guard can only object. It cannot confirm that two texts mean the same, and it finds nothing in texts
+//! that are reworded beyond recognition. Word lists are data files next to this module, English only.
 
 mod lexicon;
 mod names;
@@ -21,76 +21,76 @@ use serde::Serialize;
 
 pub(crate) use parsed::ParsedStatement;
 
-/// Something in which two alike statements contradict each other, with the words that show it.
+/// A contradiction between two similar statements, with the words that show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Difference {
-    /// Another amount, unit, percentage or date.
+    /// A different amount, unit, percentage or date.
     Number {
-        /// In the first text.
+        /// Number in the first text.
         a: String,
-        /// In the second text.
+        /// Number in the second text.
         b: String,
     },
-    /// The same amount as a bound from the other side: at least, at most.
+    /// The same amount as an opposite bound: at least, at most.
     Bound {
-        /// In the first text.
+        /// Bound in the first text.
         a: String,
-        /// In the second text.
+        /// Bound in the second text.
         b: String,
     },
-    /// One denies what the other states.
+    /// One statement negates the other.
     Negation {
-        /// The denying words, and `a` or `b` for the text they stand in.
+        /// Negating words, and `a` or `b` for the text that contains them.
         negated: String,
     },
-    /// A word and its opposite.
+    /// A word and its antonym.
     Antonym {
-        /// In the first text.
+        /// Word in the first text.
         a: String,
-        /// In the second text.
+        /// Antonym in the second text.
         b: String,
     },
-    /// Two participants have exchanged their places.
+    /// Two participants have exchanged their roles.
     Swap {
         /// First in the first text, second in the second.
         first: String,
         /// Second in the first text, first in the second.
         second: String,
     },
-    /// Another name, identifier, version, path or date.
+    /// A different name, identifier, version, path or date.
     Name {
-        /// In the first text.
+        /// Name in the first text.
         a: String,
-        /// In the second text.
+        /// Name in the second text.
         b: String,
     },
-    /// All against some, or only some.
+    /// A different quantifier, such as all and some.
     Quantifier {
-        /// In the first text; empty if it has none.
+        /// Quantifier in the first text; empty if it has none.
         a: String,
-        /// In the second text; empty if it has none.
+        /// Quantifier in the second text; empty if it has none.
         b: String,
     },
-    /// Must against may, will against might.
+    /// A different modality, such as must and may.
     Modality {
-        /// In the first text.
+        /// Modal word in the first text.
         a: String,
-        /// In the second text.
+        /// Modal word in the second text.
         b: String,
     },
-    /// Planned against done.
+    /// A planned action and a completed one.
     Tense {
-        /// In the first text.
+        /// Verb in the first text.
         a: String,
-        /// In the second text.
+        /// Verb in the second text.
         b: String,
     },
 }
 
-/// What the two statements contradict each other in; empty when nothing was found. The order of the arguments does
-/// not matter, except for which side the evidence is named after.
+/// Contradictions between two statements; empty when none was found. The order of the arguments only affects
+/// which side the evidence is named after.
 ///
 /// ```
 /// use satiety::text::guard::differences;
@@ -102,7 +102,7 @@ pub fn differences(a: &str, b: &str) -> Vec<Difference> {
     differences_between(&ParsedStatement::of(a), &ParsedStatement::of(b))
 }
 
-/// As [`differences`], of statements that were read before.
+/// Like [`differences`], for parsed statements.
 pub(crate) fn differences_between(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Difference> {
     let swap = order::swap(a, b);
     let mut found = Vec::new();
@@ -113,12 +113,12 @@ pub(crate) fn differences_between(a: &ParsedStatement, b: &ParsedStatement) -> V
     found
 }
 
-/// Whether nothing speaks against the two statements being the same.
+/// Whether no contradiction was found between two statements.
 pub fn agree(a: &str, b: &str) -> bool {
     differences(a, b).is_empty()
 }
 
-/// The share of the smaller statement's content words that the other one has too.
+/// Share of the smaller statement's content words that the other one also contains.
 fn coverage(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
     let (a, b) = (a.content(), b.content());
     let smaller = a.len().min(b.len());

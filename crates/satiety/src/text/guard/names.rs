@@ -1,4 +1,5 @@
-//! Other people, products, places, versions, files: names on both sides that have no counterpart on the other.
+//! Differing names: people, products, places, versions and files on both sides that have no counterpart on
+//! the other.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use super::Difference;
 use super::lexicon::LEXICON;
 use super::parsed::{Kind, ParsedStatement, Term};
 
-/// The first pair of names without counterpart. Like numbers, a name on one side only is a detail left out.
+/// First pair of names without counterpart. Like a number, a name on one side only is an omitted detail.
 pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Option<Difference> {
     let left: Vec<&Term> = unmatched(a, b);
     let right: Vec<&Term> = unmatched(b, a);
@@ -19,12 +20,13 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Option<Di
             .iter()
             .position(|term| matches!(term.kind, Kind::Identifier))
     };
-    // Names are guessed from capitals, so the rest of the statement must be much the same; identifiers are not guessed.
+    // Names are guessed from capitals, so the rest of the statement must be similar; identifiers are not
+    // guessed.
     if let (Some(x), Some(y)) = (identifiers(&left), identifiers(&right)) {
-        return (common_beside(a, b) >= 0.3).then(|| found(left[x], right[y]));
+        return (common_content_share(a, b) >= 0.3).then(|| found(left[x], right[y]));
     }
     let (x, y) = (left.first()?, right.first()?);
-    (common_beside(a, b) >= 0.5).then(|| found(x, y))
+    (common_content_share(a, b) >= 0.5).then(|| found(x, y))
 }
 
 fn unmatched<'a>(a: &'a ParsedStatement, b: &ParsedStatement) -> Vec<&'a Term> {
@@ -35,7 +37,7 @@ fn unmatched<'a>(a: &'a ParsedStatement, b: &ParsedStatement) -> Vec<&'a Term> {
         .collect()
 }
 
-/// Whether two terms can name the same thing.
+/// Whether two terms may name the same thing.
 fn is_counterpart(x: &Term, y: &Term) -> bool {
     let (a, b) = (x.stem.as_str(), y.stem.as_str());
     if a == b || LEXICON.are_aliases(a, b) || x.word_stem == y.stem || x.word_stem == y.word_stem {
@@ -43,7 +45,8 @@ fn is_counterpart(x: &Term, y: &Term) -> bool {
     }
     let (shorter, longer) = if a.len() < b.len() { (a, b) } else { (b, a) };
     let has_digit = |text: &str| text.contains(|c: char| c.is_ascii_digit());
-    // A short form of the name, the end of a path, or the file without its folder; a digit more is another version.
+    // A short form of the name, the end of a path, or the file without its directory; an additional digit is
+    // another version.
     shorter.chars().count() >= 4
         && !has_digit(
             longer
@@ -53,7 +56,7 @@ fn is_counterpart(x: &Term, y: &Term) -> bool {
         )
 }
 
-/// Whether the acronym's letters begin neighbouring words of the other text.
+/// Whether the acronym's letters are the initials of adjacent words in the other text.
 fn is_spelled_out(term: &Term, other: &ParsedStatement) -> bool {
     let letters: Vec<char> = term.stem.trim_end_matches('s').chars().collect();
     if letters.len() < 2 || letters.len() > 6 {
@@ -67,8 +70,8 @@ fn is_spelled_out(term: &Term, other: &ParsedStatement) -> bool {
     initials.windows(letters.len()).any(|window| window == letters)
 }
 
-/// The share of common content words other than names.
-fn common_beside(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
+/// Share of common content words other than names.
+fn common_content_share(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
     let words = |reading: &ParsedStatement| -> BTreeSet<String> {
         let plain = reading
             .terms

@@ -1,20 +1,20 @@
-//! Quantities in text: figures with separators, suffixes, signs and units, percentages, number words, times and dates,
-//! brought to one form so that "1.5 k", "1,500" and "fifteen hundred" are the same amount.
+//! Quantities in text: numbers with separators, suffixes, signs and units, percentages, number words, times
+//! and dates, normalized so that "1.5 k", "1,500" and "fifteen hundred" are the same amount.
 
 use super::lexicon::LEXICON;
 
-/// A figure as it stands in a text.
+/// A quantity in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Quantity {
-    /// In the base unit of its dimension.
+    /// Value in the base unit of its dimension.
     pub(super) value: f64,
-    /// The number as written, without its unit's factor: "5" in "5 ms".
+    /// Number as written, without its unit's factor: "5" in "5 ms".
     pub(super) bare: f64,
-    /// `None` for a mere number.
+    /// `None` for a number without a unit.
     pub(super) dimension: Option<&'static str>,
-    /// A word that often is no number: it can agree but not contradict.
+    /// A word that is often not a number: it can agree but not contradict.
     pub(super) weak: bool,
-    /// A share in words ("a third"), which figures round ("33 %").
+    /// A share in words ("a third"), which is rounded as a number ("33 %").
     pub(super) rounded: bool,
 }
 
@@ -29,7 +29,7 @@ impl Quantity {
         }
     }
 
-    /// The same number in a unit.
+    /// The same number with a unit.
     pub(super) fn in_unit(self, word: &str) -> Option<Self> {
         let unit = LEXICON.unit(word)?;
         Some(Self {
@@ -39,7 +39,6 @@ impl Quantity {
         })
     }
 
-    /// A share in words.
     pub(super) fn share(value: f64) -> Self {
         Self {
             rounded: true,
@@ -47,7 +46,7 @@ impl Quantity {
         }
     }
 
-    /// Whether both can be the same amount. Where one side leaves the unit out, the bare number decides.
+    /// Whether both can be the same amount. If one side omits the unit, the bare number decides.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         match (self.dimension, other.dimension) {
             (Some(a), Some(b)) if a == b => close(self.value, other.value),
@@ -61,14 +60,15 @@ impl Quantity {
     }
 }
 
-/// Equal up to rounding in the seventh figure.
+/// Equal up to rounding in the seventh digit.
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-7 * a.abs().max(b.abs())
 }
 
-/// Reads a single word as a quantity: `3`, `-2.5`, `10,000`, `10k`, `1.5M`, `$5`, `40%`, `20ms`, `2x`, `3rd`.
+/// Parses a single word as a quantity: `3`, `-2.5`, `10,000`, `10k`, `1.5M`, `$5`, `40%`, `20ms`, `2x`,
+/// `3rd`.
 pub(super) fn parse(word: &str) -> Option<Quantity> {
-    // Most words are none, and are told with less work.
+    // Fast path: most words contain no digit.
     if !word.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -82,20 +82,19 @@ pub(super) fn parse(word: &str) -> Option<Quantity> {
         }
     }
     let negative = rest.strip_prefix(['-', '−']);
-    let digits = negative.unwrap_or(rest);
-    let figures = digits
+    let unsigned = negative.unwrap_or(rest);
+    let digits = unsigned
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '_')))
-        .unwrap_or(digits.len());
-    let (figures, suffix) = digits.split_at(figures);
-    // A number that ends in a separator, or has two points, is a version, a sentence end or a typing error.
-    if !figures.ends_with(|c: char| c.is_ascii_digit()) || !figures.starts_with(|c: char| c.is_ascii_digit())
-    {
+        .unwrap_or(unsigned.len());
+    let (digits, suffix) = unsigned.split_at(digits);
+    // A number that ends in a separator, or has two points, is a version, a sentence end or a typo.
+    if !digits.ends_with(|c: char| c.is_ascii_digit()) || !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if figures.matches('.').count() > 1 {
+    if digits.matches('.').count() > 1 {
         return None;
     }
-    let plain: String = figures.chars().filter(|c| !matches!(c, ',' | '_')).collect();
+    let plain: String = digits.chars().filter(|c| !matches!(c, ',' | '_')).collect();
     let mut value: f64 = plain.parse().ok()?;
     if negative.is_some() {
         value = -value;
@@ -116,8 +115,8 @@ pub(super) fn parse(word: &str) -> Option<Quantity> {
     }
 }
 
-/// Reads number words from the start of `words`: "twenty five", "three hundred", "two million", "a dozen". Returns the
-/// quantity and how many words it took.
+/// Parses number words at the start of `words`: "twenty five", "three hundred", "two million", "a dozen".
+/// Returns the quantity and the number of words.
 pub(super) fn parse_words(words: &[&str]) -> Option<(Quantity, usize)> {
     let first = LEXICON.number_word(words.first()?)?;
     let (mut total, mut current, mut used) = (0.0, first.value, 1);
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_in_every_dress() {
+    fn numbers_in_every_notation() {
         for (word, value, dimension) in [
             ("3", 3.0, None),
             ("-2.5", -2.5, None),
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_converted_and_may_be_left_out() {
+    fn units_are_converted_and_optional() {
         let minutes = parse("5").unwrap().in_unit("minutes").unwrap();
         assert!(minutes.agrees_with(&parse("300s").unwrap()));
         assert!(!minutes.agrees_with(&parse("5s").unwrap()));

@@ -1,20 +1,20 @@
-//! Exchanged roles: the second text is the first with two of its parts in each other's place. Parts that may stand in
-//! either order (joined by "and", a clause moved to the front, a passive) are no exchange.
+//! Exchanged roles: detects that the second text is the first with two of its parts swapped. Parts that may
+//! stand in either order (joined by "and", a clause moved to the front, a passive) do not count.
 
 use super::lexicon::{Class, LEXICON};
 use super::parsed::{Kind, ParsedStatement, Term};
 
-/// Two parts that have exchanged places.
+/// Two parts that were swapped.
 #[derive(Debug)]
 pub(super) struct Swap {
     pub(super) first: String,
     pub(super) second: String,
 }
 
-/// The longest part, in terms, that is looked for.
+/// Maximum length of a part in terms.
 const LONGEST_PART: usize = 5;
 
-/// The exchange that makes `b` of `a`, if there is one.
+/// Finds a swap that turns `a` into `b`.
 pub(super) fn swap(a: &ParsedStatement, b: &ParsedStatement) -> Option<Swap> {
     let (a, b) = (stream(a), stream(b));
     let prefix = a.iter().zip(&b).take_while(|(x, y)| same(x, y)).count();
@@ -50,7 +50,7 @@ pub(super) fn swap(a: &ParsedStatement, b: &ParsedStatement) -> Option<Swap> {
     None
 }
 
-/// The terms whose order matters: not articles, auxiliaries, modal verbs and fillers.
+/// Terms whose order matters: excludes articles, auxiliaries, modal verbs and fillers.
 fn stream(reading: &ParsedStatement) -> Vec<&Term> {
     let silent = [
         Class::Article,
@@ -80,7 +80,8 @@ fn all_same(a: &[&Term], b: &[&Term]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| same(x, y))
 }
 
-/// Something that can take part: with a content word or a number, and nothing that opens a clause of its own.
+/// Whether terms can be a swapped part: they contain a content word or a number, and nothing that opens a
+/// clause.
 fn is_part(terms: &[&Term]) -> bool {
     let opens_clause = terms[0].is(Class::Conjunction) || terms[0].is(Class::Preposition);
     !opens_clause
@@ -89,7 +90,7 @@ fn is_part(terms: &[&Term]) -> bool {
             .any(|term| term.is_content() || matches!(term.kind, Kind::Number(_)))
 }
 
-/// Whether what stands between the parts gives them different roles: "A matches B" and "A and B" do not.
+/// Whether the terms between the parts give them different roles: "A matches B" and "A and B" do not.
 fn relates(middle: &[&Term]) -> bool {
     !middle.iter().any(|term| term.is(Class::Symmetric))
         && middle.iter().any(|term| term.is_content() || is_link(term))
@@ -99,8 +100,8 @@ fn is_link(term: &Term) -> bool {
     term.is(Class::Preposition) || term.is(Class::Conjunction) || matches!(term.kind, Kind::Number(_))
 }
 
-/// Whether both middles say the same in the same direction: no passive and no relative clause on one side. A middle
-/// with an opposite in it ("before", "after") still counts: the opposite is a turn of its own.
+/// Whether both middles say the same in the same direction: no passive and no relative clause on one side. A
+/// middle with an antonym ("before", "after") still counts: the antonym is a separate reversal.
 fn keeps_direction(a: &[&Term], b: &[&Term]) -> bool {
     let weighty = |terms: &[&Term]| -> Vec<String> {
         let weighty = |term: &&&Term| term.is_content() || is_link(term) || term.is(Class::Pronoun);

@@ -1,5 +1,5 @@
-//! A statement as the guard sees it: words with stems and classes, quantities, identifiers and names. One pass over
-//! the text; no judgement about another text.
+//! Parsed statement for the guard: words with stems and classes, quantities, identifiers and names, from one
+//! pass over the text.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use super::lexicon::{Class, LEXICON};
 use super::numbers::{self, Quantity};
 use crate::text::words::contraction;
 
-/// Words beyond this many are not read: a statement so long says many things, and no comparison of two such texts
-/// would mean anything.
+/// Words beyond this limit are ignored: so long a statement says many things, and comparing two of them would
+/// be meaningless.
 const LONGEST: usize = 300;
 
 /// One word, number, identifier or phrase.
@@ -17,13 +17,13 @@ const LONGEST: usize = 300;
 pub(super) struct Term {
     /// As written, for display.
     pub(super) surface: String,
-    /// The form in which it is compared; names and identifiers as a whole, words by their stem.
+    /// Form for comparison: names and identifiers as a whole, words by their stem.
     pub(super) stem: String,
-    /// For names: the stem that the name would have as a word.
+    /// For names, the stem of the name as an ordinary word.
     pub(super) word_stem: String,
     pub(super) classes: Vec<Class>,
     pub(super) kind: Kind,
-    /// Whether a comma, colon, dash or full stop stands between it and the term before.
+    /// Whether a comma, colon, dash or full stop separates it from the preceding term.
     pub(super) after_break: bool,
 }
 
@@ -42,7 +42,7 @@ impl Term {
         self.classes.contains(&class)
     }
 
-    /// Whether the term carries meaning of its own, rather than grammar, polarity, amount or strength.
+    /// Whether the term carries content, rather than grammar, polarity, amount or strength.
     pub(super) fn is_content(&self) -> bool {
         match self.kind {
             Kind::Number(_) => false,
@@ -55,11 +55,11 @@ impl Term {
     }
 }
 
-/// A text read once.
+/// A statement, parsed once.
 #[derive(Debug, Clone)]
 pub(crate) struct ParsedStatement {
     pub(super) terms: Vec<Term>,
-    /// The terms by their stems.
+    /// Indexes of terms, sorted by stem.
     by_stem: Vec<usize>,
 }
 
@@ -107,14 +107,14 @@ impl ParsedStatement {
     }
 }
 
-/// A piece between white space, cleaned of surrounding punctuation; contractions and hyphens taken apart.
+/// Token between whitespace without surrounding punctuation; contractions and hyphens are split.
 #[derive(Debug)]
 struct Chunk<'a> {
     surface: Cow<'a, str>,
     lower: Cow<'a, str>,
     after_break: bool,
     sentence_start: bool,
-    /// Part of a hyphenated word: its class (the "only" of "read-only") does not count.
+    /// Part of a hyphenated word: its class (the "only" of "read-only") is ignored.
     compound: bool,
 }
 
@@ -130,8 +130,8 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
     let mut chunks: Vec<Chunk<'_>> = Vec::new();
     let mut after_break = false;
     let mut sentence_start = true;
-    for piece in text.split_whitespace().take(LONGEST) {
-        let core = piece.trim_matches(|c: char| {
+    for token in text.split_whitespace().take(LONGEST) {
+        let core = token.trim_matches(|c: char| {
             !(c.is_alphanumeric()
                 || matches!(
                     c,
@@ -139,7 +139,7 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
                 ))
         });
         let core = core.trim_end_matches(['-', '/', '+']).trim_start_matches('+');
-        let leading = piece.starts_with(['(', '[', '"', '“', '—', '–']);
+        let leading = token.starts_with(['(', '[', '"', '“', '—', '–']);
         if core.is_empty()
             || !core.contains(|c: char| c.is_alphanumeric() || matches!(c, '%' | '<' | '>' | '≤' | '≥'))
         {
@@ -152,15 +152,15 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
             first.after_break = after_break || leading;
             first.sentence_start = sentence_start;
         }
-        after_break = piece.ends_with([',', ';', ':', '.', '!', '?', ')', ']', '—', '–']);
-        sentence_start = piece
+        after_break = token.ends_with([',', ';', ':', '.', '!', '?', ')', ']', '—', '–']);
+        sentence_start = token
             .trim_end_matches(['"', ')', '”'])
             .ends_with(['.', '!', '?', ':']);
     }
     chunks
 }
 
-/// In lower case; most words are.
+/// Lower-cases a text; avoids the allocation for most words.
 fn lowercase(text: &str) -> Cow<'_, str> {
     if text
         .bytes()
@@ -215,7 +215,7 @@ fn is_identifier(core: &str) -> bool {
     let letters = has(char::is_alphabetic);
     let digits = has(|c| c.is_ascii_digit());
     if !letters {
-        // Versions, dates, times, addresses: figures held together by marks.
+        // Versions, dates, times, addresses: digits joined by marks.
         return digits
             && core.contains(['.', '-', ':', '/'])
             && core.matches(|c: char| !c.is_ascii_digit()).count() > 0;
@@ -241,7 +241,7 @@ fn is_identifier(core: &str) -> bool {
         > 0
 }
 
-/// Whether most words have a capital, so that capitals say nothing about names.
+/// Whether most words are capitalized, so that capitals do not indicate names.
 fn is_title_case(chunks: &[Chunk<'_>]) -> bool {
     let words: Vec<&Chunk<'_>> = chunks
         .iter()
@@ -273,11 +273,11 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
         return (term, 1);
     }
     // "15 May": the month, not the verb.
-    let beside_figure = |at: Option<usize>| {
+    let next_to_number = |at: Option<usize>| {
         at.and_then(|at| lower.get(at))
             .is_some_and(|word| numbers::parse(word).is_some())
     };
-    if chunk.surface == "May" && (beside_figure(at.checked_sub(1)) || beside_figure(Some(at + 1))) {
+    if chunk.surface == "May" && (next_to_number(at.checked_sub(1)) || next_to_number(Some(at + 1))) {
         term.kind = Kind::Name;
         chunk.lower.as_ref().clone_into(&mut term.stem);
         return (term, 1);
@@ -285,7 +285,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
     if !chunk.compound
         && let Some((classes, used)) = LEXICON.phrase(&lower[at..])
         && (used > 1 || LEXICON.number_word(&chunk.lower).is_none())
-        // "US" and "IT" are no pronouns.
+        // "US" and "IT" are not pronouns.
         && !(chunk.surface.len() > 1 && chunk.surface.chars().all(char::is_uppercase) && !shouting)
     {
         term.surface = chunks[at..at + used]
@@ -306,7 +306,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
         chunk.lower.as_ref().clone_into(&mut term.stem);
         return (term, 1);
     }
-    // "A tenth of": a share, where "the tenth" is a place in a row.
+    // "A tenth of" is a share, "the tenth" is an ordinal.
     if at > 0
         && matches!(lower[at - 1], "a" | "one")
         && lower.get(at + 1) == Some(&"of")
@@ -339,7 +339,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
         return (term, 1);
     }
     term.stem = LEXICON.stem(&chunk.lower);
-    // Soft negators are listed as base forms and count in any form.
+    // Soft negators are listed as base forms and match in any form.
     if let Some((classes, 1)) = LEXICON.phrase(&[term.stem.as_str()])
         && classes == [Class::SoftNegator]
     {
@@ -348,7 +348,7 @@ fn term_at(chunks: &[Chunk<'_>], lower: &[&str], at: usize, shouting: bool) -> (
     (term, 1)
 }
 
-/// Letters and digits alone: `parse_header`, `parseHeader` and `parse-header` are one name.
+/// Letters and digits only: `parse_header`, `parseHeader` and `parse-header` are one name.
 fn squash(lower: &str) -> String {
     lower
         .chars()
@@ -358,17 +358,17 @@ fn squash(lower: &str) -> String {
         .to_owned()
 }
 
-/// Puts a number and the power or unit after it together ("10 million", "5 ms", "40 percent").
+/// Joins a number with the following power or unit ("10 million", "5 ms", "40 percent").
 fn join_units(terms: &mut Vec<Term>) {
     let mut at = 0;
     while at + 1 < terms.len() {
-        if let (Kind::Number(figure), Kind::Number(power)) = (&terms[at].kind, &terms[at + 1].kind)
-            && figure.dimension.is_none()
+        if let (Kind::Number(number), Kind::Number(power)) = (&terms[at].kind, &terms[at + 1].kind)
+            && number.dimension.is_none()
             && LEXICON
                 .number_word(&terms[at + 1].surface.to_lowercase())
                 .is_some_and(|word| word.value >= 100.0)
         {
-            let product = Quantity::number(figure.value * power.value);
+            let product = Quantity::number(number.value * power.value);
             let removed = terms.remove(at + 1);
             terms[at].surface = format!("{} {}", terms[at].surface, removed.surface);
             terms[at].kind = Kind::Number(product);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_identifiers_are_told_from_words() {
+    fn names_and_identifiers_are_recognized() {
         assert_eq!(
             names("Retries go through Envoy in us-east-1."),
             ["Envoy", "us-east-1"]
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn units_stick_to_their_numbers() {
+    fn units_join_their_numbers() {
         let reading = ParsedStatement::of("It takes 5 ms, about forty percent of 3 nodes");
         let numbers: Vec<&str> = reading
             .terms

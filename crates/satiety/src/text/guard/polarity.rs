@@ -1,5 +1,6 @@
-//! Whether one statement denies the other. Negations, opposites and exchanged roles each turn a statement round, and
-//! two of them cancel: "enable it" and "do not disable it", "A before B" and "B after A" say the same.
+//! Polarity: detects that one statement negates the other. Negations, antonyms and swapped roles each reverse
+//! a statement, and two of them cancel out: "enable it" and "do not disable it", "A before B" and "B after A"
+//! say the same.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +9,21 @@ use super::lexicon::{Class, LEXICON};
 use super::order::Swap;
 use super::parsed::{ParsedStatement, Term};
 
-/// Of the content words beside an opposite, this share must be common before it counts.
+/// Share of the other content words that must be common before an antonym counts.
 const ENOUGH_IN_COMMON: f64 = 0.5;
 
-/// Of the content words of the statement with fewer negations, this share must be found in the other one. Where it is
-/// worded differently, the difference may hold what the negation says ("does not resemble", "differs from").
+/// Share of the content words of the statement with fewer negations that must occur in the other one. With
+/// different wording, the difference may express the negation ("does not resemble", "differs from").
 const SAME_WORDING: f64 = 0.8;
 
-/// The reasons for which the texts contradict each other, if the turns do not cancel.
+/// Contradictions between the texts, if the reversals do not cancel out.
 pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement, swap: Option<&Swap>) -> Vec<Difference> {
     let (left, right) = (negations(a, b), negations(b, a));
     let opposites = opposites(a, b);
     let crossed = swap.is_none() && opposites.iter().any(|(x, y)| is_crossed(a, b, x, y));
     let turns = left.len() + right.len() + opposites.len() + usize::from(swap.is_some() || crossed);
     if turns.is_multiple_of(2) {
-        // All cancel, or the same negation has moved to another part.
+        // All cancel out, or the same negation has moved to another part.
         return moved_negation(a, b, &left, &right).into_iter().collect();
     }
     let mut found = Vec::new();
@@ -33,7 +34,7 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement, swap: Option
         });
     }
     let unclear = has_unshared_soft_negator(a, b) || has_unshared_soft_negator(b, a);
-    if opposites.len() % 2 == 1 && common_beside(a, b, &opposites) >= ENOUGH_IN_COMMON {
+    if opposites.len() % 2 == 1 && common_content_share(a, b, &opposites) >= ENOUGH_IN_COMMON {
         let (x, y) = &opposites[0];
         found.push(Difference::Antonym {
             a: x.surface.clone(),
@@ -57,7 +58,7 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement, swap: Option
 
 struct Negation {
     text: String,
-    /// Stems of the content words it stands before.
+    /// Stems of the content words it precedes.
     targets: Vec<String>,
     /// Number of content words before it.
     content_before: usize,
@@ -105,7 +106,7 @@ fn negations(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Negation> {
         }
         content_before += usize::from(term.is_content());
     }
-    // "Not until" and "not unless" state what they seem to deny.
+    // "Not until" and "not unless" affirm what they seem to deny.
     if !found.is_empty()
         && let Some(term) = a
             .terms
@@ -123,7 +124,7 @@ fn negations(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Negation> {
     found
 }
 
-/// Pairs of opposites of which each text has one and lacks the other.
+/// Pairs of antonyms of which each text has only one.
 fn opposites<'a>(a: &'a ParsedStatement, b: &'a ParsedStatement) -> Vec<(&'a Term, &'a Term)> {
     let mut used = BTreeSet::new();
     let mut found = Vec::new();
@@ -146,8 +147,8 @@ fn opposites<'a>(a: &'a ParsedStatement, b: &'a ParsedStatement) -> Vec<(&'a Ter
     found
 }
 
-/// Small words have many uses ("fires on every deployment", "goes off"), so they are opposites only beside the same
-/// word.
+/// Small words have many uses ("fires on every deployment", "goes off"), so they are antonyms only next to
+/// the same word.
 fn is_same_place(a: &ParsedStatement, x: &Term, b: &ParsedStatement, y: &Term) -> bool {
     let is_weighty = |term: &Term| term.is_content() || term.is(Class::Conjunction);
     if is_weighty(x) && is_weighty(y) {
@@ -166,8 +167,8 @@ fn is_same_place(a: &ParsedStatement, x: &Term, b: &ParsedStatement, y: &Term) -
     (before_x.is_some() && before_x == before_y) || (after_x.is_some() && after_x == after_y)
 }
 
-/// Whether what stood before the word in one text stands behind its opposite in the other: "A before B" and "B comes
-/// after A".
+/// Whether the words before the term in one text are after its antonym in the other: "A before B" and "B
+/// comes after A".
 fn is_crossed(a: &ParsedStatement, b: &ParsedStatement, x: &Term, y: &Term) -> bool {
     let (left_a, right_a) = sides(a, x);
     let (left_b, right_b) = sides(b, y);
@@ -176,7 +177,7 @@ fn is_crossed(a: &ParsedStatement, b: &ParsedStatement, x: &Term, y: &Term) -> b
     ahead > 0 && behind > 0 && ahead + behind > common(&left_a, &left_b) + common(&right_a, &right_b)
 }
 
-/// The content words before and after a term. A clause that it opens at the front counts as following the rest.
+/// Content words before and after a term. A clause that it opens at the front counts as following the rest.
 fn sides<'a>(reading: &'a ParsedStatement, term: &Term) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
     let terms = &reading.terms;
     let at = terms
@@ -206,7 +207,7 @@ fn sides<'a>(reading: &'a ParsedStatement, term: &Term) -> (BTreeSet<&'a str>, B
     }
 }
 
-/// The share of the content words of `plain` that `other` has too, as they are or under a negating prefix.
+/// Share of the content words of `plain` that `other` also contains, as they are or with a negating prefix.
 fn share_found(plain: &ParsedStatement, other: &ParsedStatement, negations: &[Negation]) -> f64 {
     let words = plain.content();
     let is_found = |word: &str| {
@@ -221,8 +222,8 @@ fn share_found(plain: &ParsedStatement, other: &ParsedStatement, negations: &[Ne
     words.iter().filter(|word| is_found(word)).count() as f64 / words.len() as f64
 }
 
-/// The share of common content words when the opposites themselves are left out.
-fn common_beside(a: &ParsedStatement, b: &ParsedStatement, opposites: &[(&Term, &Term)]) -> f64 {
+/// Share of common content words, excluding the antonyms themselves.
+fn common_content_share(a: &ParsedStatement, b: &ParsedStatement, opposites: &[(&Term, &Term)]) -> f64 {
     let (mut left, mut right) = (a.content(), b.content());
     for (x, y) in opposites {
         left.remove(x.stem.as_str());
@@ -235,7 +236,7 @@ fn common_beside(a: &ParsedStatement, b: &ParsedStatement, opposites: &[(&Term, 
     left.intersection(&right).count() as f64 / smaller as f64
 }
 
-/// A word that may deny something, with no counterpart in the other text.
+/// Whether a word that may negate something has no counterpart in the other text.
 fn has_unshared_soft_negator(a: &ParsedStatement, b: &ParsedStatement) -> bool {
     a.terms
         .iter()

@@ -1,18 +1,18 @@
-//! Amounts that cannot both be right, and bounds that look the other way.
+//! Contradicting amounts and opposite bounds.
 
 use super::Difference;
 use super::lexicon::Class;
 use super::numbers::Quantity;
 use super::parsed::{Kind, ParsedStatement, Term};
 
-/// Numbers of each text that the other does not have, if there are such on both sides: a number on one side only is
-/// a detail that the other leaves out.
+/// Numbers of each text that the other does not contain, if both sides have some: a number on one side only
+/// is a detail that the other omits.
 pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Difference> {
     let (left, right) = (quantities(a), quantities(b));
     let (mut left_open, mut right_open): (Vec<usize>, Vec<usize>) =
         ((0..left.len()).collect(), (0..right.len()).collect());
     let mut found = Vec::new();
-    // Each number may agree with one on the other side; the nearest in order is taken.
+    // Each number may match one on the other side; the nearest in order is used.
     left_open.retain(|&i| {
         let partner = right_open
             .iter()
@@ -30,7 +30,7 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Diffe
         }
         partner.is_none()
     });
-    // What is left on one side may still stand in the other side's text under a number already used up ("both of the
+    // An unmatched number may still occur in the other text as a number that is already matched ("both of the
     // 3 nodes", "3 of 3").
     left_open.retain(|&i| {
         !left[i].quantity.weak && !right.iter().any(|q| q.quantity.agrees_with(left[i].quantity))

@@ -1,11 +1,11 @@
-//! How much and how surely: all or some, only or also, must or may, will or did. These words differ between honest
-//! rewordings as well, so the statements must otherwise be nearly the same.
+//! Strength: all or some, only or also, must or may, will or did. These words also differ between honest
+//! paraphrases, so the statements must otherwise be nearly the same.
 
 use super::lexicon::Class;
 use super::parsed::{Kind, ParsedStatement, Term};
 use super::{Difference, coverage};
 
-/// The share of content words that must be common.
+/// Minimum share of common content words.
 const NEARLY_THE_SAME: f64 = 0.7;
 
 pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Difference> {
@@ -18,7 +18,7 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Diffe
         .iter()
         .enumerate()
         .flat_map(|(at, more)| scale[at + 1..].iter().map(move |less| (*more, *less)));
-    // "Many" and "several" are too near to each other to be told apart.
+    // "Many" and "several" are too similar to count as different.
     let apart = steps.filter(|step| {
         *step != (Class::Majority, Class::Partial) && *step != (Class::Partial, Class::Minority)
     });
@@ -56,7 +56,7 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Diffe
     found
 }
 
-/// One text has a word of the one class and the other of the other, neither having both.
+/// One text has a word of one class and the other text of the other, and neither has both.
 fn opposed(a: &ParsedStatement, b: &ParsedStatement, strong: Class, weak: Class) -> Option<(String, String)> {
     let one_way = |a: &ParsedStatement, b: &ParsedStatement| {
         let (x, y) = (a.has(strong)?, b.has(weak)?);
@@ -65,7 +65,8 @@ fn opposed(a: &ParsedStatement, b: &ParsedStatement, strong: Class, weak: Class)
     one_way(a, b).or_else(|| one_way(b, a).map(|(y, x)| (x, y)))
 }
 
-/// An "only" of `a` that narrows who or when, and that `b` lacks. Before a verb or an amount it mostly is emphasis.
+/// An "only" of `a` that restricts who or when, and that `b` lacks. Before a verb or an amount it is mostly
+/// emphasis.
 fn exclusive(a: &ParsedStatement, b: &ParsedStatement) -> Option<String> {
     if b.has(Class::Exclusive).is_some() || coverage(a, b) < 0.8 {
         return None;
@@ -80,7 +81,7 @@ fn exclusive(a: &ParsedStatement, b: &ParsedStatement) -> Option<String> {
     })
 }
 
-/// A verb that is ahead in `a` and past in `b`.
+/// A verb that is in the future in `a` and in the past in `b`.
 fn planned_and_done(a: &ParsedStatement, b: &ParsedStatement) -> Option<(String, String)> {
     if b.has(Class::Future).is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! The index against the definition: compare with everything, keep the best.
+//! Compares the index with the definition: compare with everything, keep the best.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// All matches by definition, best first, earlier first among equals.
+/// All matches by definition, best first, earlier ones first on ties.
 fn naive(seen: &[BTreeSet<String>], asked: &BTreeSet<String>, threshold: Threshold) -> Vec<Match> {
     let mut found: Vec<Match> = seen
         .iter()
@@ -58,8 +58,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn finds_what_comparing_with_everything_finds(
-        // Few words, so that every degree of overlap occurs, ties and exact repeats among them.
+    fn matches_exhaustive_comparison(
+        // Few words, so that every degree of overlap occurs, including ties and exact repeats.
         texts in proptest::collection::vec(proptest::collection::vec("[a-l]", 0..14), 1..30),
         which in 0..THRESHOLDS.len(),
     ) {
