@@ -75,7 +75,7 @@ fn a_context_is_filled_relieved_and_its_story_told() {
     );
     let again = place.run(&["evict", "resolve", &id]);
     assert!(
-        again.starts_with("exit 2") && again.contains("resolved before"),
+        again.starts_with("exit 2") && again.contains("already resolved"),
         "{again}"
     );
     let story = place.run(&["evict", "timeline", "s"]);

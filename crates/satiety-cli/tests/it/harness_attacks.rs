@@ -74,11 +74,11 @@ fn editing_the_store() {
         ),
         (
             "DELETE FROM harness_ledger WHERE seq = 1",
-            "its number is 2, not 1",
+            "its sequence number is 2 (expected 1)",
         ),
         (
             "UPDATE harness_ledger SET seq = CASE seq WHEN 1 THEN 1002 WHEN 2 THEN 1001 END WHERE seq IN (1, 2)",
-            "its number is",
+            "its sequence number is",
         ),
         (
             "UPDATE records SET body = replace(body, 'CRITICAL', 'NORMAL') WHERE key LIKE '%/aggregate'",
@@ -159,11 +159,11 @@ fn truncating_the_log_and_writing_it_anew() {
     ledger::verify_chain(&anew).unwrap();
     lab.expect(1, &["harness", "verify"]);
     let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
-    assert!(out.contains("is not the entry that is known"), "{out}");
+    assert!(out.contains("differs from the anchored entry"), "{out}");
     // Cut off at its end, it is whole by itself too; here the window would tell, because it follows the log.
     lab.sql("DELETE FROM harness_ledger WHERE seq >= (SELECT max(seq) - 1 FROM harness_ledger)");
     let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
-    assert!(out.contains("the chain ends before entry"), "{out}");
+    assert!(out.contains("the chain ends before the anchored entry"), "{out}");
     lab.expect(2, &["harness", "verify", "--anchor", "nonsense"]);
 }
 
@@ -176,16 +176,16 @@ fn replaying_an_approval_or_approving_something_else() {
     // Another proposal took its place: what was signed is not what waits.
     lab.propose(0, &[("n2", true)]);
     let err = lab.approve(1, &first);
-    assert!(err.contains("that of another proposal"), "{err}");
+    assert!(err.contains("belongs to another proposal"), "{err}");
     // A hash that is put into a signed statement breaks the signature.
     let second = lab.signed(&lab.key, 0, 24);
     let mut forged = first.clone();
     forged.statement.clone_from(&second.statement);
     let err = lab.approve(1, &forged);
-    assert!(err.contains("signature is not that of"), "{err}");
+    assert!(err.contains("does not match this approval"), "{err}");
     lab.approve(0, &second);
     let err = lab.approve(1, &second);
-    assert!(err.contains("was used before"), "{err}");
+    assert!(err.contains("was already used"), "{err}");
     lab.json(0, &["harness", "apply"]);
     // Neither is good for the next one.
     lab.propose(0, &[("n3", true)]);
@@ -205,9 +205,9 @@ fn another_clock() {
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
     let old = lab.signed(&lab.key, -48, -24);
-    assert!(lab.approve(1, &old).contains("was good until"));
+    assert!(lab.approve(1, &old).contains("expired at"));
     let future = lab.signed(&lab.key, 24, 48);
-    assert!(lab.approve(1, &future).contains("still to come"));
+    assert!(lab.approve(1, &future).contains("dated in the future"));
     let endless = lab.signed(&lab.key, 0, 24 * 365);
     assert!(lab.approve(1, &endless).contains("at most 30 days"));
     // The log has seen a later time than the clock shows now: what ran out by then stays so.
@@ -229,7 +229,7 @@ fn another_clock() {
         entry.hash,
         lab.harness_id()
     ));
-    assert!(lab.approve(1, &soon).contains("was good until"));
+    assert!(lab.approve(1, &soon).contains("expired at"));
 }
 
 #[test]
@@ -241,11 +241,11 @@ fn bringing_a_key_of_ones_own() {
     let named_anna = KeyFile::generate("anna", PASSPHRASE).unwrap();
     assert!(
         lab.approve(1, &lab.signed(&agent, 0, 24))
-            .contains("nobody named `agent` may approve")
+            .contains("unknown approver `agent`")
     );
     assert!(
         lab.approve(1, &lab.signed(&named_anna, 0, 24))
-            .contains("signature is not that of `anna`")
+            .contains("signature of `anna` does not match")
     );
     // No other file, variable or flag brings keys.
     let other = format!(
@@ -294,7 +294,7 @@ fn bringing_a_key_of_ones_own() {
     };
     let (code, seen) = accept("agent.key");
     assert!(
-        code == 2 && seen.contains("nobody named `agent` may approve"),
+        code == 2 && seen.contains("unknown approver `agent`"),
         "{code} {seen}"
     );
     let (code, seen) = accept("anna.key");

@@ -143,7 +143,7 @@ async fn wrong_and_late_answers_change_nothing() {
         (answers("prop-unknown", &[]), "no proposal `prop-unknown`"),
         (answers(&id, &["nobody"]), "no candidate `nobody`"),
         (answers(&id, &[&other.view[0].ctx_id]), "no candidate"),
-        (answers(&id, &[&first, &first]), "more than once"),
+        (answers(&id, &[&first, &first]), "duplicate ids"),
         (
             ResolveRequest {
                 exclude_reasons: [("x".into(), "y".into())].into(),
@@ -164,7 +164,7 @@ async fn wrong_and_late_answers_change_nothing() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(again.contains("resolved before, by auto_accepted"), "{again}");
+    assert!(again.contains("already resolved by auto_accepted"), "{again}");
     let short = engine
         .eviction()
         .propose(ProposeScopeRequest {

@@ -131,10 +131,10 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
     assert_eq!(proposed.ideas, ["an idea: d"]);
     assert_eq!(proposed.refused.len(), 5, "{:#?}", proposed.refused);
     for (refused, says) in proposed.refused.iter().zip([
-        "there is no threshold `echoes/beauty`",
-        "cannot be the name of a file",
-        "`a` is there already",
-        "there is no suite `nothing`",
+        "unknown threshold `echoes/beauty`",
+        "invalid file name",
+        "`a` already exists",
+        "unknown suite `nothing`",
         "case of broken",
     ]) {
         assert!(refused.contains(says), "{refused} has no {says}");

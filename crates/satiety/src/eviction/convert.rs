@@ -1,11 +1,14 @@
-//! From logs that agents leave (chat logs, session logs of coding agents) to traces. Every message is a turn; messages,
-//! tool calls and results of tools become items. What a turn used is not in any log, so it is inferred, by two rules:
+//! Converts agent logs (chat logs, session logs of coding agents) to traces. Every message is a turn;
+//! messages, tool calls and tool results become items. Logs do not record which items a turn used, so uses
+//! are inferred by two rules:
 //!
-//! 1. **reference**: the turn names the path that an item is about, or answers its tool call;
-//! 2. **overlap**: the turn has enough words of an item that are rare in the session so far, such as identifiers.
+//! 1. **reference**: the turn names the path of an item, or answers its tool call;
+//! 2. **overlap**: the turn shares enough words with an item that are rare in the session so far, such as
+//!    identifiers.
 //!
-//! Both miss what an agent used without naming it. A converted trace is good for comparing policies, not for saying how
-//! much an agent really needed. Tool results stay in the trace with their text unless it is left out.
+//! Both rules miss items that an agent used without naming them. A converted trace is suitable for comparing
+//! policies, not for measuring how much an agent really needed. Tool results keep their text unless `content`
+//! is off.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +19,12 @@ use super::item::ContextItem;
 use super::simulation::{Session, TraceTurn};
 use crate::text::Tokenization;
 
-/// How to convert.
+/// Options of the conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConvertOptions {
-    /// The name of the session.
+    /// Name of the session.
     pub session: String,
-    /// Rare words in common that make a use.
+    /// Number of shared rare words that count as a use.
     pub overlap: usize,
     /// Whether items keep their text.
     pub content: bool,
@@ -37,23 +40,23 @@ impl Default for ConvertOptions {
     }
 }
 
-/// Shorter words are mostly grammar.
-const RARE_LENGTH: usize = 5;
-/// A word in more items than this is not rare.
-const RARE_ITEMS: usize = 3;
+/// Minimum length of a rare word, in characters; shorter words are mostly grammar.
+const MIN_RARE_CHARS: usize = 5;
+/// Maximum number of items that contain a rare word.
+const MAX_RARE_ITEMS: usize = 3;
 
-/// One thing in a log.
+/// Part of a log message that becomes an item.
 #[derive(Debug, PartialEq)]
-struct Piece {
+struct LogItem {
     zone: &'static str,
     kind: &'static str,
     text: String,
-    /// The path it is about.
+    /// Path that it refers to.
     path: Option<String>,
-    /// The call that it is or answers.
+    /// Id of the tool call that it is or answers.
     call: Option<String>,
-    /// Whether the agent wrote it, so that it may use others.
-    acts: bool,
+    /// Whether the agent wrote it and may therefore use other items.
+    by_agent: bool,
 }
 
 /// Converts a log: a JSON array of messages, an object with `messages`, or JSON Lines. `count` counts tokens.
@@ -66,20 +69,20 @@ pub fn convert(
     let mut items: Vec<KnownItem> = Vec::new();
     let mut appearances: BTreeMap<String, usize> = BTreeMap::new();
     for (number, message) in messages(text)? {
-        let pieces = pieces(&message);
-        if pieces.is_empty() {
+        let log_items = log_items(&message);
+        if log_items.is_empty() {
             continue;
         }
         let turn = turns.len() as u64;
         let mut add = Vec::new();
         let mut uses: BTreeSet<usize> = BTreeSet::new();
         let before = items.len();
-        for piece in pieces {
-            let words = rare_words(&piece.text);
-            if piece.acts || piece.call.is_some() {
-                uses.extend(used(
+        for log_item in log_items {
+            let words = rare_words(&log_item.text);
+            if log_item.by_agent || log_item.call.is_some() {
+                uses.extend(used_items(
                     &items[..before],
-                    &piece,
+                    &log_item,
                     &words,
                     &appearances,
                     options.overlap,
@@ -89,14 +92,14 @@ pub fn convert(
                 *appearances.entry(word.clone()).or_default() += 1;
             }
             let mut item = ContextItem::new(
-                format!("{}-{}", piece.kind, items.len()),
-                piece.zone,
-                count(&piece.text),
+                format!("{}-{}", log_item.kind, items.len()),
+                log_item.zone,
+                count(&log_item.text),
             );
-            piece.kind.clone_into(&mut item.kind);
-            item.pinned = piece.zone == "system";
+            log_item.kind.clone_into(&mut item.kind);
+            item.pinned = log_item.zone == "system";
             (item.created_turn, item.last_referenced_turn) = (turn, turn);
-            item.content = options.content.then(|| piece.text.clone());
+            item.content = options.content.then(|| log_item.text.clone());
             item.check().map_err(|error| EvictionError::Trace {
                 line: number,
                 reason: error.to_string(),
@@ -104,8 +107,8 @@ pub fn convert(
             items.push(KnownItem {
                 id: item.ctx_id.clone(),
                 words,
-                path: piece.path,
-                call: piece.call,
+                path: log_item.path,
+                call: log_item.call,
             });
             add.push(item);
         }
@@ -120,7 +123,7 @@ pub fn convert(
     if turns.is_empty() {
         return Err(EvictionError::Trace {
             line: 1,
-            reason: "there is no message with text".into(),
+            reason: "no message with text found".into(),
         });
     }
     Ok(Session {
@@ -136,21 +139,21 @@ struct KnownItem {
     call: Option<String>,
 }
 
-fn used(
+fn used_items(
     items: &[KnownItem],
-    piece: &Piece,
+    log_item: &LogItem,
     words: &BTreeSet<String>,
     appearances: &BTreeMap<String, usize>,
     overlap: usize,
 ) -> Vec<usize> {
     let rare: Vec<&String> = words
         .iter()
-        .filter(|word| (1..=RARE_ITEMS).contains(&appearances.get(*word).copied().unwrap_or(0)))
+        .filter(|word| (1..=MAX_RARE_ITEMS).contains(&appearances.get(*word).copied().unwrap_or(0)))
         .collect();
-    let names = |path: &String| piece.path.as_ref() == Some(path) || piece.text.contains(path.as_str());
+    let names = |path: &String| log_item.path.as_ref() == Some(path) || log_item.text.contains(path.as_str());
     let is_used = |item: &KnownItem| {
         item.path.as_ref().is_some_and(names)
-            || (item.call.is_some() && item.call == piece.call)
+            || (item.call.is_some() && item.call == log_item.call)
             || rare.iter().filter(|word| item.words.contains(**word)).count() >= overlap
     };
     items
@@ -163,11 +166,11 @@ fn used(
 
 fn rare_words(text: &str) -> BTreeSet<String> {
     let mut words = Tokenization::Words.set(text);
-    words.retain(|word| word.chars().count() >= RARE_LENGTH);
+    words.retain(|word| word.chars().count() >= MIN_RARE_CHARS);
     words
 }
 
-/// The messages of a log, with the line each begins on.
+/// Returns the messages of a log, each with its line number.
 fn messages(text: &str) -> Result<Vec<(usize, Value)>, EvictionError> {
     let wrong = |line: usize, reason: String| EvictionError::Trace { line, reason };
     let list = |value: &Value| -> Option<Vec<(usize, Value)>> {
@@ -190,8 +193,8 @@ fn messages(text: &str) -> Result<Vec<(usize, Value)>, EvictionError> {
     Ok(found)
 }
 
-/// What a line holds. Lines of other types (snapshots, accounting) hold nothing.
-fn pieces(line: &Value) -> Vec<Piece> {
+/// Returns the items of a log line; none for lines of other types (snapshots, accounting).
+fn log_items(line: &Value) -> Vec<LogItem> {
     // Claude Code wraps messages in `message`, Codex in `payload`; chat logs do not wrap.
     let inner = line
         .get("message")
@@ -221,25 +224,28 @@ fn pieces(line: &Value) -> Vec<Piece> {
     let role = inner.get("role").and_then(Value::as_str).unwrap_or_default();
     let mut found = Vec::new();
     match inner.get("content") {
-        Some(Value::String(text)) => found.extend(said(role, text, text_of("tool_call_id"))),
+        Some(Value::String(text)) => found.extend(message_item(role, text, text_of("tool_call_id"))),
         Some(Value::Array(blocks)) => {
             for block in blocks {
-                let of = |key: &str| block.get(key).and_then(Value::as_str);
-                match of("type") {
+                let field = |key: &str| block.get(key).and_then(Value::as_str);
+                match field("type") {
                     Some("tool_use") => {
                         let input = block.get("input").cloned().unwrap_or(Value::Null);
                         let arguments = input.to_string();
                         found.push(call(
-                            of("name").unwrap_or_default(),
+                            field("name").unwrap_or_default(),
                             &input,
                             &arguments,
-                            of("id").map(str::to_owned),
+                            field("id").map(str::to_owned),
                         ));
                     }
                     Some("tool_result") => {
-                        found.extend(result(block.get("content"), of("tool_use_id").map(str::to_owned)));
+                        found.extend(result(
+                            block.get("content"),
+                            field("tool_use_id").map(str::to_owned),
+                        ));
                     }
-                    _ => found.extend(of("text").and_then(|text| said(role, text, None))),
+                    _ => found.extend(field("text").and_then(|text| message_item(role, text, None))),
                 }
             }
         }
@@ -270,42 +276,42 @@ fn pieces(line: &Value) -> Vec<Piece> {
     found
 }
 
-fn said(role: &str, text: &str, call: Option<String>) -> Option<Piece> {
+fn message_item(role: &str, text: &str, call: Option<String>) -> Option<LogItem> {
     if text.trim().is_empty() {
         return None;
     }
-    let (zone, kind, acts) = match role {
+    let (zone, kind, by_agent) = match role {
         "system" | "developer" => ("system", "instruction", false),
         "tool" | "function" => ("workspace", "tool_result", false),
         "user" | "human" => ("chronicle", "message", false),
         _ => ("chronicle", "message", true),
     };
-    Some(Piece {
+    Some(LogItem {
         zone,
         kind,
         text: text.to_owned(),
         path: None,
         call,
-        acts,
+        by_agent,
     })
 }
 
-fn call(name: &str, input: &Value, arguments: &str, call: Option<String>) -> Piece {
+fn call(name: &str, input: &Value, arguments: &str, call: Option<String>) -> LogItem {
     let path = ["file_path", "path", "notebook_path", "filename"]
         .iter()
         .find_map(|key| input.get(key).and_then(Value::as_str))
         .map(str::to_owned);
-    Piece {
+    LogItem {
         zone: "chronicle",
         kind: "tool_call",
         text: format!("{name} {arguments}"),
         path,
         call,
-        acts: true,
+        by_agent: true,
     }
 }
 
-fn result(content: Option<&Value>, call: Option<String>) -> Option<Piece> {
+fn result(content: Option<&Value>, call: Option<String>) -> Option<LogItem> {
     let text = match content? {
         Value::String(text) => text.clone(),
         Value::Array(blocks) => {
@@ -316,13 +322,13 @@ fn result(content: Option<&Value>, call: Option<String>) -> Option<Piece> {
         }
         other => other.to_string(),
     };
-    (!text.trim().is_empty()).then_some(Piece {
+    (!text.trim().is_empty()).then_some(LogItem {
         zone: "workspace",
         kind: "tool_result",
         text,
         path: None,
         call,
-        acts: false,
+        by_agent: false,
     })
 }
 
@@ -407,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_messages_is_refused() {
+    fn a_log_without_messages_is_rejected() {
         for text in ["", "[]", "{\"type\":\"other\"}", "not json"] {
             assert!(
                 convert(text, &ConvertOptions::default(), &count).is_err(),

@@ -1,123 +1,119 @@
-//! What can be wrong with a request about a context. Nothing is changed by a request that is refused.
+//! Errors of the eviction API. A request that returns an error has changed nothing.
 
 use thiserror::Error;
 
 use crate::stats::StatsError;
 
-/// Why a request was refused.
+/// Reason why an eviction request was rejected.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum EvictionError {
-    /// An item that cannot be scored.
+    /// An item has a field that cannot be scored.
     #[error("item `{ctx_id}`: {field}: {reason}")]
     Item {
-        /// Which item.
+        /// Id of the item.
         ctx_id: String,
-        /// Which field.
+        /// Name of the invalid field.
         field: &'static str,
-        /// What is wrong with it.
+        /// Problem with the field.
         reason: String,
     },
-    /// An item that is not in the scope.
-    #[error("there is no item `{ctx_id}` in this scope")]
+    /// The scope does not contain the item.
+    #[error("item `{ctx_id}` not found in this scope")]
     NoItem {
-        /// The id.
+        /// Id that was not found.
         ctx_id: String,
     },
-    /// Settings out of range.
-    #[error("{what} is {value}, outside {range}")]
+    /// A setting is out of range.
+    #[error("{what} is {value} (expected {range})")]
     Setting {
-        /// Which one.
+        /// Name of the setting.
         what: &'static str,
-        /// Its value.
+        /// Value that was given.
         value: f64,
-        /// What is permitted.
+        /// Permitted range.
         range: &'static str,
     },
-    /// Weights that cannot be used.
+    /// The weights are invalid.
     #[error("weights: {0}")]
     Weights(String),
-    /// Ids that are not among the candidates of the proposal.
+    /// Excluded ids are not among the candidates of the proposal.
     #[error(
         "proposal {proposal_id} has no candidate {}; nothing was changed",
         quoted(ids)
     )]
     UnknownIds {
-        /// The proposal.
+        /// Id of the proposal.
         proposal_id: String,
-        /// The ids.
+        /// Ids that are not candidates.
         ids: Vec<String>,
     },
-    /// Ids that are named twice.
-    #[error("{} named more than once; nothing was changed", quoted(ids))]
+    /// Excluded ids are repeated.
+    #[error("duplicate ids {}; nothing was changed", quoted(ids))]
     DuplicateIds {
-        /// The ids.
+        /// Ids that are repeated.
         ids: Vec<String>,
     },
-    /// A proposal that has been answered.
-    #[error("proposal {proposal_id} was resolved before, by {resolved_by}; nothing was changed")]
+    /// The proposal is already resolved.
+    #[error("proposal {proposal_id} is already resolved by {resolved_by}; nothing was changed")]
     AlreadyResolved {
-        /// The proposal.
+        /// Id of the proposal.
         proposal_id: String,
-        /// How.
+        /// How it was resolved.
         resolved_by: String,
     },
-    /// An answer after the time was up.
-    #[error("proposal {proposal_id} timed out {late_ms} ms before this answer; nothing was changed")]
+    /// The answer arrived after the timeout.
+    #[error("proposal {proposal_id} timed out {late_ms} ms ago; nothing was changed")]
     Late {
-        /// The proposal.
+        /// Id of the proposal.
         proposal_id: String,
-        /// How much too late.
+        /// Milliseconds after the timeout.
         late_ms: u64,
     },
-    /// Exclusions where there cannot be any.
+    /// Exclusions were given with a resolution that does not permit them.
     #[error("a proposal resolved by `{resolved_by}` cannot have exclusions; nothing was changed")]
     ExclusionsWithout {
-        /// How it is resolved.
+        /// How the proposal is resolved.
         resolved_by: String,
     },
-    /// A line of a trace.
+    /// A line of a trace is invalid.
     #[error("line {line}: {reason}")]
     Trace {
-        /// Which line, from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong there.
+        /// Problem with the line.
         reason: String,
     },
-    /// Too little to learn from.
+    /// The labels are not sufficient to fit weights.
     #[error("cannot fit weights: {0}")]
     Fit(#[from] StatsError),
 }
 
 impl EvictionError {
-    /// What to do.
+    /// Action that fixes the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Item { .. } => "correct the field and send the item again",
-            Self::NoItem { .. } => "`satiety evict list SCOPE` shows what is there",
-            Self::Setting { .. } => "choose a value in that range",
-            Self::Weights(_) => "`satiety evict weights heuristic` prints weights that work",
+            Self::NoItem { .. } => "list the items with `satiety evict list SCOPE`",
+            Self::Setting { .. } => "use a value in the expected range",
+            Self::Weights(_) => "print valid weights with `satiety evict weights heuristic`",
             Self::UnknownIds { .. } | Self::DuplicateIds { .. } => {
-                "name each candidate of this proposal at most once, and no other id"
+                "list each excluded candidate of this proposal once, and no other ids"
             }
-            Self::AlreadyResolved { .. } => "a proposal is resolved once; ask for a new one",
-            Self::Late { .. } => {
-                "its candidates are gone; answer within the proposal's timeout_ms, or raise it"
-            }
-            Self::ExclusionsWithout { .. } => "use `llm` or `user` for an answer that keeps items back",
+            Self::AlreadyResolved { .. } => "request a new proposal",
+            Self::Late { .. } => "answer within the proposal's timeout_ms, or raise it",
+            Self::ExclusionsWithout { .. } => "resolve with `llm` or `user` to exclude items",
             Self::Trace { .. } => "docs/eviction.md describes the format",
-            Self::Fit(_) => {
-                "weights need resolved proposals in which some items were kept back and some were not"
-            }
+            Self::Fit(_) => "collect more resolved proposals, with both excluded and evicted items",
         }
     }
 }
 
 fn quoted(ids: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let mut shown: Vec<String> = ids.iter().take(SHOWN).map(|id| format!("`{id}`")).collect();
-    if ids.len() > SHOWN {
-        shown.push(format!("and {} more", ids.len() - SHOWN));
+    const MAX_LISTED: usize = 5;
+    let mut listed: Vec<String> = ids.iter().take(MAX_LISTED).map(|id| format!("`{id}`")).collect();
+    if ids.len() > MAX_LISTED {
+        listed.push(format!("and {} more", ids.len() - MAX_LISTED));
     }
-    shown.join(", ")
+    listed.join(", ")
 }

@@ -1,38 +1,38 @@
-//! What the scorer looks at. Every feature is a number that is cheap to keep up to date: those that depend on time change
-//! only when an item's age enters the next band, so a turn that passes touches only the items that cross one.
+//! Features of the scorer. Every feature is cheap to keep up to date: time-dependent features change only
+//! when the age of an item enters the next band, so a new turn touches only the items that cross a band.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::item::ContextItem;
 
-/// A feature that has a weight of its own; zones and kinds come on top.
+/// Feature with its own weight; zones and kinds have weights in addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
-    /// ln(1 + turns since the last use), by bands.
+    /// ln(1 + turns since the last use), by age bands.
     Recency,
     /// ln(1 + uses).
     Frequency,
     /// ln(1 + heat).
     Heat,
-    /// ln of the silence over the usual gap between uses, where it is longer; 0 for items that were never used.
+    /// ln(turns since the last use / mean gap between uses), at least 0; 0 for items that were never used.
     Overdue,
-    /// The share of the goal's words that it has.
+    /// Share of the goal's words that occur in the item.
     GoalOverlap,
-    /// Nearness of its meaning to the goal.
+    /// Semantic similarity of the item to the goal.
     Semantic,
     /// ln(1 + tokens).
     Size,
-    /// The share of its words that another item has as well.
+    /// Share of the item's words that another item repeats.
     Redundancy,
-    /// Log-odds of a scorer model's opinion.
+    /// Log-odds of the scorer model's relevance.
     Model,
     /// ln(1 + items that refer to it).
     Dependents,
 }
 
 impl Term {
-    /// All, in the order of [`Features::values`].
+    /// All features, in the order of [`Features::values`].
     pub const ALL: [Self; 10] = [
         Self::Recency,
         Self::Frequency,
@@ -46,7 +46,7 @@ impl Term {
         Self::Dependents,
     ];
 
-    /// Its name in files.
+    /// Returns the name used in weight files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Recency => "recency",
@@ -62,27 +62,27 @@ impl Term {
         }
     }
 
-    /// The name of a feature, or of the constant.
+    /// Returns `Some` if `name` is a feature or `bias`.
     pub(super) fn named(name: &str) -> Option<()> {
         (name == "bias" || Self::ALL.iter().any(|term| term.name() == name)).then_some(())
     }
 }
 
-/// The features of an item in a turn.
+/// Feature values of an item in the current turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Features {
-    /// Its zone.
+    /// Zone of the item.
     pub zone: String,
-    /// Its kind.
+    /// Kind of the item.
     pub kind: String,
-    /// One value for each of [`Term::ALL`].
+    /// Feature values, one for each of [`Term::ALL`].
     pub values: [f64; Term::ALL.len()],
 }
 
-/// An opinion of 0 or 1 is not certainty.
-const SUREST: f64 = 4.0;
+/// Bound of the log-odds of a model's relevance: a relevance of 0 or 1 is not certainty.
+const MAX_LOG_ODDS: f64 = 4.0;
 
-/// The features of an item `age` turns after its last use, with `dependents` items that refer to it.
+/// Returns the features of an item `age` turns after its last use, with `dependents` items that refer to it.
 pub(super) fn values(item: &ContextItem, age: u64, dependents: u32) -> [f64; Term::ALL.len()] {
     let age = band_start(age);
     let uses = item.reference_count as f64;
@@ -99,7 +99,7 @@ pub(super) fn values(item: &ContextItem, age: u64, dependents: u32) -> [f64; Ter
     let opinion = item
         .signals
         .model
-        .map_or(0.0, |p| (p / (1.0 - p)).ln().clamp(-SUREST, SUREST));
+        .map_or(0.0, |p| (p / (1.0 - p)).ln().clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS));
     [
         (age as f64).ln_1p(),
         uses.ln_1p(),
@@ -114,7 +114,8 @@ pub(super) fn values(item: &ContextItem, age: u64, dependents: u32) -> [f64; Ter
     ]
 }
 
-/// The youngest age of the band that an age is in: 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, … two for every doubling.
+/// Returns the first age of the band that contains `age`: 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, … (two per
+/// doubling).
 pub(crate) fn band_start(age: u64) -> u64 {
     if age < 4 {
         return age;
@@ -124,7 +125,7 @@ pub(crate) fn band_start(age: u64) -> u64 {
     if age >= middle { middle } else { octave }
 }
 
-/// The youngest age of the next band.
+/// Returns the first age of the next band.
 pub(crate) fn next_band(age: u64) -> u64 {
     if age < 4 {
         return age + 1;

@@ -1,6 +1,8 @@
-//! No learned scorer goes live without an ablation that shows it does no harm. Reads what an ablation said
-//! ([`crate::bench`]) and says whether a version may be put into force; the only other way back is to a version that was in
-//! force before.
+//! Activation gate for scorers: a learned scorer goes live only with an ablation that shows that it does no
+//! harm.
+//!
+//! Reads the report of an ablation ([`crate::bench`]) and decides whether a version may be activated. Without
+//! an ablation, only a version that was active before can be restored.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +12,7 @@ use super::error::EvictionError;
 use super::weights::Weights;
 use crate::bench::{AblationReport, AblationVerdict, Direction};
 
-/// What must not get worse, with the names that a suite may give it and which side is good.
+/// Metrics that must not get worse: label, names that a suite may use, and the direction that is better.
 pub const METRICS: [(&str, &[(&str, Direction)]); 3] = [
     ("retained relevance", &[("retained_relevance", Direction::Higher)]),
     (
@@ -26,25 +28,25 @@ pub const METRICS: [(&str, &[(&str, Direction)]); 3] = [
     ),
 ];
 
-/// The name of the weights that Satiety starts with, as a control.
+/// Name of the built-in weights as the control of an ablation.
 pub const BASELINE: &str = "baseline";
 
-/// What a version changes.
+/// What a scorer version changes compared with the heuristic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
-    /// Nothing: the heuristic without feedback.
+    /// Baseline: the heuristic without feedback.
     Baseline,
-    /// A: weights fitted to feedback.
+    /// Variant A: weights fitted to feedback.
     Weights,
-    /// B: the prompt of the scorer model.
+    /// Variant B: the prompt of the scorer model.
     Prompt,
-    /// C: weights that adjust themselves.
+    /// Variant C: weights that adjust themselves online.
     Online,
 }
 
 impl Variant {
-    /// Its name in files.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
@@ -55,24 +57,24 @@ impl Variant {
     }
 }
 
-/// Everything that a version of the scorer consists of.
+/// Complete definition of a scorer version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scorer {
-    /// What it changes.
+    /// What the version changes compared with the heuristic.
     pub variant: Variant,
-    /// Its weights; their version is the scorer's.
+    /// Weights of the scorer; their version is the version of the scorer.
     pub weights: Weights,
-    /// What the scorer model is told, instead of what is built in.
+    /// Prompt of the scorer model; the built-in prompt if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// How it adjusts itself.
+    /// Settings of the online adjustment; required by the variant `online`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub online: Option<OnlineSettings>,
 }
 
 impl Scorer {
-    /// The heuristic without feedback.
+    /// Returns the heuristic without feedback.
     pub fn baseline() -> Self {
         Self {
             variant: Variant::Baseline,
@@ -82,32 +84,30 @@ impl Scorer {
         }
     }
 
-    /// Refuses what does not fit together.
+    /// Checks that the variant has the settings it requires.
     pub fn check(&self) -> Result<(), EvictionError> {
         self.weights.check()?;
         let wrong = |reason: &str| Err(EvictionError::Weights(reason.to_owned()));
         match self.variant {
             Variant::Prompt if self.prompt.as_ref().is_none_or(|prompt| prompt.trim().is_empty()) => {
-                wrong("the variant `prompt` has no prompt")
+                wrong("variant `prompt` requires `prompt`")
             }
-            Variant::Online if self.online.is_none() => {
-                wrong("the variant `online` has no `online` settings")
-            }
+            Variant::Online if self.online.is_none() => wrong("variant `online` requires `online`"),
             _ => Ok(()),
         }
     }
 }
 
-/// Why a version may not be put into force; empty when it may.
+/// Returns the reasons why a version must not be activated; empty if it may be.
 ///
-/// The ablation's control must be what is in force, its variant must carry the version's name, and the variant must be
-/// non-inferior in every metric of [`METRICS`] and harmful in none.
-pub fn refusals(version: &str, in_force: &str, ablation: &AblationReport) -> Vec<String> {
+/// The control of the ablation must be the active version, a variant must carry the name of the new version,
+/// and that variant must be non-inferior in every metric of [`METRICS`] and must not be harmful.
+pub fn refusals(version: &str, active: &str, ablation: &AblationReport) -> Vec<String> {
     let mut reasons = Vec::new();
-    let heuristic = in_force == Weights::heuristic().version;
-    if ablation.control != in_force && !(heuristic && ablation.control == BASELINE) {
+    let heuristic = active == Weights::heuristic().version;
+    if ablation.control != active && !(heuristic && ablation.control == BASELINE) {
         reasons.push(format!(
-            "its control is `{}`, and `{in_force}` is in force",
+            "the control is `{}`, but the active version is `{active}`",
             ablation.control
         ));
     }
@@ -116,7 +116,7 @@ pub fn refusals(version: &str, in_force: &str, ablation: &AblationReport) -> Vec
         .iter()
         .find(|variant| variant.variant == version)
     else {
-        reasons.push(format!("it has no variant `{version}`"));
+        reasons.push(format!("the ablation has no variant `{version}`"));
         return reasons;
     };
     for (what, names) in METRICS {
@@ -129,21 +129,21 @@ pub fn refusals(version: &str, in_force: &str, ablation: &AblationReport) -> Vec
         match found {
             None => {
                 let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-                reasons.push(format!("it does not measure {what} ({})", names.join(" or ")));
+                reasons.push(format!("the ablation does not measure {what} ({})", names.join(" or ")));
             }
             Some((metric, direction)) if metric.direction != direction => reasons.push(format!(
-                "{what}: `{}` was judged as if the other side were good",
+                "{what}: `{}` was compared in the wrong direction",
                 metric.metric
             )),
             Some((metric, _)) if !metric.non_inferior => reasons.push(format!(
-                "{what} is not shown to be non-inferior: {:+.4}, and {:.4} worse is not excluded with {} cases",
+                "{what} is not shown to be non-inferior: {:+.4}, a loss of {:.4} cannot be ruled out with {} cases",
                 metric.difference, metric.margin, metric.cases
             )),
             Some(_) => {}
         }
     }
     if variant.verdict == AblationVerdict::Harmful {
-        reasons.push(format!("its verdict is harmful: {}", variant.reasons.join("; ")));
+        reasons.push(format!("the verdict is harmful: {}", variant.reasons.join("; ")));
     }
     reasons
 }
@@ -193,9 +193,14 @@ mod tests {
     fn only_a_harmless_version_may_go_live() {
         let good = study("baseline", 0.8, &ALL);
         assert_eq!(refusals("w-1", "heuristic-1", &good), Vec::<String>::new());
-        for (version, in_force, report, part) in [
+        for (version, active, report, part) in [
             ("w-2", "heuristic-1", good.clone(), "no variant `w-2`"),
-            ("w-1", "w-0", good, "control is `baseline`, and `w-0` is in force"),
+            (
+                "w-1",
+                "w-0",
+                good,
+                "control is `baseline`, but the active version is `w-0`",
+            ),
             (
                 "w-1",
                 "heuristic-1",
@@ -210,7 +215,7 @@ mod tests {
                 "does not measure task results",
             ),
         ] {
-            let found = refusals(version, in_force, &report).join("\n");
+            let found = refusals(version, active, &report).join("\n");
             assert!(found.contains(part), "{found}");
         }
         assert!(refusals("w-1", "w-0", &study("w-0", 0.8, &ALL)).is_empty());

@@ -1,70 +1,70 @@
-//! What stands in a context: items with their size, age and references. Content is optional; whoever may not hand it over
-//! gives features instead. Nothing here says what an item is worth: that is [`super::score`].
+//! Context items: size, age, references and optional content. Callers that cannot share content provide
+//! [`Signals`] instead. The value of an item is computed by [`super::score`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::EvictionError;
 
-/// One thing in a context that could be dropped.
+/// Item of a context that can be evicted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextItem {
-    /// Its id in its scope.
+    /// Id of the item, unique in its scope.
     pub ctx_id: String,
-    /// Where it stands: `system`, `chronicle`, `memory`, `workspace`, or a zone of the caller's own.
+    /// Zone of the context: `system`, `chronicle`, `memory`, `workspace`, or a custom zone.
     pub zone: String,
-    /// What it is: `message`, `tool_result`, `file`, `fact`, or a kind of the caller's own.
-    #[serde(default = "message")]
+    /// Kind of item: `message`, `tool_result`, `file`, `fact`, or a custom kind.
+    #[serde(default = "default_kind")]
     pub kind: String,
-    /// The words; absent where only features are handed over.
+    /// Text of the item; absent if only `signals` are provided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// One line for people; made from the content where absent.
+    /// One-line summary for display; derived from `content` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<String>,
-    /// Its size.
+    /// Size of the item in tokens.
     pub token_count: u64,
-    /// The turn in which it came.
+    /// Turn in which the item was added.
     #[serde(default)]
     pub created_turn: u64,
-    /// The turn in which it was last used; the turn it came in where nobody has used it.
+    /// Turn in which the item was last used; `created_turn` if it was never used.
     #[serde(default)]
     pub last_referenced_turn: u64,
-    /// How often it was used after it came.
+    /// Number of uses after the item was added.
     #[serde(default)]
     pub reference_count: u64,
-    /// How often it was used lately: 1 for each use, halved every eight turns since.
+    /// Recent use: each use adds 1, and the value halves every eight turns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub heat: f64,
-    /// Never to be dropped.
+    /// Whether the item must never be evicted.
     #[serde(default)]
     pub pinned: bool,
-    /// Items that it needs to be understood.
+    /// Ids of the items that this item depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<String>,
-    /// What losing it costs, 1 being what reading it again costs; more where it cannot be had again.
-    #[serde(default = "one")]
+    /// Cost of losing the item, above 0: 1 if it can be read again, more if it cannot be recovered.
+    #[serde(default = "default_loss")]
     pub loss: f64,
-    /// What is known about it besides.
+    /// Signals in addition to the counters, each from 0 to 1.
     #[serde(default, skip_serializing_if = "Signals::is_empty")]
     pub signals: Signals,
 }
 
-/// What is known about an item besides its counters, each from 0 to 1; absent is unknown, not zero.
+/// Signals about an item in addition to its counters, each from 0 to 1; absent means unknown, not zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Signals {
-    /// The share of the goal's words that it has.
+    /// Share of the goal's words that occur in the item, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal_overlap: Option<f64>,
-    /// How near its meaning is to the goal, by a sentence model.
+    /// Semantic similarity of the item to the goal, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub semantic: Option<f64>,
-    /// How much of it another item says as well.
+    /// Share of the item's content that another item repeats, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redundancy: Option<f64>,
-    /// What a scorer model thinks of its relevance.
+    /// Relevance according to a scorer model, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<f64>,
 }
@@ -75,41 +75,42 @@ impl Signals {
     }
 }
 
-fn message() -> String {
+fn default_kind() -> String {
     "message".to_owned()
 }
 
-fn one() -> f64 {
+fn default_loss() -> f64 {
     1.0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "signature required by serde")]
 fn is_zero(heat: &f64) -> bool {
     *heat <= 0.0
 }
 
-/// Turns after which a use counts half.
+/// Half-life of the heat of a use, in turns.
 const HALF_LIFE: f64 = 8.0;
 
-/// Most tokens of one item: far above any context, far below where sums could overflow.
-const MOST_TOKENS: u64 = 1 << 40;
-/// Longest line for people.
-const SNIPPET: usize = 96;
+/// Maximum number of tokens of one item: far above any context, and too small for sums to overflow.
+const MAX_TOKENS: u64 = 1 << 40;
+/// Maximum length of the display line, in characters.
+const MAX_SNIPPET_CHARS: usize = 96;
 
 impl ContextItem {
-    /// An item of a zone with the rest at its defaults.
+    /// Creates an item with default values for all other fields.
     pub fn new(ctx_id: impl Into<String>, zone: impl Into<String>, token_count: u64) -> Self {
         Self {
             ctx_id: ctx_id.into(),
             zone: zone.into(),
-            kind: message(),
+            kind: default_kind(),
             token_count,
             loss: 1.0,
             ..Self::default()
         }
     }
 
-    /// Notes that it was used in a turn. A use in the past counts, too, and does not make it younger.
+    /// Records a use of the item in `turn`. A past turn counts as a use but does not make the item more
+    /// recent.
     pub fn touch(&mut self, turn: u64) {
         let since = turn.saturating_sub(self.last_referenced_turn) as f64;
         self.heat = self.heat * (-since / HALF_LIFE).exp2() + 1.0;
@@ -117,12 +118,12 @@ impl ContextItem {
         self.reference_count = self.reference_count.saturating_add(1);
     }
 
-    /// Its heat `age` turns after its last use.
+    /// Returns the heat `age` turns after the last use.
     pub(super) fn heat_after(&self, age: u64) -> f64 {
         self.heat * (-(age as f64) / HALF_LIFE).exp2()
     }
 
-    /// Refuses what cannot be scored, with the field.
+    /// Checks that the item can be scored; an error names the invalid field.
     pub fn check(&self) -> Result<(), EvictionError> {
         let wrong = |field: &'static str, reason: String| EvictionError::Item {
             ctx_id: self.ctx_id.clone(),
@@ -130,24 +131,24 @@ impl ContextItem {
             reason,
         };
         if self.ctx_id.is_empty() {
-            return Err(wrong("ctx_id", "it is empty".into()));
+            return Err(wrong("ctx_id", "must not be empty".into()));
         }
         if self.zone.is_empty() {
-            return Err(wrong("zone", "it is empty".into()));
+            return Err(wrong("zone", "must not be empty".into()));
         }
-        if self.token_count > MOST_TOKENS {
-            return Err(wrong("token_count", format!("more than {MOST_TOKENS}")));
+        if self.token_count > MAX_TOKENS {
+            return Err(wrong("token_count", format!("must be at most {MAX_TOKENS}")));
         }
         if !(self.loss.is_finite() && self.loss > 0.0) {
-            return Err(wrong("loss", format!("{} is not above 0", self.loss)));
+            return Err(wrong("loss", format!("must be above 0, got {}", self.loss)));
         }
         if !(self.heat.is_finite() && self.heat >= 0.0) {
-            return Err(wrong("heat", format!("{} is not 0 or more", self.heat)));
+            return Err(wrong("heat", format!("must be 0 or more, got {}", self.heat)));
         }
         if self.last_referenced_turn < self.created_turn {
             return Err(wrong(
                 "last_referenced_turn",
-                format!("before turn {} in which it came", self.created_turn),
+                format!("must be at least created_turn ({})", self.created_turn),
             ));
         }
         let signals = [
@@ -158,13 +159,13 @@ impl ContextItem {
         ];
         for (field, value) in signals {
             if let Some(value) = value.filter(|value| !(0.0..=1.0).contains(value)) {
-                return Err(wrong(field, format!("{value} is not between 0 and 1")));
+                return Err(wrong(field, format!("must be between 0 and 1, got {value}")));
             }
         }
         Ok(())
     }
 
-    /// One line of at most 96 characters that shows what it is.
+    /// Returns a summary of the item: one line of at most 96 characters.
     pub fn line(&self) -> String {
         let text = self
             .snippet
@@ -173,10 +174,10 @@ impl ContextItem {
             .unwrap_or_default();
         let mut line = String::new();
         for (count, word) in text.split_whitespace().enumerate() {
-            if line.chars().count() + word.chars().count() >= SNIPPET {
-                // A first word that is too long alone is cut.
+            if line.chars().count() + word.chars().count() >= MAX_SNIPPET_CHARS {
+                // Truncate a first word that is too long by itself.
                 if count == 0 {
-                    line.extend(word.chars().take(SNIPPET - 1));
+                    line.extend(word.chars().take(MAX_SNIPPET_CHARS - 1));
                 }
                 line.push('…');
                 break;
@@ -197,7 +198,7 @@ mod tests {
     type Damage = fn(&mut ContextItem);
 
     #[test]
-    fn an_item_that_cannot_be_scored_is_refused_by_field() {
+    fn an_invalid_item_is_rejected_by_field() {
         let good = ContextItem::new("a", "memory", 5);
         assert_eq!(good.check(), Ok(()));
         let cases: [(&str, Damage); 7] = [

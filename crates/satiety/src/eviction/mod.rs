@@ -1,11 +1,13 @@
-//! Which context to drop, learning from what the agent keeps back.
+//! Context eviction: proposes which items an agent's context should drop, and learns from the items it
+//! excludes.
 //!
-//! An agent with a full context asks what can go. A [`Scope`] holds its items, ranked at all times; [`propose`] names
-//! those that free enough tokens at the least expected loss; the agent may keep some back, [`resolve`] says what follows;
-//! and every keep-back is a [`Label`] that [`calibration`] learns from. No learned scorer goes live by itself: see
-//! [`gate`]. [`simulation`] replays traces and compares policies with the best there could be.
+//! An agent with a full context asks what to drop. A [`Scope`] keeps its items ranked; [`propose`] selects
+//! items that free enough tokens at the least expected loss. The agent may exclude some candidates, and
+//! [`resolve`] computes the outcome. Every answered candidate becomes a [`Label`] that [`calibration`] learns
+//! from. A learned scorer goes live only through the [`gate`]. [`simulation`] replays traces and compares
+//! policies with Belady's bound.
 //!
-//! Everything here is pure: time, chance and ids come in as arguments.
+//! Everything here is pure: time, randomness and ids are arguments.
 
 pub mod calibration;
 mod convert;

@@ -1,5 +1,5 @@
-//! What an item's words have in common with the goal and with other items. Words are compared by hash, so that an item
-//! costs four bytes a word; two words in a billion are taken for the same.
+//! Word overlap of an item with the goal and with other items. Words are compared by a 32-bit hash, which
+//! costs four bytes per word and confuses about two words in a billion.
 
 use std::hash::BuildHasher;
 
@@ -7,22 +7,24 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::text::{JaccardIndex, Tokenization};
 
-/// From this share of common words on, one item covers another.
+/// Similarity from which one item covers another.
 const COVERED: f64 = 0.8;
-/// Shorter words are mostly grammar.
-const KEYWORD: usize = 4;
+/// Minimum length of a keyword, in characters; shorter words are mostly grammar.
+const MIN_KEYWORD_CHARS: usize = 4;
 
-/// A set of words, sorted.
+/// Sorted set of word hashes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Words(Box<[u32]>);
 
 impl Words {
-    /// The words of a text that may be keywords.
-    pub(super) fn of(text: &str) -> Self {
+    /// Returns the keywords of a text.
+    pub(super) fn from_text(text: &str) -> Self {
         let mut words: Vec<u32> = Tokenization::Words
             .set(text)
             .iter()
-            .filter(|word| word.chars().count() >= KEYWORD || word.bytes().any(|byte| byte.is_ascii_digit()))
+            .filter(|word| {
+                word.chars().count() >= MIN_KEYWORD_CHARS || word.bytes().any(|byte| byte.is_ascii_digit())
+            })
             .map(|word| hash(word))
             .collect();
         words.sort_unstable();
@@ -30,7 +32,7 @@ impl Words {
         Self(words.into())
     }
 
-    /// The share of these words that `other` has; none where there are no words.
+    /// Returns the share of these words that occur in `other`; `None` if this set is empty.
     pub(super) fn share_in(&self, other: &Self) -> Option<f64> {
         if self.0.is_empty() {
             return None;
@@ -44,16 +46,16 @@ impl Words {
     }
 }
 
-/// The upper half, which is the better mixed one.
+/// Returns the upper half of the hash, which is mixed better.
 fn hash(word: &str) -> u32 {
     (FxBuildHasher.hash_one(word) >> 32) as u32
 }
 
-/// Finds items that say the same.
+/// Index of items with nearly the same content.
 #[derive(Debug)]
 pub(super) struct Overlaps {
     index: Option<JaccardIndex>,
-    /// Which entry stands behind each number of the index; none when it is gone.
+    /// Entry of each id in the index; `None` after its removal.
     entries: Vec<Option<u32>>,
     numbers: FxHashMap<u32, u32>,
 }
@@ -67,7 +69,7 @@ impl Overlaps {
         }
     }
 
-    /// Takes an item in and gives the one that is most like it, with the share of common words.
+    /// Adds an item and returns the most similar one, with its similarity.
     pub(super) fn insert(&mut self, entry: u32, text: &str) -> Option<(u32, f64)> {
         let index = self.index.as_mut()?;
         let twin = index
@@ -84,7 +86,7 @@ impl Overlaps {
         twin
     }
 
-    /// Forgets an item. The index keeps its words until it is made anew; see [`Overlaps::is_stale`].
+    /// Removes an item. The index keeps its words until it is rebuilt; see [`Overlaps::is_stale`].
     pub(super) fn remove(&mut self, entry: u32) {
         if let Some(number) = self.numbers.remove(&entry)
             && let Some(place) = self.entries.get_mut(number as usize)
@@ -93,7 +95,7 @@ impl Overlaps {
         }
     }
 
-    /// Whether most of the index is about items that are gone.
+    /// Whether most of the index belongs to removed items.
     pub(super) fn is_stale(&self) -> bool {
         self.entries.len() > 64 && self.numbers.len() * 2 < self.entries.len()
     }
@@ -105,13 +107,13 @@ mod tests {
 
     #[test]
     fn keywords_are_shared_by_meaning_of_words_not_by_grammar() {
-        let goal = Words::of("Migrate the billing tables to PostgreSQL 16");
+        let goal = Words::from_text("Migrate the billing tables to PostgreSQL 16");
         assert_eq!(
-            goal.share_in(&Words::of("The billing tables, and of the rest nothing")),
+            goal.share_in(&Words::from_text("The billing tables, and of the rest nothing")),
             Some(0.4)
         );
-        assert_eq!(goal.share_in(&Words::of("")), Some(0.0));
-        assert_eq!(Words::of("a of to").share_in(&goal), None);
+        assert_eq!(goal.share_in(&Words::from_text("")), Some(0.0));
+        assert_eq!(Words::from_text("a of to").share_in(&goal), None);
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Which items to drop so that enough tokens come free at the least expected loss: a covering knapsack. Greedy by loss a
-//! token, where each item that could close the gap alone is tried as the last one, loses at most twice the optimum
-//! (Csirik, Frenk, Labbé and Zhang 1991); what the last one made superfluous is taken back.
+//! Eviction proposals: selects items that free enough tokens at the least expected loss, a covering knapsack.
 //!
-//! Pinned items and what they need are never proposed, nor what another open proposal holds.
+//! The greedy algorithm takes items by rising loss per token and tries each item that could close the gap
+//! alone as the last one; items that the last one made unnecessary are removed again. Its loss is at most
+//! twice the optimum (Csirik, Frenk, Labbé and Zhang 1991).
+//!
+//! Pinned items, their dependencies and items held by another open proposal are never proposed.
 
 use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
@@ -14,117 +16,118 @@ use super::error::EvictionError;
 use super::features::Term;
 use super::scope::Scope;
 
-/// Items looked at after the first solution, for a better last one.
-const LOOK_FURTHER: usize = 10_000;
-/// The largest probability with which an item that was not chosen is proposed.
-const MOST_EXPLORED: f64 = 0.5;
+/// Maximum number of items examined after the first solution, in search of a better last one.
+const MAX_LOOKAHEAD: usize = 10_000;
+/// Maximum probability with which an item that was not selected is proposed for exploration.
+const MAX_EXPLORATION: f64 = 0.5;
 
-/// What is asked for.
+/// Request for an eviction proposal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProposeRequest {
-    /// The id that the proposal shall have.
+    /// Id of the new proposal.
     pub proposal_id: String,
-    /// The scope.
+    /// Id of the scope.
     pub scope_id: String,
-    /// How much must come free.
+    /// Tokens to free.
     pub need: Need,
-    /// When.
+    /// Time of the request.
     pub proposed_at: Timestamp,
-    /// How long the agent may take to answer.
+    /// Time the agent has to answer, in milliseconds.
     pub timeout_ms: u64,
-    /// How many items are proposed only to learn about them, as a share of those that must go.
+    /// Expected number of exploration items, as a share of the selected items, from 0 to 0.5.
     pub exploration: f64,
-    /// The seed of that chance.
+    /// Seed of the random exploration.
     pub seed: u64,
 }
 
-/// How much must come free.
+/// Number of tokens to free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
-    /// So many tokens.
+    /// Free this many tokens.
     Free(u64),
-    /// As many as are above so many.
+    /// Free as many tokens as the scope holds above this budget.
     Budget(u64),
 }
 
-/// Items that would be dropped.
+/// Proposal to evict items from a scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionProposal {
-    /// Its id.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// The scope.
+    /// Id of the scope.
     pub scope_id: String,
-    /// The turn it was made in.
+    /// Turn in which the proposal was made.
     pub turn_number: u64,
-    /// When it was made.
+    /// Time at which the proposal was made.
     pub proposed_at: Timestamp,
-    /// Who scored: the version of the weights.
+    /// Version of the weights that scored the items.
     pub scorer_model: String,
-    /// What would go, the least valuable first.
+    /// Items to evict, the least valuable first.
     pub candidates: Vec<EvictionCandidate>,
-    /// Tokens that must come free.
+    /// Number of tokens that must be freed.
     pub need_tokens: u64,
-    /// Tokens that would come free.
+    /// Number of tokens that evicting all candidates frees.
     pub candidate_tokens: u64,
-    /// How long the agent may take to answer.
+    /// Time the agent has to answer, in milliseconds.
     pub timeout_ms: u64,
-    /// The share of items that were added only to learn about them.
+    /// Expected number of exploration items, as a share of the selected items.
     pub exploration: f64,
-    /// Seed of the exploration.
+    /// Seed of the random exploration.
     pub seed: u64,
-    /// Why too little would come free, where that is so.
+    /// Reason why the candidates free too few tokens; absent if they free enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<Shortfall>,
 }
 
-/// One item that would be dropped.
+/// Item that a proposal would evict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionCandidate {
-    /// The item.
+    /// Id of the item.
     pub ctx_id: String,
-    /// Its zone.
+    /// Zone of the item.
     pub zone: String,
-    /// Its kind.
+    /// Kind of the item.
     pub kind: String,
-    /// The probability that it will be needed again: 0 irrelevant, 1 critical.
+    /// Probability that the item will be needed again: 0 irrelevant, 1 critical.
     pub relevance_score: f64,
-    /// Turns since its last use.
+    /// Number of turns since the last use.
     pub age_turns: u64,
-    /// Its size.
+    /// Size of the item in tokens.
     pub token_count: u64,
-    /// One line that shows what it is.
+    /// One-line summary of the item.
     pub snippet: String,
-    /// The probability with which it came into the proposal.
+    /// Probability with which the item was included in the proposal.
     pub propensity: f64,
-    /// What the scorer saw, one value for each of [`Term::ALL`].
+    /// Feature values at scoring time, one for each of [`Term::ALL`].
     pub features: [f64; Term::ALL.len()],
 }
 
-/// Why a budget is not met.
+/// Reason why a proposal cannot free enough tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shortfall {
-    /// Tokens that are missing.
+    /// Number of tokens still missing.
     pub missing_tokens: u64,
-    /// What may not go because of pins, largest first.
+    /// Items that cannot be evicted because of pins, the largest first.
     pub pins: Vec<PinnedItem>,
-    /// Tokens that other open proposals hold.
+    /// Number of tokens held by other open proposals.
     pub held_tokens: u64,
 }
 
-/// An item that a pin keeps.
+/// Item protected from eviction by a pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PinnedItem {
-    /// The item.
+    /// Id of the item.
     pub ctx_id: String,
-    /// Its size.
+    /// Size of the item in tokens.
     pub token_count: u64,
-    /// The pinned item that needs it; absent where it is pinned itself.
+    /// Id of the pinned item that depends on it; absent if the item itself is pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed_by: Option<String>,
 }
 
-/// Proposes. The scope is not changed; hold the candidates to keep them out of other proposals.
+/// Creates a proposal without changing the scope; [`Scope::hold`] keeps its candidates out of other
+/// proposals.
 pub fn propose(scope: &Scope, request: &ProposeRequest) -> Result<EvictionProposal, EvictionError> {
     if !(0.0..=0.5).contains(&request.exploration) {
         return Err(EvictionError::Setting {
@@ -148,7 +151,7 @@ pub fn propose(scope: &Scope, request: &ProposeRequest) -> Result<EvictionPropos
         .filter_map(|slot| candidate(scope, *slot, 1.0))
         .collect();
     if request.exploration > 0.0 && !candidates.is_empty() {
-        candidates.extend(explored(scope, &chosen, request));
+        candidates.extend(exploration_candidates(scope, &chosen, request));
     }
     let candidate_tokens = candidates.iter().map(|candidate| candidate.token_count).sum();
     Ok(EvictionProposal {
@@ -167,18 +170,18 @@ pub fn propose(scope: &Scope, request: &ProposeRequest) -> Result<EvictionPropos
     })
 }
 
-/// Some of the items that were not chosen, wherever they stand, each with the same probability: as many as the share asked
-/// for of those chosen, on average. Drawn from all of them, because a scorer that only ever hears about the items it
-/// despises learns nothing about the others.
-fn explored(scope: &Scope, chosen: &[u32], request: &ProposeRequest) -> Vec<EvictionCandidate> {
-    let taken: rustc_hash::FxHashSet<u32> = chosen.iter().copied().collect();
+/// Draws exploration items from all items that were not selected, each with the same probability: on average
+/// as many as the requested share of the selected ones. Without them, a scorer would get feedback only on
+/// items that it already ranks low.
+fn exploration_candidates(scope: &Scope, chosen: &[u32], request: &ProposeRequest) -> Vec<EvictionCandidate> {
+    let selected: rustc_hash::FxHashSet<u32> = chosen.iter().copied().collect();
     let rest: Vec<u32> = scope
         .ranking()
         .map(|(slot, _)| slot)
-        .filter(|slot| !taken.contains(slot))
+        .filter(|slot| !selected.contains(slot))
         .collect();
     let propensity =
-        (request.exploration * chosen.len() as f64 / rest.len().max(1) as f64).min(MOST_EXPLORED);
+        (request.exploration * chosen.len() as f64 / rest.len().max(1) as f64).min(MAX_EXPLORATION);
     let mut random = ChaCha8Rng::seed_from_u64(request.seed);
     let mut drawn = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     rest.into_iter()
@@ -203,8 +206,8 @@ fn candidate(scope: &Scope, slot: u32, propensity: f64) -> Option<EvictionCandid
     })
 }
 
-/// Chooses from (id, tokens, loss), given by rising loss a token, so that the tokens cover the need at little loss; all of
-/// them where they do not.
+/// Selects from (id, tokens, loss), sorted by rising loss per token, items whose tokens cover `need` at a
+/// small loss; all of them if they do not suffice.
 pub(super) fn cover(ranked: impl Iterator<Item = (u32, u64, f64)>, need: u64) -> Vec<u32> {
     if need == 0 {
         return Vec::new();
@@ -212,13 +215,13 @@ pub(super) fn cover(ranked: impl Iterator<Item = (u32, u64, f64)>, need: u64) ->
     let mut prefix: Vec<(u32, u64, f64)> = Vec::new();
     let (mut freed, mut lost) = (0_u64, 0.0_f64);
     let mut best: Option<(f64, usize, (u32, u64, f64))> = None;
-    let mut looked = 0;
+    let mut examined = 0;
     for (id, tokens, loss) in ranked {
         let rest = need - freed;
         if let Some((least, ..)) = best {
-            looked += 1;
-            // Whatever comes next loses at least this much a token.
-            if lost + loss / tokens as f64 * rest as f64 >= least || looked > LOOK_FURTHER {
+            examined += 1;
+            // Every later item loses at least this much per token.
+            if lost + loss / tokens as f64 * rest as f64 >= least || examined > MAX_LOOKAHEAD {
                 break;
             }
         }
@@ -259,7 +262,7 @@ pub(super) fn cover(ranked: impl Iterator<Item = (u32, u64, f64)>, need: u64) ->
     kept.map(|((id, ..), _)| *id).collect()
 }
 
-/// Why so many tokens cannot come free.
+/// Explains why `missing_tokens` cannot be freed.
 pub(super) fn shortfall(scope: &Scope, missing_tokens: u64) -> Shortfall {
     let mut pins: Vec<PinnedItem> = scope
         .items()

@@ -1,4 +1,4 @@
-//! Enough comes free, at little loss, and never from what is pinned.
+//! Proposals free enough tokens at a small loss, and never from pinned items.
 
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn scope(sizes: &[u64]) -> Scope {
 }
 
 #[test]
-fn the_budget_says_how_much_goes() {
+fn the_budget_determines_the_need() {
     let scope = scope(&[100, 100, 100]);
     let ids = |need| -> usize { propose(&scope, &request(need)).unwrap().candidates.len() };
     assert_eq!(
@@ -53,7 +53,7 @@ fn the_budget_says_how_much_goes() {
 
 #[test]
 fn a_small_gap_is_not_closed_with_the_largest_item() {
-    // By loss a token the large one goes first; alone it would free ten times what is needed.
+    // By loss per token the large item comes first; alone it would free ten times the required tokens.
     let mut scope = scope(&[10_000]);
     let mut small = ContextItem::new("old", "workspace", 1000);
     small.last_referenced_turn = 0;
@@ -75,7 +75,7 @@ fn a_small_gap_is_not_closed_with_the_largest_item() {
 }
 
 #[test]
-fn what_cannot_go_is_named() {
+fn protected_items_are_reported() {
     let mut scope = scope(&[100, 30]);
     let pin = ContextItem {
         pinned: true,
@@ -102,7 +102,7 @@ fn what_cannot_go_is_named() {
 }
 
 #[test]
-fn exploration_is_seeded_rare_and_says_how_probable_it_was() {
+fn exploration_is_seeded_and_reports_its_propensity() {
     let scope = scope(&[100; 400]);
     let with = |seed| {
         let request = ProposeRequest {
@@ -115,7 +115,7 @@ fn exploration_is_seeded_rare_and_says_how_probable_it_was() {
     assert_eq!(with(7), with(7));
     assert_ne!(with(7), with(8));
     let extra: usize = (0..50).map(|seed| with(seed).candidates.len() - 100).sum();
-    assert!((380..620).contains(&extra), "{extra} beside 5000, at a tenth");
+    assert!((380..620).contains(&extra), "{extra} of 5000, expected a tenth");
     let explored: Vec<f64> = with(7).candidates[100..]
         .iter()
         .map(|candidate| candidate.propensity)
@@ -137,7 +137,7 @@ fn exploration_is_seeded_rare_and_says_how_probable_it_was() {
     );
 }
 
-/// The least loss of all subsets that cover the need.
+/// Returns the least loss of all subsets that cover the need.
 fn optimum(items: &[(u64, f64)], need: u64) -> Option<f64> {
     (0..1_u32 << items.len())
         .filter_map(|subset| {
@@ -160,8 +160,8 @@ proptest! {
         let loss: f64 = chosen.iter().map(|id| items[*id as usize].1).sum();
         if let Some(best) = optimum(&items, need) {
             prop_assert!(tokens >= need);
-            prop_assert!(loss <= 2.0 * best + 1e-9, "{} beside {}", loss, best);
-            // Nothing that was chosen could have stayed.
+            prop_assert!(loss <= 2.0 * best + 1e-9, "loss {} against optimum {}", loss, best);
+            // No selected item could have been kept.
             prop_assert!(chosen.iter().all(|id| tokens - items[*id as usize].0 < need));
         } else {
             prop_assert_eq!(chosen.len(), items.len());

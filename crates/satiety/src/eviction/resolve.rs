@@ -1,6 +1,6 @@
-//! What happens when a proposal is answered: items that the agent keeps back stay, up to a quota of tokens; then a second
-//! pass without veto frees what is still missing, so that a flush meets its budget or says which pins prevent it. A
-//! refused answer changes nothing.
+//! Resolution of a proposal: the agent excludes candidates up to a quota of tokens, then a second pass
+//! without veto frees the missing tokens, so that a flush meets its budget or reports which pins prevent it.
+//! A rejected answer changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -13,25 +13,25 @@ use super::features::Term;
 use super::propose::{EvictionCandidate, EvictionProposal, Shortfall, cover, shortfall};
 use super::scope::Scope;
 
-/// The share of a proposal's tokens that may be kept back, unless said otherwise.
+/// Default share of a proposal's tokens that may be excluded.
 pub const QUOTA: f64 = 0.3;
 
-/// Who or what answered.
+/// Who or what resolved a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResolvedBy {
-    /// The agent's model.
+    /// The model of the agent.
     Llm,
-    /// A person.
+    /// A human user of the agent.
     User,
-    /// The agent answered and kept nothing back.
+    /// The agent answered and excluded nothing.
     AutoAccepted,
-    /// Nobody answered in time: missing data, not consent, so nothing is learned from it.
+    /// No answer before the timeout: missing data, not consent, so nothing is learned from it.
     Timeout,
 }
 
 impl ResolvedBy {
-    /// Its name in files.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Llm => "llm",
@@ -42,116 +42,117 @@ impl ResolvedBy {
     }
 }
 
-/// An answer to a proposal.
+/// Answer to a proposal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolution {
-    /// Who answered.
+    /// Who or what answered.
     pub resolved_by: ResolvedBy,
-    /// What is to be kept back, the most important first.
+    /// Candidates to exclude from eviction, the most important first.
     pub exclude: Vec<Exclude>,
-    /// When.
+    /// Time of the answer.
     pub resolved_at: Timestamp,
-    /// The share of the proposal's tokens that may be kept back.
+    /// Share of the proposal's tokens that may be excluded, from 0 to 1.
     pub quota: f64,
 }
 
-/// An item to be kept back.
+/// Candidate to exclude from eviction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Exclude {
-    /// The item.
+    /// Id of the item to exclude.
     pub ctx_id: String,
-    /// Why.
+    /// Reason for the exclusion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_reason: Option<String>,
 }
 
-/// What came of a proposal.
+/// Outcome of a resolved proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionFeedback {
-    /// The proposal.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// The scope.
+    /// Id of the scope.
     pub scope_id: String,
-    /// When it was answered.
+    /// Time at which the proposal was resolved.
     pub resolved_at: Timestamp,
-    /// By whom.
+    /// Who or what resolved the proposal.
     pub resolved_by: ResolvedBy,
-    /// Candidates that went.
+    /// Ids of the candidates that were evicted.
     pub evicted: Vec<String>,
-    /// Candidates that were kept back.
+    /// Candidates that were excluded from eviction.
     pub excluded: Vec<EvictionExclusion>,
-    /// Candidates that were to be kept back and went all the same: above the quota, or nothing else was left.
+    /// Exclusions that were overruled, because of the quota or because nothing else was left to evict.
     pub overruled: Vec<EvictionExclusion>,
-    /// Candidates that stay because they were pinned since.
+    /// Ids of the candidates that stay because they were pinned after the proposal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned_since: Vec<String>,
-    /// Items that went without being proposed, because too little came free.
+    /// Items evicted without a proposal, because the candidates freed too few tokens.
     pub second_pass: Vec<SecondPass>,
-    /// Tokens that had to come free.
+    /// Number of tokens that had to be freed.
     pub need_tokens: u64,
-    /// Tokens that did.
+    /// Number of tokens that were freed.
     pub freed_tokens: u64,
-    /// Tokens that could have been kept back.
+    /// Maximum number of tokens that could be excluded.
     pub quota_tokens: u64,
-    /// Why too little came free, where that is so.
+    /// Reason why too few tokens were freed; absent if enough were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<Shortfall>,
 }
 
-/// An item that was kept back: the scorer was overridden.
+/// Candidate that was excluded, overriding the scorer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictionExclusion {
-    /// The item.
+    /// Id of the item.
     pub ctx_id: String,
-    /// What the scorer thought.
+    /// Score of the item in the proposal.
     pub relevance_score: f64,
-    /// Why it was kept back.
+    /// Reason for the exclusion.
     pub exclude_reason: Option<String>,
 }
 
-/// An item that went in the second pass.
+/// Item evicted in the second pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondPass {
-    /// The item.
+    /// Id of the item.
     pub ctx_id: String,
-    /// Its size.
+    /// Size of the item in tokens.
     pub token_count: u64,
 }
 
-/// One candidate and whether it was kept back: what the scorer learns from.
+/// Training example of the scorer: one candidate, and whether its exclusion was requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Label {
-    /// The proposal.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// The scope.
+    /// Id of the scope.
     pub scope_id: String,
-    /// The item.
+    /// Id of the item.
     pub ctx_id: String,
-    /// Its zone.
+    /// Zone of the item.
     pub zone: String,
-    /// Its kind.
+    /// Kind of the item.
     pub kind: String,
-    /// Turns since its last use.
+    /// Number of turns since the last use.
     pub age_turns: u64,
-    /// Its size.
+    /// Size of the item in tokens.
     pub token_count: u64,
-    /// What the scorer thought.
+    /// Score of the item in the proposal.
     pub relevance_score: f64,
-    /// The probability with which it was proposed.
+    /// Probability with which the item was proposed.
     pub propensity: f64,
-    /// What the scorer saw, one value for each of [`Term::ALL`].
+    /// Feature values at scoring time, one for each of [`Term::ALL`].
     pub features: [f64; Term::ALL.len()],
-    /// Whether it was kept back.
+    /// Whether the agent asked to exclude the item from eviction.
     pub kept_back: bool,
-    /// Why, where that was said.
+    /// Reason for the exclusion, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_reason: Option<String>,
-    /// When that became known.
+    /// Time at which the proposal was resolved.
     pub resolved_at: Timestamp,
 }
 
-/// Answers a proposal whose candidates are still in the scope and held. Nothing is changed: see [`settle`].
+/// Resolves a proposal whose candidates are still held in the scope, without changing the scope: see
+/// [`settle`].
 pub fn resolve(
     scope: &Scope,
     proposal: &EvictionProposal,
@@ -168,8 +169,8 @@ pub fn resolve(
         .filter(|candidate| scope.kept_by_pin(&candidate.ctx_id).is_some())
         .map(|candidate| candidate.ctx_id.clone())
         .collect();
-    let quota_tokens = share(proposal.candidate_tokens, resolution.quota);
-    let mut left = quota_tokens;
+    let quota_tokens = token_share(proposal.candidate_tokens, resolution.quota);
+    let mut remaining = quota_tokens;
     let (mut kept, mut overruled) = (Vec::new(), Vec::new());
     for exclude in &resolution.exclude {
         let Some(candidate) = candidates
@@ -185,8 +186,8 @@ pub fn resolve(
         };
         if pinned_since.contains(&candidate.ctx_id) {
             kept.push(exclusion);
-        } else if candidate.token_count <= left {
-            left -= candidate.token_count;
+        } else if candidate.token_count <= remaining {
+            remaining -= candidate.token_count;
             kept.push(exclusion);
         } else {
             overruled.push(exclusion);
@@ -219,7 +220,7 @@ pub fn resolve(
         }));
         freed += second_pass.iter().map(|item| item.token_count).sum::<u64>();
     }
-    // Nothing else is left: what was kept back goes too, the least valuable first.
+    // Nothing else is left: overrule exclusions too, starting with the least valuable item.
     while freed < need {
         let last = candidates
             .iter()
@@ -252,24 +253,24 @@ pub fn resolve(
     })
 }
 
-/// Carries out what came of a proposal: takes out what goes, lets the rest into proposals again.
+/// Applies the outcome of a proposal: removes the evicted items and releases the other candidates.
 pub fn settle(scope: &mut Scope, proposal: &EvictionProposal, feedback: &EvictionFeedback) {
     let second = feedback.second_pass.iter().map(|item| &item.ctx_id);
     for ctx_id in feedback.evicted.iter().chain(second) {
         scope.remove(ctx_id);
     }
     for candidate in &proposal.candidates {
-        // Those that are gone need no release.
+        // Evicted items need no release.
         let _ = scope.hold(&candidate.ctx_id, false);
     }
 }
 
-/// What can be learned: nothing from a proposal that nobody answered.
+/// Returns the training labels of a resolved proposal; none if it timed out.
 pub fn labels(proposal: &EvictionProposal, feedback: &EvictionFeedback) -> Vec<Label> {
     if feedback.resolved_by == ResolvedBy::Timeout {
         return Vec::new();
     }
-    let wanted = |ctx_id: &str| {
+    let exclusion_of = |ctx_id: &str| {
         feedback
             .excluded
             .iter()
@@ -280,7 +281,7 @@ pub fn labels(proposal: &EvictionProposal, feedback: &EvictionFeedback) -> Vec<L
         .candidates
         .iter()
         .map(|candidate| {
-            let exclusion = wanted(&candidate.ctx_id);
+            let exclusion = exclusion_of(&candidate.ctx_id);
             Label {
                 proposal_id: proposal.proposal_id.clone(),
                 scope_id: proposal.scope_id.clone(),
@@ -351,7 +352,7 @@ fn check(proposal: &EvictionProposal, resolution: &Resolution) -> Result<(), Evi
     Ok(())
 }
 
-fn share(tokens: u64, share: f64) -> u64 {
+fn token_share(tokens: u64, share: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

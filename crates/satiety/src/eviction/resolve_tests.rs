@@ -1,4 +1,4 @@
-//! Keep-backs count, up to a point; wrong answers change nothing.
+//! Exclusions count up to the quota; invalid answers change nothing.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn answer(resolved_by: ResolvedBy, exclude: &[&str], at_ms: i64) -> Resolution {
 }
 
 #[test]
-fn a_keep_back_within_the_quota_is_made_up_for_by_a_second_pass() {
+fn a_second_pass_compensates_for_exclusions() {
     let mut scope = scope(&[100; 12]);
     let proposal = proposed(&mut scope, 1000);
     let first = proposal.candidates[0].ctx_id.clone();
@@ -82,7 +82,7 @@ fn a_keep_back_within_the_quota_is_made_up_for_by_a_second_pass() {
 }
 
 #[test]
-fn keeping_everything_back_still_frees_what_is_needed() {
+fn excluding_everything_still_frees_enough() {
     let mut scope = scope(&[100; 10]);
     let proposal = proposed(&mut scope, 1000);
     let all: Vec<&str> = proposal
@@ -91,7 +91,7 @@ fn keeping_everything_back_still_frees_what_is_needed() {
         .map(|candidate| candidate.ctx_id.as_str())
         .collect();
     let feedback = resolve(&scope, &proposal, &answer(ResolvedBy::User, &all, 5)).unwrap();
-    // Three fit into the quota, but nothing else is left.
+    // Three fit into the quota, but no other items are left.
     assert_eq!(
         (
             feedback.excluded.len(),
@@ -101,12 +101,12 @@ fn keeping_everything_back_still_frees_what_is_needed() {
         (0, 10, 10)
     );
     assert_eq!((feedback.freed_tokens, feedback.shortfall.clone()), (1000, None));
-    // What was wanted is a label, whether or not it could be had.
+    // A requested exclusion is a label, whether or not it was granted.
     assert!(labels(&proposal, &feedback).iter().all(|label| label.kept_back));
 }
 
 #[test]
-fn what_was_pinned_since_stays_and_is_named() {
+fn items_pinned_after_the_proposal_stay() {
     let mut scope = scope(&[100; 2]);
     let proposal = proposed(&mut scope, 200);
     scope.pin("i0", true).unwrap();
@@ -123,7 +123,7 @@ fn what_was_pinned_since_stays_and_is_named() {
 }
 
 #[test]
-fn a_timeout_evicts_and_teaches_nothing() {
+fn a_timeout_evicts_and_gives_no_labels() {
     let mut scope = scope(&[100; 3]);
     let proposal = proposed(&mut scope, 200);
     let feedback = resolve(&scope, &proposal, &answer(ResolvedBy::Timeout, &[], 90_000)).unwrap();
@@ -132,14 +132,14 @@ fn a_timeout_evicts_and_teaches_nothing() {
 }
 
 #[test]
-fn wrong_answers_are_refused() {
+fn invalid_answers_are_rejected() {
     let mut scope = scope(&[100; 3]);
     let proposal = proposed(&mut scope, 200);
     let (first, other) = (proposal.candidates[0].ctx_id.as_str(), "i9");
     for (resolution, part) in [
         (answer(ResolvedBy::Llm, &[other], 5), "no candidate `i9`"),
-        (answer(ResolvedBy::Llm, &[first, first], 5), "more than once"),
-        (answer(ResolvedBy::Llm, &[], 2001), "timed out 1 ms before"),
+        (answer(ResolvedBy::Llm, &[first, first], 5), "duplicate ids"),
+        (answer(ResolvedBy::Llm, &[], 2001), "timed out 1 ms ago"),
         (
             answer(ResolvedBy::AutoAccepted, &[first], 5),
             "cannot have exclusions",
@@ -150,7 +150,7 @@ fn wrong_answers_are_refused() {
                 quota: 1.5,
                 ..answer(ResolvedBy::Llm, &[], 5)
             },
-            "outside 0 to 1",
+            "expected 0 to 1",
         ),
     ] {
         let error = resolve(&scope, &proposal, &resolution).unwrap_err();
@@ -165,7 +165,7 @@ fn wrong_answers_are_refused() {
 
 proptest! {
     #[test]
-    fn a_flush_meets_its_budget_or_names_the_pins(
+    fn a_flush_meets_its_budget_or_reports_the_pins(
         items in prop::collection::vec((1_u64..300, any::<bool>()), 1..25), need in 1_u64..3000,
         keep in prop::collection::vec(any::<bool>(), 25), quota in 0.0_f64..=1.0
     ) {
@@ -193,7 +193,7 @@ proptest! {
         }
         let kept: u64 = feedback.excluded.iter().map(|kept| scope.item(&kept.ctx_id).unwrap().token_count).sum();
         prop_assert!(kept <= feedback.quota_tokens);
-        // Each candidate has exactly one fate.
+        // Each candidate has exactly one outcome.
         prop_assert_eq!(feedback.evicted.len() + feedback.excluded.len(), proposal.candidates.len());
     }
 }

@@ -1,8 +1,8 @@
-//! The items of one scope, ranked at all times. Adding, using, pinning or dropping an item costs O(log n); a turn that
-//! passes touches only items whose age enters the next band ([`super::features`]), which for each item happens twice for
-//! every doubling of its age. A new goal or new weights touch everything.
+//! Ranked items of one scope. Adding, using, pinning or removing an item costs O(log n). A new turn touches
+//! only the items whose age enters the next band ([`super::features`]), which happens to an item twice per
+//! doubling of its age. A new goal or new weights rescore every item.
 //!
-//! A scope only ranks. Proposing is [`super::propose`], answering is [`super::resolve`].
+//! A scope only ranks: [`super::propose`] makes proposals, and [`super::resolve`] resolves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::overlap::{Overlaps, Words};
 use super::score::{Compiled, Place, Score, score};
 use super::weights::Weights;
 
-/// Items in the order in which they would go.
+/// Items of a context, ranked in eviction order.
 #[derive(Debug)]
 pub struct Scope {
     weights: Weights,
@@ -25,17 +25,17 @@ pub struct Scope {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     by_id: FxHashMap<String, u32>,
-    /// Density as bits (it is never negative, so they sort alike), then entry.
+    /// (Density as bits, entry). Densities are never negative, so their bits sort in the same order.
     ranked: BTreeSet<(u64, u32)>,
-    /// Turn → entries that enter their next age band then, unless something happened to them since.
+    /// Turn → entries that enter their next age band in it, unless they have changed since.
     calendar: BTreeMap<u64, Vec<(u32, u64)>>,
     events: u64,
     twins: Overlaps,
-    /// Id → items that refer to it.
+    /// Id → number of items that refer to it.
     dependents: FxHashMap<String, u32>,
     /// Pinned items that refer to others.
-    needy_pins: BTreeSet<u32>,
-    /// Items that pinned items need, by whom.
+    pins_with_references: BTreeSet<u32>,
+    /// Items that a pinned item depends on → that pinned item.
     protected: FxHashMap<u32, u32>,
     tokens: u64,
 }
@@ -47,7 +47,7 @@ pub(super) struct Entry {
     place: Place,
     key: Option<u64>,
     pub(super) loss: f64,
-    /// The event that last changed it: what the calendar says about earlier ones is stale.
+    /// Number of the last event that changed the entry; calendar entries of earlier events are stale.
     event: u64,
     held: bool,
     covered_by: Option<u32>,
@@ -55,7 +55,7 @@ pub(super) struct Entry {
 }
 
 impl Scope {
-    /// An empty scope.
+    /// Creates an empty scope; fails if the weights are invalid.
     pub fn new(weights: Weights) -> Result<Self, EvictionError> {
         weights.check()?;
         Ok(Self {
@@ -71,49 +71,49 @@ impl Scope {
             events: 0,
             twins: Overlaps::new(),
             dependents: FxHashMap::default(),
-            needy_pins: BTreeSet::new(),
+            pins_with_references: BTreeSet::new(),
             protected: FxHashMap::default(),
             tokens: 0,
         })
     }
 
-    /// Items in it.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there is none.
+    /// Whether the scope has no items.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// Tokens of all items.
+    /// Returns the total size of all items in tokens.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// The present turn.
+    /// Returns the current turn.
     pub fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// The weights it ranks by.
+    /// Returns the weights used for ranking.
     pub fn weights(&self) -> &Weights {
         &self.weights
     }
 
-    /// An item.
+    /// Returns the item with this id.
     pub fn item(&self, ctx_id: &str) -> Option<&ContextItem> {
         Some(&self.entry(ctx_id)?.item)
     }
 
-    /// All items, by id.
+    /// Returns all items, sorted by id.
     pub fn items(&self) -> impl Iterator<Item = &ContextItem> {
         let ids: BTreeSet<&String> = self.by_id.keys().collect();
         ids.into_iter().filter_map(|id| self.item(id))
     }
 
-    /// Takes in an item that came in this turn: what it refers to counts as used. One with the same id is replaced.
+    /// Adds a new item and counts its references as uses. An item with the same id is replaced.
     pub fn add(&mut self, item: ContextItem) -> Result<(), EvictionError> {
         item.check()?;
         let (used, turn) = (item.references.clone(), item.created_turn);
@@ -126,7 +126,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Takes in an item with its counters as they are: one that was kept somewhere.
+    /// Inserts an item with its counters unchanged, for example one restored from a store.
     pub fn insert(&mut self, item: ContextItem) -> Result<(), EvictionError> {
         item.check()?;
         self.remove(&item.ctx_id);
@@ -136,7 +136,7 @@ impl Scope {
             *self.dependents.entry(id.clone()).or_default() += 1;
         }
         let entry = Entry {
-            words: item.content.as_deref().map(Words::of),
+            words: item.content.as_deref().map(Words::from_text),
             place: Place::new(&self.weights, &item.zone, &item.kind),
             key: None,
             loss: 0.0,
@@ -148,13 +148,13 @@ impl Scope {
         };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
-            // Four billion items do not fit into memory.
+            // More than u32::MAX items do not fit into memory.
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
         self.by_id.insert(entry.item.ctx_id.clone(), slot);
         let (content, references) = (entry.item.content.clone(), entry.item.references.clone());
         if entry.item.pinned && !references.is_empty() {
-            self.needy_pins.insert(slot);
+            self.pins_with_references.insert(slot);
         }
         self.entries[slot as usize] = Some(entry);
         if let Some(content) = content {
@@ -167,7 +167,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Takes an item out.
+    /// Removes an item and returns it.
     pub fn remove(&mut self, ctx_id: &str) -> Option<ContextItem> {
         let slot = self.by_id.remove(ctx_id)?;
         let entry = self.entries.get_mut(slot as usize)?.take()?;
@@ -176,7 +176,7 @@ impl Scope {
             self.ranked.remove(&(key, slot));
         }
         self.tokens -= entry.item.token_count;
-        self.needy_pins.remove(&slot);
+        self.pins_with_references.remove(&slot);
         self.twins.remove(slot);
         if let Some(by) = entry.covered_by.and_then(|by| self.at_mut(by)) {
             by.covers.retain(|covered| *covered != slot);
@@ -198,13 +198,13 @@ impl Scope {
         }
         self.rescore_all(&entry.item.references);
         if self.twins.is_stale() {
-            self.find_twins_anew();
+            self.rebuild_twins();
         }
         self.protect();
         Some(entry.item)
     }
 
-    /// Notes that an item was used.
+    /// Records a use of an item in `turn`.
     pub fn touch(&mut self, ctx_id: &str, turn: u64) -> Result<(), EvictionError> {
         let slot = self.slot(ctx_id)?;
         self.turn = self.turn.max(turn);
@@ -215,7 +215,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Pins an item, or lets it go.
+    /// Pins or unpins an item.
     pub fn pin(&mut self, ctx_id: &str, pinned: bool) -> Result<(), EvictionError> {
         let slot = self.slot(ctx_id)?;
         let Some(entry) = self.at_mut(slot) else {
@@ -223,16 +223,16 @@ impl Scope {
         };
         entry.item.pinned = pinned;
         if pinned && !entry.item.references.is_empty() {
-            self.needy_pins.insert(slot);
+            self.pins_with_references.insert(slot);
         } else {
-            self.needy_pins.remove(&slot);
+            self.pins_with_references.remove(&slot);
         }
         self.rescore(slot);
         self.protect();
         Ok(())
     }
 
-    /// Sets what is known about an item besides; signals that are absent stay as they are.
+    /// Sets the signals of an item; absent signals keep their value.
     pub fn inform(&mut self, ctx_id: &str, signals: Signals) -> Result<(), EvictionError> {
         let slot = self.slot(ctx_id)?;
         if let Some(entry) = self.at_mut(slot) {
@@ -251,7 +251,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Time passes.
+    /// Advances the scope to `turn` and rescores the items that enter the next age band.
     pub fn advance(&mut self, turn: u64) {
         self.turn = self.turn.max(turn);
         while let Some(due) = self.calendar.first_entry().filter(|due| *due.key() <= self.turn) {
@@ -263,16 +263,16 @@ impl Scope {
         }
     }
 
-    /// What the agent is after now: items that have its words are worth more.
+    /// Sets the current goal of the agent; items that share its words score higher.
     pub fn set_goal(&mut self, goal: &str) {
-        self.goal = Some(Words::of(goal));
+        self.goal = Some(Words::from_text(goal));
         for slot in self.slots() {
             self.update_goal(slot);
             self.rescore(slot);
         }
     }
 
-    /// Ranks by other weights.
+    /// Replaces the weights and ranks all items again.
     pub fn set_weights(&mut self, weights: Weights) -> Result<(), EvictionError> {
         weights.check()?;
         self.compiled = Compiled::new(&weights);
@@ -286,7 +286,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Keeps an item out of further proposals while one is open, or lets it in again.
+    /// Holds an item, which excludes it from proposals while one is open, or releases it.
     pub fn hold(&mut self, ctx_id: &str, held: bool) -> Result<(), EvictionError> {
         let slot = self.slot(ctx_id)?;
         if let Some(entry) = self.at_mut(slot) {
@@ -296,7 +296,7 @@ impl Scope {
         Ok(())
     }
 
-    /// The features of an item now.
+    /// Returns the current features of an item.
     pub fn features(&self, ctx_id: &str) -> Option<Features> {
         let entry = self.entry(ctx_id)?;
         Some(Features {
@@ -306,7 +306,7 @@ impl Scope {
         })
     }
 
-    /// What an item is worth now, and why.
+    /// Returns the current score of an item, with its terms.
     pub fn score(&self, ctx_id: &str) -> Option<Score> {
         let entry = self.entry(ctx_id)?;
         let features = self.features(ctx_id)?;
@@ -318,17 +318,17 @@ impl Scope {
         ))
     }
 
-    /// The ids of what may go, the first to go first.
+    /// Returns the ids of the items that may be evicted, in eviction order.
     pub fn ranked(&self) -> impl Iterator<Item = &str> {
         self.ranking().map(|(_, entry)| entry.item.ctx_id.as_str())
     }
 
-    /// Turns since an item's last use.
+    /// Returns the number of turns since the last use of an item.
     pub fn age(&self, item: &ContextItem) -> u64 {
         self.turn.saturating_sub(item.last_referenced_turn)
     }
 
-    /// The pinned item for which an item may not go: itself, or one that needs it.
+    /// Returns the pinned item that protects an item: itself, or one that depends on it.
     pub(super) fn kept_by_pin(&self, ctx_id: &str) -> Option<&str> {
         let slot = *self.by_id.get(ctx_id)?;
         if self.at(slot)?.item.pinned {
@@ -381,7 +381,7 @@ impl Scope {
         self.dependents.get(ctx_id).copied().unwrap_or(0)
     }
 
-    /// Puts an item where it belongs now, and into the calendar for its next age band.
+    /// Recomputes the rank of an item and schedules its next age band.
     fn rescore(&mut self, slot: u32) {
         self.events += 1;
         let (turn, event) = (self.turn, self.events);
@@ -430,7 +430,8 @@ impl Scope {
         }
     }
 
-    /// The older of two items that say the same is covered by the newer, unless it is pinned.
+    /// Looks for an item with nearly the same content. The newer item covers the older one, unless that is
+    /// pinned.
     fn find_twin(&mut self, slot: u32, content: &str) {
         let Some((twin, share)) = self.twins.insert(slot, content) else {
             return;
@@ -456,7 +457,7 @@ impl Scope {
         self.rescore(covered);
     }
 
-    fn find_twins_anew(&mut self) {
+    fn rebuild_twins(&mut self) {
         self.twins = Overlaps::new();
         let mut slots: Vec<(u64, u32)> = Vec::with_capacity(self.len());
         for slot in self.slots() {
@@ -478,14 +479,14 @@ impl Scope {
         }
     }
 
-    /// Finds what pinned items need, and what that needs, and keeps it.
+    /// Recomputes which items are protected because a pinned item depends on them, directly or indirectly.
     fn protect(&mut self) {
-        if self.needy_pins.is_empty() && self.protected.is_empty() {
+        if self.pins_with_references.is_empty() && self.protected.is_empty() {
             return;
         }
         let mut now: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut seen: FxHashSet<u32> = self.needy_pins.iter().copied().collect();
-        let mut open: Vec<(u32, u32)> = self.needy_pins.iter().map(|pin| (*pin, *pin)).collect();
+        let mut seen: FxHashSet<u32> = self.pins_with_references.iter().copied().collect();
+        let mut open: Vec<(u32, u32)> = self.pins_with_references.iter().map(|pin| (*pin, *pin)).collect();
         while let Some((slot, pin)) = open.pop() {
             let Some(entry) = self.at(slot) else { continue };
             let needed: Vec<u32> = entry

@@ -1,4 +1,4 @@
-//! The ranking that is kept up to date equals the one made from nothing.
+//! The incrementally maintained ranking equals one computed from scratch.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn scope() -> Scope {
 }
 
 #[test]
-fn unused_and_large_go_first() {
+fn unused_and_large_items_are_evicted_first() {
     let mut scope = scope();
     scope.add(item("large", 1000)).unwrap();
     scope.add(item("small", 10)).unwrap();
@@ -25,7 +25,7 @@ fn unused_and_large_go_first() {
 }
 
 #[test]
-fn pins_keep_what_they_need_and_what_that_needs() {
+fn pins_protect_their_dependencies_transitively() {
     let mut scope = scope();
     scope
         .insert(ContextItem {
@@ -55,7 +55,7 @@ fn pins_keep_what_they_need_and_what_that_needs() {
 }
 
 #[test]
-fn an_item_that_another_covers_is_worth_less_until_that_one_goes() {
+fn a_covered_item_is_worth_less_until_the_other_is_removed() {
     let mut scope = scope();
     let text = "the deploy script reads its secrets from the vault and never from the environment";
     scope
@@ -79,7 +79,7 @@ fn an_item_that_another_covers_is_worth_less_until_that_one_goes() {
 }
 
 #[test]
-fn the_goal_lifts_what_it_is_about() {
+fn the_goal_raises_related_items() {
     let mut scope = scope();
     for (id, text) in [
         ("a", "notes about the billing migration"),
@@ -106,7 +106,7 @@ fn the_goal_lifts_what_it_is_about() {
 }
 
 #[test]
-fn what_arrives_uses_what_it_refers_to() {
+fn a_new_item_uses_its_references() {
     let mut scope = scope();
     scope.add(item("a", 5)).unwrap();
     scope
@@ -151,7 +151,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn the_kept_ranking_equals_one_made_anew(steps in steps()) {
+    fn the_incremental_ranking_equals_one_computed_from_scratch(steps in steps()) {
         let mut scope = scope();
         let mut turn = 0;
         for step in steps {
@@ -172,17 +172,17 @@ proptest! {
                     scope.advance(turn);
                 }
             }
-            let mut anew = Scope::new(Weights::heuristic()).unwrap();
+            let mut fresh = Scope::new(Weights::heuristic()).unwrap();
             for item in scope.items() {
-                anew.insert(item.clone()).unwrap();
+                fresh.insert(item.clone()).unwrap();
             }
             for item in scope.items() {
-                anew.hold(&item.ctx_id, scope.is_held(&item.ctx_id)).unwrap();
+                fresh.hold(&item.ctx_id, scope.is_held(&item.ctx_id)).unwrap();
             }
-            anew.set_weights(Weights::heuristic()).unwrap();
-            anew.advance(turn);
-            anew.turn = anew.turn.max(scope.turn);
-            // Entries are numbered differently, so ties may come in another order.
+            fresh.set_weights(Weights::heuristic()).unwrap();
+            fresh.advance(turn);
+            fresh.turn = fresh.turn.max(scope.turn);
+            // Entries are numbered differently, so ties may be ordered differently.
             let by_density = |scope: &Scope| {
                 let mut ids: Vec<(u64, String)> = scope
                     .ranking()
@@ -191,7 +191,7 @@ proptest! {
                 ids.sort();
                 ids
             };
-            prop_assert_eq!(by_density(&scope), by_density(&anew));
+            prop_assert_eq!(by_density(&scope), by_density(&fresh));
             prop_assert_eq!(scope.tokens(), scope.items().map(|item| item.token_count).sum::<u64>());
         }
     }

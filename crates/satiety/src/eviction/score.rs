@@ -1,10 +1,10 @@
-//! What an item is worth: how often it will be needed, times what losing it costs, for each token that it takes. That is
-//! the density by which GreedyDual-Size-Frequency ranks, with an expectation that can be learned in the place of the plain
-//! count.
+//! Score of an item: expected number of uses times the cost of losing it, per token. This is the density by
+//! which GreedyDual-Size-Frequency ranks, with a learned expectation in place of the plain use count.
 //!
-//! The log-odds `z` say how probable it is that an item is needed at all, `p = σ(z)`. Uses that come at random with rate
-//! `λ` happen at least once with `p = 1 − exp(−λ)`, so the expected number is `λ = −ln(1 − p) = ln(1 + e^z)`: an item that
-//! is certainly needed may be needed many times. Every score says what it is made of.
+//! The log-odds `z` give the probability that an item is needed at all, `p = σ(z)`. Uses that occur at random
+//! with rate `λ` happen at least once with probability `p = 1 − exp(−λ)`, so the expected number of uses is
+//! `λ = −ln(1 − p) = ln(1 + e^z)`: an item that is certainly needed may be needed many times. Every score
+//! lists its terms.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,38 +12,38 @@ use serde::{Deserialize, Serialize};
 use super::features::{Features, Term};
 use super::weights::{Objective, Weights};
 
-/// What an item is worth, and why.
+/// Score of an item, with its terms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
-    /// The probability that it will be needed again: 0 irrelevant, 1 critical.
+    /// Probability that the item will be needed again: 0 irrelevant, 1 critical.
     pub relevance_score: f64,
-    /// What is expected to be lost when it goes: expected uses times what each costs.
+    /// Expected loss if the item is evicted: expected uses times the cost of each.
     pub expected_loss: f64,
-    /// The loss for each token that it frees: the lowest goes first.
+    /// Expected loss per token freed; the item with the lowest density is evicted first.
     pub density: f64,
-    /// What the log-odds are the sum of, the largest contribution first.
+    /// Terms of the log-odds, the largest contribution first.
     pub terms: Vec<ScoreTerm>,
 }
 
-/// One term of the log-odds.
+/// Term of the log-odds of a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreTerm {
-    /// What was looked at: `recency`, `zone memory`.
+    /// Name of the term, such as `recency` or `zone memory`.
     pub name: String,
-    /// The feature.
+    /// Value of the feature.
     pub value: f64,
-    /// Its weight.
+    /// Weight of the feature.
     pub weight: f64,
-    /// Their product.
+    /// Contribution to the log-odds: value times weight.
     pub contribution: f64,
 }
 
-/// The weights as the inner loop needs them.
+/// Weights in the form that the inner loop needs.
 #[derive(Debug, Clone)]
 pub(super) struct Compiled {
     bias: f64,
     terms: [f64; Term::ALL.len()],
-    /// Expected uses of an item that is kept back for no reason.
+    /// Expected uses that correspond to `Weights::floor`, the rate of unneeded exclusions.
     floor: f64,
     pub(super) objective: Objective,
 }
@@ -63,7 +63,7 @@ impl Compiled {
         }
     }
 
-    /// The log-odds that an item is needed.
+    /// Returns the log-odds that an item is needed.
     pub(super) fn log_odds(&self, values: &[f64; Term::ALL.len()], place: Place) -> f64 {
         let terms: f64 = self
             .terms
@@ -74,11 +74,11 @@ impl Compiled {
         self.bias + terms + place.offset + place.ageing * values[Term::Recency as usize]
     }
 
-    /// What is lost, and what is lost for each token.
+    /// Returns the expected loss, in total and per token.
     pub(super) fn loss(&self, log_odds: f64, loss: f64, tokens: u64) -> (f64, f64) {
         let tokens = tokens.max(1) as f64;
         let uses = softplus(log_odds);
-        // What is kept back for no reason says nothing; a hundredth of it keeps the order.
+        // Uses below the floor carry no evidence; a hundredth of them preserves the order.
         let uses = (uses - self.floor).max(0.0) + 0.01 * uses;
         match self.objective {
             Objective::Rereads => (uses * loss, uses * loss / tokens),
@@ -87,7 +87,7 @@ impl Compiled {
     }
 }
 
-/// What zone and kind add.
+/// Contribution of zone and kind to the log-odds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) offset: f64,
@@ -104,7 +104,7 @@ impl Place {
     }
 }
 
-/// Scores features, with reasons.
+/// Scores features and lists the terms of the score.
 pub fn score(weights: &Weights, features: &Features, loss: f64, tokens: u64) -> Score {
     let compiled = Compiled::new(weights);
     let place = Place::new(weights, &features.zone, &features.kind);
@@ -171,7 +171,7 @@ mod tests {
         // 0.5 − 2 + 0.25 + 1 + 1 = 0.75
         let p = 1.0 / (1.0 + (-0.75_f64).exp());
         assert!((score.relevance_score - p).abs() < 1e-12);
-        // ln(1 + e^0.75), and a hundredth.
+        // ln(1 + e^0.75), plus a hundredth of it.
         let uses = 1.01 * 0.75_f64.exp().ln_1p();
         assert!((score.expected_loss - 3.0 * uses).abs() < 1e-12);
         assert!((score.density - 0.3 * uses).abs() < 1e-12);
@@ -195,12 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_back_for_no_reason_is_worth_little() {
+    fn uses_below_the_floor_are_worth_little() {
         let plain = weights("[terms]\nrecency = -1.0");
         let noisy = weights("floor = 0.2\n[terms]\nrecency = -1.0");
         let worth =
             |weights: &Weights, recency: f64| score(weights, &features(recency), 1.0, 1).expected_loss;
-        // At log-odds of -3 the plain scorer sees 0.05 uses, and the noisy one a hundredth of that.
+        // At log-odds of -3 the plain scorer expects 0.05 uses, and the noisy one a hundredth of that.
         assert!(worth(&noisy, 3.0) < worth(&plain, 3.0) / 50.0);
         assert!(worth(&noisy, 0.0) > worth(&plain, 0.0) / 2.0);
         assert!(worth(&noisy, 3.0) > worth(&noisy, 4.0), "the order stays");

@@ -1,4 +1,4 @@
-//! What became of proposals, in order: what was dropped, what was kept back, what went all the same.
+//! Timeline of the proposals of a scope: which items were evicted, excluded or overruled.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -7,79 +7,79 @@ use serde::{Deserialize, Serialize};
 use super::propose::EvictionProposal;
 use super::resolve::{EvictionFeedback, ResolvedBy};
 
-/// The story of a scope.
+/// Timeline of the proposals of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
-    /// Proposal by proposal, the oldest first.
+    /// One row per proposal, the oldest first.
     pub rows: Vec<TimelineRow>,
 }
 
-/// One proposal.
+/// Proposal in a timeline, with the outcome of its items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineRow {
-    /// The proposal.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// The turn it was made in.
+    /// Turn in which the proposal was made.
     pub turn_number: u64,
-    /// When.
+    /// Time at which the proposal was made.
     pub proposed_at: Timestamp,
-    /// Who answered; absent while it is open.
+    /// Who or what resolved the proposal; absent while it is open.
     pub resolved_by: Option<ResolvedBy>,
-    /// Tokens that had to come free.
+    /// Number of tokens that had to be freed.
     pub need_tokens: u64,
-    /// Tokens that did.
+    /// Number of tokens that were freed.
     pub freed_tokens: u64,
-    /// Every item, in the order of the proposal, those of the second pass last.
+    /// Items in the order of the proposal, followed by those of the second pass.
     pub items: Vec<ItemFate>,
 }
 
-/// What became of an item.
+/// Outcome of an item in a proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ItemFate {
-    /// The item.
+    /// Id of the item.
     pub ctx_id: String,
-    /// Its size.
+    /// Size of the item in tokens.
     pub token_count: u64,
-    /// What became of it.
+    /// Outcome of the item.
     pub fate: ItemOutcome,
-    /// Why it was kept back.
+    /// Reason for the exclusion, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_reason: Option<String>,
 }
 
-/// What can become of an item.
+/// Possible outcome of an item in a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemOutcome {
-    /// Proposed, not yet decided.
+    /// Proposed and not yet decided.
     Proposed,
-    /// It went.
+    /// Evicted as it was proposed.
     Dropped,
-    /// It was kept back.
+    /// Excluded from eviction by the agent.
     KeptBack,
-    /// It was to be kept back and went all the same.
+    /// Evicted although the agent asked to exclude it.
     Overruled,
-    /// It went without being proposed.
+    /// Evicted in the second pass, without being proposed.
     SecondPass,
-    /// It was pinned in the meantime and stays.
+    /// Kept because it was pinned after the proposal.
     PinnedSince,
 }
 
 impl ItemOutcome {
-    /// What people read.
+    /// Returns the label for reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::Proposed => "proposed",
             Self::Dropped => "dropped",
-            Self::KeptBack => "kept back",
-            Self::Overruled => "wanted, went all the same",
+            Self::KeptBack => "excluded",
+            Self::Overruled => "exclusion overruled",
             Self::SecondPass => "dropped in the second pass",
-            Self::PinnedSince => "pinned since",
+            Self::PinnedSince => "pinned after the proposal",
         }
     }
 }
 
-/// Tells the story.
+/// Builds the timeline of proposals, each with its feedback if it is resolved.
 pub fn timeline<'a>(
     proposals: impl IntoIterator<Item = (&'a EvictionProposal, Option<&'a EvictionFeedback>)>,
 ) -> Timeline {
@@ -137,8 +137,12 @@ fn row(proposal: &EvictionProposal, feedback: Option<&EvictionFeedback>) -> Time
 fn fate(ctx_id: &str, feedback: &EvictionFeedback) -> (ItemOutcome, Option<String>) {
     if let Some(kept) = feedback.excluded.iter().find(|kept| kept.ctx_id == ctx_id) {
         (ItemOutcome::KeptBack, kept.exclude_reason.clone())
-    } else if let Some(wanted) = feedback.overruled.iter().find(|wanted| wanted.ctx_id == ctx_id) {
-        (ItemOutcome::Overruled, wanted.exclude_reason.clone())
+    } else if let Some(overruled) = feedback
+        .overruled
+        .iter()
+        .find(|overruled| overruled.ctx_id == ctx_id)
+    {
+        (ItemOutcome::Overruled, overruled.exclude_reason.clone())
     } else if feedback.pinned_since.iter().any(|pinned| pinned == ctx_id) {
         (ItemOutcome::PinnedSince, None)
     } else {
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_has_its_fate() {
+    fn every_item_has_its_outcome() {
         let mut scope = Scope::new(Weights::heuristic()).unwrap();
         for number in 0..8 {
             scope
@@ -186,15 +190,15 @@ mod tests {
             quota: QUOTA,
         };
         let feedback = resolve(&scope, &proposal, &resolution).unwrap();
-        let story = timeline([(&proposal, Some(&feedback)), (&proposal, None)]);
-        let fates: Vec<ItemOutcome> = story.rows[0].items.iter().map(|item| item.fate).collect();
+        let found = timeline([(&proposal, Some(&feedback)), (&proposal, None)]);
+        let fates: Vec<ItemOutcome> = found.rows[0].items.iter().map(|item| item.fate).collect();
         assert_eq!(
             fates,
             [Dropped, KeptBack, Overruled, Dropped, Dropped, SecondPass]
         );
-        assert!(story.rows[1].items.iter().all(|item| item.fate == Proposed));
+        assert!(found.rows[1].items.iter().all(|item| item.fate == Proposed));
         assert_eq!(
-            (story.rows[0].need_tokens, story.rows[0].freed_tokens),
+            (found.rows[0].need_tokens, found.rows[0].freed_tokens),
             (500, 500)
         );
     }

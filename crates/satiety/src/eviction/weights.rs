@@ -1,4 +1,5 @@
-//! The scorer's weights: data with a version, read from TOML, fitted by calibration, activated only through the gate.
+//! Weights of the scorer: versioned data, read from TOML, fitted by calibration, activated only through the
+//! gate.
 
 use std::collections::BTreeMap;
 
@@ -11,58 +12,58 @@ use crate::stats::Isotonic;
 
 const HEURISTIC: &str = include_str!("heuristic.toml");
 
-/// Everything that turns features into a score.
+/// Weights that turn features into a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
-    /// Its name; `heuristic-1` is built in.
+    /// Version name of the weights; `heuristic-1` is built in.
     pub version: String,
-    /// What is to be small.
+    /// Quantity that eviction minimizes.
     #[serde(default)]
     pub objective: Objective,
-    /// The probability with which items are kept back that nobody needs.
+    /// Probability that an agent excludes an item that it does not need, from 0 to below 1.
     #[serde(default)]
     pub floor: f64,
-    /// The weight of each feature; those that are not named weigh nothing.
+    /// Weight of each feature by name, plus `bias`; absent features have weight 0.
     pub terms: BTreeMap<String, f64>,
-    /// What zones add; unknown zones add nothing.
+    /// Weights of each zone; unknown zones contribute nothing.
     #[serde(default)]
     pub zones: BTreeMap<String, ZoneWeights>,
-    /// What kinds add; unknown kinds add nothing.
+    /// Weight of each kind; unknown kinds contribute nothing.
     #[serde(default)]
     pub kinds: BTreeMap<String, f64>,
-    /// From the raw probability to the one that was observed; absent where nothing was observed.
+    /// Mapping from raw to observed probabilities; absent without enough observations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isotonic: Option<Isotonic>,
 }
 
-/// What a zone adds to the log-odds.
+/// Contribution of a zone to the log-odds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneWeights {
-    /// Always.
+    /// Constant added to the log-odds.
     #[serde(default)]
     pub offset: f64,
-    /// Times ln(1 + age).
+    /// Weight of ln(1 + age) in addition to `recency`.
     #[serde(default)]
     pub ageing: f64,
 }
 
-/// What is to be small: what follows from a wrong eviction is reading the item again.
+/// Quantity that eviction minimizes: the cost of a wrong eviction is reading the item again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
-    /// The number of items that must be read again: large items go first.
+    /// Number of items that must be read again; favors evicting large items.
     #[default]
     Rereads,
-    /// The tokens that must be read again: size does not matter.
+    /// Number of tokens that must be read again; independent of item size.
     RereadTokens,
 }
 
 impl Weights {
-    /// The weights that Satiety starts with.
+    /// Returns the built-in weights.
     pub fn heuristic() -> Self {
-        // The file is part of the program, and a test reads it.
+        // The file is compiled in, and a test parses it.
         Self::from_toml(HEURISTIC).unwrap_or_else(|_| Self {
             version: "heuristic-1".to_owned(),
             objective: Objective::default(),
@@ -74,7 +75,7 @@ impl Weights {
         })
     }
 
-    /// Reads weights.
+    /// Parses weights from TOML and checks them.
     pub fn from_toml(text: &str) -> Result<Self, EvictionError> {
         let weights: Self =
             toml::from_str(text).map_err(|error| EvictionError::Weights(error.to_string()))?;
@@ -82,22 +83,22 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Writes them so that [`Weights::from_toml`] reads them.
+    /// Serializes the weights to TOML that [`Weights::from_toml`] parses.
     pub fn to_toml(&self) -> String {
-        // Strings, numbers and tables of them: nothing that TOML cannot hold.
+        // Strings, numbers and tables of them always serialize.
         toml::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Refuses weights with unknown features or figures that are no numbers.
+    /// Checks that all features are known and all numbers are valid.
     pub fn check(&self) -> Result<(), EvictionError> {
         let wrong = |reason: String| Err(EvictionError::Weights(reason));
         if self.version.trim().is_empty() {
-            return wrong("the version is empty".into());
+            return wrong("`version` must not be empty".into());
         }
         if let Some(name) = self.terms.keys().find(|name| Term::named(name).is_none()) {
             let known: Vec<&str> = Term::ALL.iter().map(|term| term.name()).collect();
             return wrong(format!(
-                "there is no feature `{name}`; there are bias, {}",
+                "unknown feature `{name}` (expected one of: bias, {})",
                 known.join(", ")
             ));
         }
@@ -109,28 +110,28 @@ impl Weights {
             .chain(zones)
             .chain(self.kinds.values().copied());
         if all.into_iter().any(|weight| !weight.is_finite()) {
-            return wrong("a weight is not a finite number".into());
+            return wrong("weights must be finite numbers".into());
         }
         if !(0.0..1.0).contains(&self.floor) {
-            return wrong(format!("the floor is {}, outside 0 to 1", self.floor));
+            return wrong(format!("`floor` is {} (expected 0 to below 1)", self.floor));
         }
         if let Some(isotonic) = &self.isotonic {
             let rising = |values: &[f64]| values.windows(2).all(|pair| pair[0] <= pair[1]);
             let inside = isotonic.y.iter().all(|y| (0.0..=1.0).contains(y));
             if isotonic.x.len() != isotonic.y.len() || !rising(&isotonic.x) || !rising(&isotonic.y) || !inside
             {
-                return wrong("the isotonic mapping does not rise from 0 to 1".into());
+                return wrong("the isotonic mapping must rise from 0 to 1".into());
             }
         }
         Ok(())
     }
 
-    /// The weight of a feature.
+    /// Returns the weight of a feature; 0 if it is absent.
     pub fn term(&self, name: &str) -> f64 {
         self.terms.get(name).copied().unwrap_or(0.0)
     }
 
-    /// What a zone adds.
+    /// Returns the weights of a zone; zeros if it is unknown.
     pub fn zone(&self, zone: &str) -> ZoneWeights {
         self.zones.get(zone).copied().unwrap_or_default()
     }
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_weights_are_read_and_written() {
+    fn the_built_in_weights_round_trip() {
         let weights = Weights::from_toml(HEURISTIC).unwrap();
         assert_eq!(weights, Weights::heuristic());
         assert!(weights.term("recency") < 0.0 && weights.term("frequency") > 0.0);
@@ -149,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_weights_are_refused() {
+    fn invalid_weights_are_rejected() {
         for (text, part) in [
             (
                 "version = 'x'\n[terms]\nrecentness = 1.0",
-                "no feature `recentness`",
+                "unknown feature `recentness`",
             ),
             ("version = 'x'\n[terms]\nrecency = nan", "finite"),
             ("version = ' '\n[terms]", "version"),

@@ -1,5 +1,6 @@
-//! What a proposal makes of the suites and rules: the harness that it leads to. Only what is written out can be done;
-//! ideas without a case stay ideas and are told. Whether the result is at least as rigorous is [`super::manifest`]'s to say.
+//! Applies a proposal to suites and rules, which gives the harness after it. Only fully specified changes are
+//! applied; ideas without a case are reported. [`super::manifest`] decides whether the result is at least as
+//! rigorous.
 
 use std::collections::BTreeSet;
 
@@ -14,80 +15,80 @@ use crate::bench::suite::{BenchmarkCase, BenchmarkSuite};
 /// Suites and rules after a proposal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Amended {
-    /// The suites, new ones last.
+    /// Suites, with new ones last.
     pub suites: Vec<BenchmarkSuite>,
-    /// The rules.
+    /// Rules after the proposal.
     pub rules: Rules,
-    /// What was proposed in words only.
+    /// Proposed ideas without a definition.
     pub ideas: Vec<String>,
 }
 
-/// Why a proposal cannot be carried out.
+/// Reason why a proposal cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AmendError {
-    /// There is no threshold of that name.
-    #[error("{place}: there is no threshold `{name}`; the harness has {}", list(.known))]
+    /// The threshold does not exist.
+    #[error("{place}: unknown threshold `{name}` (expected one of: {})", list(.known))]
     NoThreshold {
-        /// Where in the proposal.
+        /// Field of the proposal.
         place: String,
-        /// What was named.
+        /// Name that was given.
         name: String,
-        /// What there is.
+        /// Names that exist.
         known: Vec<String>,
     },
-    /// There is no suite of that name.
-    #[error("{place}: there is no suite `{name}`; the harness has {}", list(.known))]
+    /// The suite does not exist.
+    #[error("{place}: unknown suite `{name}` (expected one of: {})", list(.known))]
     NoSuite {
-        /// Where in the proposal.
+        /// Field of the proposal.
         place: String,
-        /// What was named.
+        /// Name that was given.
         name: String,
-        /// What there is.
+        /// Names that exist.
         known: Vec<String>,
     },
-    /// There is no case of that name.
-    #[error("{place}: suite {suite} has no case `{case_id}`")]
+    /// The case does not exist.
+    #[error("{place}: case `{case_id}` not found in suite {suite}")]
     NoCase {
-        /// Where in the proposal.
+        /// Field of the proposal.
         place: String,
-        /// The suite.
+        /// Id of the suite.
         suite: String,
-        /// What was named.
+        /// Id that was given.
         case_id: String,
     },
-    /// An edge case that is written out goes nowhere.
-    #[error("{place}: say which suite the case goes to with `suite`")]
+    /// An edge case has a definition but no suite.
+    #[error("{place}: missing `suite` for the new case")]
     NoPlace {
-        /// Where in the proposal.
+        /// Field of the proposal.
         place: String,
     },
-    /// The name is in use.
-    #[error("{place}: `{name}` is there already; a new case or suite needs a name of its own")]
+    /// The name is already in use.
+    #[error("{place}: `{name}` already exists; choose another name")]
     Taken {
-        /// Where in the proposal.
+        /// Field of the proposal.
         place: String,
-        /// The name.
+        /// Name that was given.
         name: String,
     },
-    /// A name that could lead out of its folder.
-    #[error("{place}: `{name}` cannot be the name of a file; use letters, digits, `-`, `_` and `.`")]
+    /// The name cannot be used as a file name.
+    #[error("{place}: invalid file name `{name}` (expected letters, digits, `-`, `_` and `.`)")]
     BadName {
-        /// Where in the proposal.
+        /// Field of the proposal.
         place: String,
-        /// The name.
+        /// Name that was given.
         name: String,
     },
-    /// A case that no suite could hold.
+    /// The case is invalid.
     #[error("{place}: {problem}")]
     BadCase {
-        /// Where in the proposal.
+        /// Field of the proposal.
         place: String,
-        /// What is wrong with it.
+        /// Problem with the case.
         problem: String,
     },
 }
 
-/// Carries a proposal out on suites and rules.
+/// Applies a proposal to suites and rules.
 pub fn amend(
     suites: &[BenchmarkSuite],
     rules: &Rules,
@@ -121,7 +122,7 @@ pub fn amend(
                 .push(format!("suite {}: {}", benchmark.id, benchmark.purpose));
             continue;
         }
-        file_name(&place, &benchmark.id)?;
+        check_file_name(&place, &benchmark.id)?;
         if amended.suites.iter().any(|suite| suite.suite_id == benchmark.id) {
             return Err(AmendError::Taken {
                 place,
@@ -170,8 +171,8 @@ pub fn amend(
         };
         add(&format!("{place}.replacement"), suite, &retired.replacement)?;
         let broken = suite.cases.remove(position);
-        let of_suite = files.get(&retired.suite).cloned().unwrap_or_default();
-        let entry = CaseEntry::of(suite, &broken, &of_suite);
+        let suite_files = files.get(&retired.suite).cloned().unwrap_or_default();
+        let entry = CaseEntry::of(suite, &broken, &suite_files);
         amended.rules.retired.insert(
             entry.hash,
             Retirement {
@@ -204,7 +205,7 @@ fn suite_named<'a>(
 }
 
 fn add(place: &str, suite: &mut BenchmarkSuite, case: &BenchmarkCase) -> Result<(), AmendError> {
-    file_name(place, &case.case_id)?;
+    check_file_name(place, &case.case_id)?;
     let ids: BTreeSet<&str> = suite.cases.iter().map(|case| case.case_id.as_str()).collect();
     if ids.contains(case.case_id.as_str()) {
         return Err(AmendError::Taken {
@@ -221,15 +222,15 @@ fn add(place: &str, suite: &mut BenchmarkSuite, case: &BenchmarkCase) -> Result<
     if case.skip.is_some() {
         return Err(AmendError::BadCase {
             place: place.to_owned(),
-            problem: "skip: a proposed case is enabled in its turn; leave this out".to_owned(),
+            problem: "skip: not allowed in a proposed case; cases are enabled one at a time".to_owned(),
         });
     }
     suite.cases.push(case.clone());
     Ok(())
 }
 
-/// Names become files, and a proposal may come from a model.
-fn file_name(place: &str, name: &str) -> Result<(), AmendError> {
+/// Checks a name that becomes a file name; the proposal may come from a model.
+fn check_file_name(place: &str, name: &str) -> Result<(), AmendError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if !name.is_empty() && name.len() <= 120 && name.bytes().all(plain) && !name.starts_with('.') {
         return Ok(());
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_written_out_is_done_and_is_admissible() {
+    fn everything_fully_specified_is_applied_and_admissible() {
         let content = content(json!({
             "threshold_increases": [{"benchmark": "s", "metric": "pass_rate", "current": 0.7, "proposed": 0.75, "rationale": "r"}],
             "new_benchmarks": [
@@ -312,20 +313,17 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_named() {
+    fn invalid_proposals_are_rejected_with_their_field() {
         let edge = |suite: &str, case: serde_json::Value| json!({"new_edge_cases": [{"category": "c", "description": "d", "expected_failure_mode": "f", "suite": suite, "case": case}]});
         for (value, says) in [
             (
                 json!({"threshold_increases": [{"benchmark": "x", "current": 1, "proposed": 2, "rationale": ""}]}),
-                "threshold_increases[0]: there is no threshold `x`; the harness has s/pass_rate",
+                "threshold_increases[0]: unknown threshold `x` (expected one of: s/pass_rate)",
             ),
-            (edge("x", case("n")), "there is no suite `x`; the harness has s"),
-            (edge("s", case("a")), "`a` is there already"),
-            (
-                edge("s", case("../../etc")),
-                "`../../etc` cannot be the name of a file",
-            ),
-            (edge("s", case(".hidden")), "cannot be the name"),
+            (edge("x", case("n")), "unknown suite `x` (expected one of: s)"),
+            (edge("s", case("a")), "`a` already exists"),
+            (edge("s", case("../../etc")), "invalid file name `../../etc`"),
+            (edge("s", case(".hidden")), "invalid file name"),
             (
                 edge(
                     "s",
@@ -342,7 +340,7 @@ mod tests {
             ),
             (
                 json!({"retirements": [{"suite": "s", "case_id": "z", "reason": "r", "audited_by": "a", "replacement": case("n")}]}),
-                "suite s has no case `z`",
+                "case `z` not found in suite s",
             ),
         ] {
             let error = amend(&suites(), &rules(), &FileHashes::new(), &content(value))

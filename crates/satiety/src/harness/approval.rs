@@ -1,7 +1,8 @@
-//! The human gate: an approval is a signature over exactly one proposal of one expansion, by a key that a person holds.
+//! Human approval: a signature over exactly one proposal of one expansion, with a key that belongs to a
+//! person.
 //!
-//! Only public keys come here. Whoever made the proposal cannot approve it with a key of the agent's, and an approval is
-//! good for nothing else: not for another proposal, another harness, another time or a second use.
+//! Only public keys are handled here. The author of a proposal cannot approve it with an agent key, and an
+//! approval is not valid for another proposal, another harness, another time or a second use.
 
 use std::collections::BTreeSet;
 
@@ -13,109 +14,107 @@ use thiserror::Error;
 use super::proposal::Proposal;
 use crate::bench::hash::{canonical_json, content_hash};
 
-/// What is signed is never mistaken for anything else that the same key signs.
+/// Domain separator for signed statements.
 const DOMAIN: &str = "satiety harness approval v1\n";
 
-/// An approval is good for at most so long.
+/// Maximum lifetime of an approval.
 pub const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 30);
 
-/// Clocks of two machines may differ by so much.
+/// Tolerated clock difference between two machines.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// What a person signs.
+/// Statement that a person signs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    /// The expansion.
+    /// Id of the expansion.
     pub expansion_id: String,
-    /// The proposal.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// The hash of everything that it says.
+    /// Hash of the whole proposal.
     pub proposal_hash: String,
-    /// The harness version that it starts from.
+    /// Harness version before the proposal.
     pub from_version: String,
-    /// The version that it leads to.
+    /// Harness version after the proposal.
     pub to_version: String,
-    /// Who approves, by the name that the key is registered under.
+    /// Name under which the approver's key is registered.
     pub approver: String,
-    /// When.
+    /// Time of the approval.
     pub approved_at: Timestamp,
-    /// Until when it may be used.
+    /// Time until which it may be used.
     pub expires_at: Timestamp,
 }
 
-/// A signed statement.
+/// Signed statement that approves a proposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// What was signed.
+    /// Statement that was signed.
     pub statement: Statement,
-    /// Ed25519, 128 hexadecimal digits.
+    /// Ed25519 signature of the statement, 128 hexadecimal digits.
     pub signature: String,
 }
 
-/// A person's key.
+/// Public key of a person who may approve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproverKey {
-    /// Who.
+    /// Name of the approver.
     pub name: String,
-    /// Ed25519, 64 hexadecimal digits.
+    /// Ed25519 public key, 64 hexadecimal digits.
     pub public_key: String,
 }
 
-/// Whose signature counts.
+/// Keys whose signatures are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyRing {
-    /// People.
+    /// Keys of the people who may approve.
     pub approvers: Vec<ApproverKey>,
-    /// Keys that the agent can sign with, in hexadecimal digits; never good for an approval.
+    /// Keys that agents can use, in hexadecimal digits; never valid for an approval.
     pub agent_keys: Vec<String>,
 }
 
-/// Why an approval does not count.
+/// Reason why an approval is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApprovalError {
-    /// It is about something else.
-    #[error(
-        "the approval's {field} is that of another proposal; approvals cannot be carried over, ask for a new one"
-    )]
+    /// The approval belongs to another proposal.
+    #[error("the approval belongs to another proposal: {field} differs; request a new approval")]
     OtherProposal {
-        /// What differs.
+        /// Field that differs.
         field: &'static str,
     },
-    /// Nobody of that name may approve.
-    #[error("nobody named `{0}` may approve; add the public key to the configuration")]
+    /// The approver is unknown.
+    #[error("unknown approver `{0}`; add the public key to the configuration")]
     UnknownApprover(String),
-    /// The key is the agent's.
-    #[error("the key of `{0}` is one that the agent can use; approvals need a person's")]
+    /// The key is an agent key.
+    #[error("the key of `{0}` is an agent key; approvals require the key of a person")]
     AgentKey(String),
-    /// Not a key or a signature.
-    #[error("the {0} is no valid one")]
+    /// A key or signature is malformed.
+    #[error("invalid {0}")]
     Malformed(&'static str),
-    /// Somebody else signed, or something else was signed.
-    #[error("the signature is not that of `{0}` over this approval")]
+    /// The signature does not match the key and statement.
+    #[error("the signature of `{0}` does not match this approval")]
     BadSignature(String),
-    /// The build cannot verify.
-    #[error("this build verifies no signatures (cargo feature `signatures`)")]
+    /// This build cannot verify signatures.
+    #[error("this build cannot verify signatures (enable the cargo feature `signatures`)")]
     Unsupported,
-    /// Its time is over.
-    #[error("the approval was good until {0}; ask for a new one")]
+    /// The approval has expired.
+    #[error("the approval expired at {0}; request a new approval")]
     Expired(Timestamp),
-    /// Its time is still to come.
-    #[error("the approval is of {0}, which is still to come; check the clocks")]
+    /// The approval is dated in the future.
+    #[error("the approval is dated in the future ({0}); check the clocks")]
     NotYet(Timestamp),
-    /// Good for too long, or for no time at all.
-    #[error("an approval is good for more than nothing and at most 30 days")]
+    /// The lifetime is not positive or too long.
+    #[error("approval lifetime must be positive and at most 30 days")]
     Lifetime,
-    /// It was used before.
-    #[error("the approval was used before")]
+    /// The approval was already used.
+    #[error("the approval was already used")]
     Spent,
 }
 
 impl Statement {
-    /// What a person signs to approve a proposal.
+    /// Creates the statement to sign for approving a proposal.
     pub fn about(
         proposal: &Proposal,
         approver: impl Into<String>,
@@ -134,7 +133,7 @@ impl Statement {
         }
     }
 
-    /// The bytes that are signed.
+    /// Returns the bytes to be signed.
     pub fn signed_bytes(&self) -> Vec<u8> {
         let value = serde_json::to_value(self).unwrap_or_default();
         format!("{DOMAIN}{}", canonical_json(&value)).into_bytes()
@@ -142,14 +141,15 @@ impl Statement {
 }
 
 impl Approval {
-    /// Names it, so that it is used once.
+    /// Returns the id of the approval, which prevents a second use.
     pub fn id(&self) -> String {
         // Not over the signature: the same statement signed twice is the same approval.
         content_hash(&self.statement)
     }
 }
 
-/// Whether an approval counts for a proposal now. `spent` are the ids of approvals that were used.
+/// Verifies that an approval is valid for a proposal now. `spent` are the ids of approvals that were already
+/// used.
 pub fn verify(
     approval: &Approval,
     proposal: &Proposal,
@@ -188,7 +188,7 @@ pub fn verify(
     Ok(())
 }
 
-/// Whether a signature of that time may be used now.
+/// Checks that a signature may be used now.
 pub(super) fn check_lifetime(
     approved_at: Timestamp,
     expires_at: Timestamp,
@@ -207,7 +207,7 @@ pub(super) fn check_lifetime(
     Ok(())
 }
 
-/// Whether `name`, one of the approvers, signed these bytes.
+/// Verifies that the approver `name` signed these bytes.
 pub fn check_signature(
     keys: &KeyRing,
     name: &str,
@@ -243,7 +243,7 @@ fn verify_signature(_: &str, _: &[u8; 32], _: &[u8], _: &[u8; 64]) -> Result<(),
 impl KeyRing {
     fn signer(&self, name: &str) -> Result<[u8; 32], ApprovalError> {
         let mut named = self.approvers.iter().filter(|key| key.name == name);
-        // Two keys of one name would let one person sign for another.
+        // Two keys under one name would let one person sign for another.
         let (Some(registered), None) = (named.next(), named.next()) else {
             return Err(ApprovalError::UnknownApprover(name.to_owned()));
         };
@@ -256,7 +256,7 @@ impl KeyRing {
     }
 }
 
-/// Bytes from hexadecimal digits.
+/// Parses hexadecimal digits to exactly `N` bytes.
 pub fn from_hex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     let digits = digits.as_bytes();
     if digits.len() != 2 * N {
@@ -273,7 +273,7 @@ pub fn from_hex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Hexadecimal digits of bytes.
+/// Formats bytes as hexadecimal digits.
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
         for half in [byte >> 4, byte & 15] {
@@ -330,7 +330,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_the_very_proposal_by_the_very_person_in_time() {
+    fn only_the_signed_proposal_by_its_approver_in_time() {
         let proposal = proposal("prop-1");
         let none = BTreeSet::new();
         let statement = Statement::about(&proposal, "Ada", at(1), at(25));
@@ -407,7 +407,7 @@ pub(super) mod tests {
 
     // Oracle: RFC 8032, section 7.1, test 2.
     #[test]
-    fn signatures_are_the_standards() {
+    fn signatures_follow_rfc_8032() {
         let public: [u8; 32] =
             from_hex("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c").unwrap();
         let signature: [u8; 64] = from_hex(

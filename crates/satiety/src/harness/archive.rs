@@ -1,40 +1,41 @@
-//! What an archived version of a harness may hold: files below the harness and nothing else, with a hash that the log keeps.
+//! Checks archived harness versions: an archive contains only files inside the harness, and its hash is in
+//! the ledger.
 //!
-//! A restore writes what an archive says where the archive says. So its names are checked as if an attacker had written
-//! them, and its content is held against the hash in the chained log before anything is written.
+//! Restoring an archive writes files under names from the archive. Names are therefore treated as hostile
+//! input, and the content is compared with the hash in the ledger before anything is written.
 
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// Hashes of archives are never hashes of anything else.
+/// Domain separator for hashes of archives.
 const DOMAIN: &[u8] = b"satiety harness archive v1\n";
 
-/// Names that a restore never writes, at any depth: trusted keys, version control, this program's own files.
+/// Names that a restore never writes, at any depth: trusted keys, version control, files of this program.
 const FORBIDDEN: [&str; 3] = ["satiety.toml", ".git", ".harness"];
 
-/// Why an archive is not restored.
+/// Reason why an archive cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArchiveError {
-    /// A name that is no plain path below the harness.
-    #[error("the archive names the file {name:?}, which {reason}")]
+    /// A name is not a plain path inside the harness.
+    #[error("invalid file name {name:?} in the archive: it {reason}")]
     Name {
-        /// As the archive has it.
+        /// Name in the archive.
         name: String,
-        /// What is wrong with it.
+        /// Problem with the name.
         reason: &'static str,
     },
-    /// The content is not what the log says.
-    #[error("the archive was edited: its hash is {found}, not {expected}")]
+    /// The content does not match the ledger.
+    #[error("the archive was modified: its hash is {found} (expected {expected})")]
     Content {
-        /// What the log says.
+        /// Hash according to the ledger.
         expected: String,
-        /// What the archive has.
+        /// Hash of the archive.
         found: String,
     },
 }
 
-/// The hash of an archive: every name and every byte, each with its length, in the order of the names.
+/// Computes the hash of an archive over every name and its content, each with its length, sorted by name.
 pub fn archive_hash(files: &BTreeMap<String, Vec<u8>>) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(DOMAIN);
@@ -48,7 +49,7 @@ pub fn archive_hash(files: &BTreeMap<String, Vec<u8>>) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Whether an archive is what the log says, and names only files that a restore may write.
+/// Checks that an archive matches its hash and contains only names that a restore may write.
 pub fn check_archive(files: &BTreeMap<String, Vec<u8>>, expected: Option<&str>) -> Result<(), ArchiveError> {
     for name in files.keys() {
         check_archived_name(name)?;
@@ -63,35 +64,35 @@ pub fn check_archive(files: &BTreeMap<String, Vec<u8>>, expected: Option<&str>) 
     }
 }
 
-/// Whether a name is a plain path below the harness.
+/// Checks that a name is a plain path inside the harness.
 pub(crate) fn check_archived_name(name: &str) -> Result<(), ArchiveError> {
-    let refuse = |reason| {
+    let reject = |reason| {
         Err(ArchiveError::Name {
             name: name.to_owned(),
             reason,
         })
     };
     if name.is_empty() {
-        return refuse("is empty");
+        return reject("is empty");
     }
     if name.chars().any(char::is_control) {
-        return refuse("has a control character");
+        return reject("contains a control character");
     }
-    // A drive letter or a backslash is a path of its own elsewhere.
+    // A drive letter or a backslash makes the path absolute on other systems.
     if name.starts_with('/') || name.contains('\\') || name.as_bytes().get(1) == Some(&b':') {
-        return refuse("is not relative to the harness");
+        return reject("is not relative to the harness");
     }
     for part in name.split('/') {
         if part.is_empty() || part == "." || part == ".." {
-            return refuse("leads out of the harness or is not in its plain form");
+            return reject("leaves the harness or is not normalized");
         }
-        // Some file systems know no upper case, or drop what stands at the end.
+        // Some file systems ignore case, or drop trailing dots and spaces.
         let plain = part.trim_end_matches(['.', ' ']);
         if FORBIDDEN
             .iter()
             .any(|forbidden| plain.eq_ignore_ascii_case(forbidden))
         {
-            return refuse("no restore may write");
+            return reject("is reserved");
         }
     }
     Ok(())
@@ -148,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// Names and bytes cannot be moved into each other: archives that differ have different hashes.
+        /// Names and contents cannot be confused: different archives have different hashes.
         #[test]
         fn archives_that_differ_have_different_hashes(one in archives(), other in archives()) {
             prop_assert_eq!(archive_hash(&one) == archive_hash(&other), one == other);

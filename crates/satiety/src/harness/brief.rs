@@ -1,6 +1,6 @@
-//! What research for an expansion is told, taken from the data: which cases tell nothing any more, what still fails and
-//! why, what is not tested at all, and which thresholds results would allow to tighten. Texts from cases and answers are
-//! quoted as data; nothing here asks a model.
+//! Research brief for an expansion, derived from data: cases that no longer discriminate, remaining failures
+//! and their reasons, missing coverage, and thresholds that can be tightened. Texts from cases and answers
+//! are quoted as data; nothing here calls a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,61 +16,61 @@ use crate::bench::expected::Direction;
 use crate::bench::run::BenchmarkRun;
 use crate::bench::suite::{BenchmarkSuite, Difficulty};
 
-/// A threshold is tightened by this share of what results leave: the specification's example goes from .70 to .75 where
+/// Share of the margin by which a threshold is tightened: the specification's example goes from .70 to .75 if
 /// results stay above .85.
 const STEP: f64 = 1.0 / 3.0;
 
-/// How many results must all be better than a threshold.
+/// Minimum number of results, all better than the threshold.
 const RESULTS_NEEDED: usize = 5;
 
-/// What research is told.
+/// Research brief for an expansion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Brief {
-    /// Why the expansion was triggered.
+    /// Reason why the expansion was triggered.
     pub trigger_reason: String,
-    /// The rolling average.
+    /// Rolling average of the saturation score.
     pub saturation_score: f64,
-    /// Trailing cycles that are HIGH or above.
+    /// Number of trailing cycles that are HIGH or above.
     pub consecutive_high: u32,
-    /// For each suite what was measured, in a sentence.
+    /// One-sentence measurement of each suite.
     pub suites: Vec<String>,
     /// Cases that every recent version passed.
     pub ceiling_cases: Vec<CaseRef>,
-    /// What still fails, and why.
+    /// Cases that still fail, with reasons.
     pub failing: Vec<StillFailing>,
-    /// Difficulties that no enabled case has.
+    /// Difficulties without any enabled case.
     pub untested_difficulties: Vec<Difficulty>,
-    /// Tags all of whose cases every recent version passed.
+    /// Tags whose cases were all passed by every recent version.
     pub exhausted_tags: Vec<String>,
-    /// Thresholds that results would allow to tighten.
+    /// Thresholds that recent results permit to tighten.
     pub threshold_increases: Vec<ThresholdIncrease>,
 }
 
-/// A case that fails.
+/// Case that still fails.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StillFailing {
-    /// Which.
+    /// Suite and id of the case.
     pub case: CaseRef,
-    /// Failures among decided repeats.
+    /// Number of failures among decided repeats.
     pub failures: u64,
-    /// Of so many.
+    /// Number of decided repeats.
     pub tries: u64,
-    /// The first reason that was given, cut short.
+    /// First reason that was recorded, truncated to 200 characters.
     pub reason: Option<String>,
 }
 
-/// One suite with what is known about it.
+/// Suite with its run and measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct SuiteEvidence<'a> {
-    /// The suite.
+    /// Definition of the suite.
     pub suite: &'a BenchmarkSuite,
-    /// Its newest run.
+    /// Newest run of the suite.
     pub run: &'a BenchmarkRun,
-    /// What was measured.
+    /// Measurement of the suite.
     pub measured: &'a Measured,
 }
 
-/// Puts together what research is told.
+/// Builds the research brief.
 pub fn brief(
     trigger_reason: &str,
     rolling: &RollingMetrics,
@@ -81,7 +81,7 @@ pub fn brief(
     let mut failing = Vec::new();
     let mut suites = Vec::new();
     let mut difficulties = BTreeSet::new();
-    // Tag → whether some case of it still tells something.
+    // Tag → whether any of its cases still discriminates.
     let mut tags: BTreeMap<&str, bool> = BTreeMap::new();
     for SuiteEvidence { suite, run, measured } in evidence {
         let dead: BTreeSet<&str> = measured.items.always_pass.iter().map(String::as_str).collect();
@@ -145,8 +145,9 @@ pub fn brief(
     }
 }
 
-/// The thresholds that recent results would allow to tighten: all of them must be better, and the new threshold takes
-/// a third of what the worst one leaves. `results` are the recent values of each threshold's figure by its name.
+/// Returns the thresholds that recent results permit to tighten: all results must be better, and the new
+/// threshold takes a third of the margin of the worst one. `results` are the recent values of each
+/// threshold's metric, by name.
 pub fn threshold_increases(
     manifest: &Manifest,
     results: &BTreeMap<String, Vec<f64>>,
@@ -182,7 +183,7 @@ fn tightened(threshold: &Threshold, values: &[f64]) -> Option<f64> {
         Direction::Higher => f64::min,
         Direction::Lower => f64::max,
     })?;
-    // Four significant digits of the step are plenty, and read better.
+    // Four significant digits of the step suffice, and are easier to read.
     let step = (worst - threshold.value) * STEP;
     let scale = 10_f64.powf(3.0 - step.abs().log10().floor());
     let proposed = threshold.value + (step * scale).round() / scale;
@@ -194,7 +195,8 @@ fn tightened(threshold: &Threshold, values: &[f64]) -> Option<f64> {
 }
 
 impl Brief {
-    /// The task for a model or a person, with the specification's objectives, constraints and output format.
+    /// Returns the task for a model or a person, with the specification's objectives, constraints and output
+    /// format.
     pub fn prompt(&self) -> String {
         let mut text = format!(
             "## Eval Harness Expansion Research\n\n### Context\nThe eval harness has been consistently saturated:\n\
@@ -212,7 +214,7 @@ impl Brief {
             .iter()
             .map(|entry| {
                 let reason = entry.reason.as_deref().unwrap_or("no reason given");
-                // As JSON, so that no line of an answer can pass for a line of this text.
+                // Quote as JSON, so that no line of an answer can be mistaken for a line of this prompt.
                 let reason = serde_json::Value::String(reason.to_owned());
                 format!(
                     "{}/{} ({} of {}): {reason}",
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_says_what_the_data_say() {
+    fn a_brief_reflects_the_data() {
         let mut suite = BenchmarkSuite::new("s");
         for (id, tag) in [("easy", "greeting"), ("hard", "recovery")] {
             let mut case = BenchmarkCase::new(id, id, BenchmarkExpected::with_value(Mode::Exact, "x"));
@@ -382,7 +384,7 @@ mod tests {
         );
         let prompt = brief.prompt();
         assert!(prompt.contains("Saturation Score: 0.86") && prompt.contains("- s/easy"));
-        // What a target answered cannot add a section.
+        // The answer of a target cannot add a section.
         assert_eq!(prompt.matches("\n### Constraints\n").count(), 1, "{prompt}");
     }
 }

@@ -1,10 +1,14 @@
-//! Is saturation consistent enough to act? Snapshots of cycles in a rolling window, and the action that follows.
+//! Decides whether saturation is consistent enough to act, from a rolling window of cycle snapshots.
 //!
-//! A window belongs to one harness version: with a new one it starts anew. One expansion may be open for a version at
-//! a time (the latch), and after one that came to nothing fresh cycles are needed before the next.
-//! Numbers that somebody states without runs behind them are *unverified*: such a cycle can raise an alarm, and never lowers
-//! one. It breaks no run of HIGH or CRITICAL, does not lower the average, and takes no verified cycle's place.
-//! How a score comes about is told by [`super::signals`] and [`super::measurement`]; nothing here stores anything.
+//! A window belongs to one harness version; a new version starts an empty window. Only one expansion may be
+//! open for a version at a time (the latch). After an expansion that was rejected or rolled back, new cycles
+//! are required before the next.
+//!
+//! Metrics that were stated without runs are *unverified*: such a cycle can raise an alarm but never lower
+//! one. It does not interrupt a series of HIGH or CRITICAL cycles, does not lower the average, and does not
+//! displace a verified cycle.
+//!
+//! Scores come from [`super::signals`] and [`super::measurement`]; nothing here stores anything.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -20,68 +24,68 @@ mod rolling;
 pub use records::{AGGREGATE_KEY, Record, cycle_key, expansion_key, retention_days};
 pub use rolling::{HistoryEntry, RollingMetrics, Trend, trailing_runs};
 
-/// The schema of the records.
+/// Schema version of the records.
 pub const SCHEMA_VERSION: &str = "1.0";
 
-/// One cycle, as the specification stores it, with the harness version and what was measured beside it.
+/// Snapshot of one cycle in the specification's format, extended by the harness version and the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CycleSnapshot {
-    /// `cycle-…`.
+    /// Id of the cycle, `cycle-…`.
     pub cycle_id: String,
-    /// When it was recorded.
+    /// Time at which the cycle was recorded.
     pub timestamp: Timestamp,
-    /// The hash of the harness's manifest.
+    /// Version of the harness: the hash of its manifest.
     pub harness_version: String,
-    /// The five signals.
+    /// The five saturation signals.
     pub metrics: SignalMetrics,
-    /// The score of the signals.
+    /// Saturation score of the signals, from 0 to 1.
     pub saturation_score: f64,
-    /// Its level.
+    /// Saturation level of the score.
     pub saturation_level: Level,
-    /// What was measured, where runs allowed it.
+    /// Measured saturation; absent without suitable runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredMark>,
-    /// Whether the metrics were stated by somebody instead of taken from runs in the store.
+    /// Whether the metrics were stated by the caller instead of derived from stored runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
-    /// [`SCHEMA_VERSION`].
+    /// Schema version of the record: [`SCHEMA_VERSION`].
     #[serde(rename = "x-schema-version")]
     pub schema_version: String,
 }
 
-/// The measured saturation of a cycle.
+/// Measured saturation of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredMark {
-    /// The probability that closing all headroom would go unseen.
+    /// Probability that closing all headroom would go undetected, from 0 to 1.
     pub probability: f64,
-    /// What kind of trouble it is.
+    /// Verdict of the measurement.
     pub verdict: Verdict,
-    /// The probability's level.
+    /// Saturation level of the probability.
     pub level: Level,
 }
 
-/// Which score the window follows.
+/// Score that drives the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// The measured probability, and the score of the signals for cycles without one.
+    /// The measured probability, or the score of the signals for cycles without one.
     #[default]
     Measured,
     /// Always the score of the signals.
     Signals,
 }
 
-/// When the window calls for action; the defaults are the specification's.
+/// Thresholds at which the window calls for action; the defaults are the specification's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsistencyThresholds {
-    /// So many consecutive HIGH cycles trigger research.
+    /// Number of consecutive HIGH cycles that triggers research.
     pub consecutive_high_for_research: u32,
-    /// So many consecutive CRITICAL ones make it urgent.
+    /// Number of consecutive CRITICAL cycles that makes it urgent.
     pub consecutive_critical_for_urgent: u32,
-    /// A rolling average from here on is sustained saturation.
+    /// Rolling average from which saturation is sustained.
     pub rolling_avg_high_threshold: f64,
-    /// Below this many cycles nothing is decided.
+    /// Minimum number of cycles for any decision.
     pub minimum_cycles_for_detection: u32,
 }
 
@@ -96,125 +100,123 @@ impl Default for ConsistencyThresholds {
     }
 }
 
-/// The rolling window.
+/// Rolling window of cycles of one harness version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Aggregate {
-    /// How many cycles it holds at most.
+    /// Maximum number of cycles in the window.
     pub window_size: u32,
-    /// How many it holds.
+    /// Current number of cycles in the window.
     pub cycles_tracked: u32,
-    /// The version that its cycles belong to.
+    /// Harness version of the cycles.
     pub harness_version: String,
-    /// The oldest cycle in it.
+    /// Id of the oldest cycle in the window.
     pub oldest_cycle: Option<String>,
-    /// The newest.
+    /// Id of the newest cycle in the window.
     pub newest_cycle: Option<String>,
-    /// Which score it follows.
+    /// Score that drives the window.
     #[serde(default)]
     pub driver: Driver,
-    /// Figures of the window.
+    /// Metrics computed over the window.
     pub rolling_metrics: RollingMetrics,
-    /// The cycles, oldest first.
+    /// Cycles in the window, oldest first.
     pub history: Vec<HistoryEntry>,
-    /// The verified cycles, oldest first, where unverified ones are in the window: those push none of these out.
+    /// Verified cycles, oldest first, if the window has unverified ones; unverified cycles do not displace
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<HistoryEntry>,
-    /// When the newest verified cycle was recorded: runs after it are still to be recorded. Absent where all are verified.
+    /// Time of the newest verified cycle, after which runs are not yet recorded; absent if the newest cycle
+    /// is verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_verified: Option<Timestamp>,
-    /// The expansion that is open for this version.
+    /// Id of the open expansion for this version.
     #[serde(default)]
     pub open_expansion: Option<String>,
-    /// Cycles that must pass before another expansion may be triggered.
+    /// Number of cycles required before another expansion may be triggered.
     #[serde(default)]
     pub quiet_cycles: u32,
-    /// When the newest cycle was recorded.
+    /// Time at which the newest cycle was recorded.
     pub last_updated: Option<Timestamp>,
-    /// [`SCHEMA_VERSION`].
+    /// Schema version of the record: [`SCHEMA_VERSION`].
     #[serde(rename = "x-schema-version")]
     pub schema_version: String,
 }
 
-/// What follows.
+/// Action that follows from the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Action {
-    /// Nothing.
+    /// No action is needed.
     Continue,
-    /// A person should look.
+    /// A person should review the harness.
     FlagForReview,
-    /// Prepare an expansion.
+    /// Research for an expansion should start.
     TriggerExpansionResearch,
 }
 
-/// How soon.
+/// Urgency of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Urgency {
-    /// No hurry.
+    /// Not urgent; no deadline.
     Low,
-    /// When there is time.
+    /// To be done when there is time.
     Medium,
-    /// Soon.
+    /// To be done soon.
     High,
-    /// Now.
+    /// To be done immediately.
     Critical,
 }
 
-/// Whether saturation is consistent, and what follows.
+/// Whether saturation is consistent, and the action that follows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Consistency {
-    /// Whether it is.
+    /// Whether the harness is consistently saturated.
     pub is_consistent: bool,
-    /// What follows.
+    /// Action that follows from the window.
     pub action: Action,
-    /// Why; absent when there is nothing to say.
+    /// Reason for the decision, if any.
     pub reason: Option<String>,
-    /// How soon.
+    /// Urgency of the action.
     pub urgency: Urgency,
 }
 
-/// Why a cycle was not taken into the window.
+/// Reason why a cycle was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CycleError {
-    /// An id that would not make a key.
-    #[error(
-        "the id `{id}` cannot be part of a key; use letters, digits, `-`, `_`, `.` and `:`, at most 128 of them"
-    )]
+    /// The id cannot be part of a key.
+    #[error("invalid id `{id}` (expected 1 to 128 letters, digits, `-`, `_`, `.` or `:`)")]
     BadId {
-        /// The id.
+        /// Id that was given.
         id: String,
     },
-    /// The cycle is in the window with other figures.
-    #[error(
-        "cycle {id} is recorded already with other figures; a cycle is never rewritten, record a new one"
-    )]
+    /// The cycle is already recorded with different values.
+    #[error("cycle {id} is already recorded with different values; record a new cycle")]
     Rewritten {
-        /// The cycle.
+        /// Id of the cycle.
         id: String,
     },
-    /// The cycle is older than the newest.
-    #[error("cycle {id} is of {at}, before the newest cycle's {newest}; check the clock")]
+    /// The cycle is older than the newest one.
+    #[error("cycle {id} at {at} is older than the newest cycle at {newest}; check the clock")]
     OutOfOrder {
-        /// The cycle.
+        /// Id of the cycle.
         id: String,
-        /// Its time.
+        /// Time of the cycle.
         at: Timestamp,
-        /// The newest cycle's.
+        /// Time of the newest cycle.
         newest: Timestamp,
     },
     /// Another expansion is open.
-    #[error("expansion {open} is open for this harness version; finish it before {refused}")]
+    #[error("cannot open expansion {refused}: expansion {open} is still open for this harness version")]
     Latched {
-        /// The open one.
+        /// Id of the open expansion.
         open: String,
-        /// The one that was to be opened.
+        /// Id of the expansion that was rejected.
         refused: String,
     },
 }
 
 impl Aggregate {
-    /// An empty window of the specification's 20 cycles.
+    /// Creates an empty window of the specification's 20 cycles.
     pub fn new(harness_version: impl Into<String>, driver: Driver) -> Self {
         Self {
             window_size: 20,
@@ -223,7 +225,7 @@ impl Aggregate {
             oldest_cycle: None,
             newest_cycle: None,
             driver,
-            rolling_metrics: RollingMetrics::of(&[]),
+            rolling_metrics: RollingMetrics::from_history(&[]),
             history: Vec::new(),
             verified: Vec::new(),
             last_verified: None,
@@ -234,7 +236,8 @@ impl Aggregate {
         }
     }
 
-    /// Takes a cycle in. The same cycle again changes nothing; one of another version starts the window anew.
+    /// Records a cycle. Recording the same cycle again has no effect; a cycle of another version starts an
+    /// empty window.
     pub fn record(&mut self, snapshot: &CycleSnapshot) -> Result<(), CycleError> {
         records::check_id(&snapshot.cycle_id)?;
         let (score, level) = snapshot.driving(self.driver);
@@ -282,26 +285,27 @@ impl Aggregate {
             self.last_verified = None;
             if !self.verified.is_empty() {
                 self.verified.push(entry.clone());
-                self.roll(|window| &mut window.verified);
+                self.trim(|window| &mut window.verified);
             }
         }
         let unverified = snapshot.unverified;
         self.history.push(entry);
-        self.roll(|window| &mut window.history);
+        self.trim(|window| &mut window.history);
         if self.history.iter().all(|entry| !entry.unverified) {
             self.verified.clear();
         }
         self.cycles_tracked = u32::try_from(self.history.len()).unwrap_or(u32::MAX);
         self.oldest_cycle = self.history.first().map(|entry| entry.cycle_id.clone());
         self.newest_cycle = self.history.last().map(|entry| entry.cycle_id.clone());
-        let proven = if self.verified.is_empty() {
+        let verified = if self.verified.is_empty() {
             only_verified(&self.history)
         } else {
             self.verified.clone()
         };
-        let all = RollingMetrics::of(&self.history).or_higher(&RollingMetrics::of(&proven));
+        let all =
+            RollingMetrics::from_history(&self.history).or_higher(&RollingMetrics::from_history(&verified));
         self.rolling_metrics = if unverified {
-            // What was reached stays until runs say otherwise.
+            // Reached values stay until verified cycles lower them.
             all.or_higher(&self.rolling_metrics)
         } else {
             all
@@ -311,28 +315,28 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Drops the oldest cycles beyond the window.
-    fn roll(&mut self, cycles: impl Fn(&mut Self) -> &mut Vec<HistoryEntry>) {
+    /// Removes the oldest cycles beyond the window size.
+    fn trim(&mut self, cycles: impl Fn(&mut Self) -> &mut Vec<HistoryEntry>) {
         let most = self.window_size.max(1) as usize;
         let cycles = cycles(self);
         cycles.drain(..cycles.len().saturating_sub(most));
     }
 
-    /// The improvement deltas of this version that runs have shown, oldest first.
+    /// Returns the verified improvement deltas of this version, oldest first.
     pub fn deltas(&self) -> Vec<f64> {
-        let proven = if self.verified.is_empty() {
+        let verified = if self.verified.is_empty() {
             &self.history
         } else {
             &self.verified
         };
-        proven
+        verified
             .iter()
             .filter(|entry| !entry.unverified)
             .filter_map(|entry| entry.delta)
             .collect()
     }
 
-    /// When the newest cycle with runs behind it was recorded: only later runs are new evidence.
+    /// Returns the time of the newest verified cycle; only later runs are new evidence.
     pub fn evidence_until(&self) -> Option<Timestamp> {
         match self.last_verified {
             Some(at) => Some(at),
@@ -341,7 +345,7 @@ impl Aggregate {
         }
     }
 
-    /// Marks an expansion as open: no other is triggered for this version.
+    /// Marks an expansion as open, which prevents another one for this version.
     pub fn latch(&mut self, expansion_id: &str) -> Result<(), CycleError> {
         records::check_id(expansion_id)?;
         match &self.open_expansion {
@@ -356,7 +360,8 @@ impl Aggregate {
         }
     }
 
-    /// The expansion came to nothing (rejected or rolled back): fresh cycles are needed before the next.
+    /// Releases the latch of an expansion that was rejected or rolled back; new cycles are required before
+    /// the next.
     pub fn release(&mut self, expansion_id: &str, thresholds: &ConsistencyThresholds) {
         if self.open_expansion.as_deref() == Some(expansion_id) {
             self.open_expansion = None;
@@ -364,26 +369,29 @@ impl Aggregate {
         }
     }
 
-    /// What follows from the window. The order of the rules is the specification's: too few cycles delay even what
-    /// would be urgent.
+    /// Returns the action that follows from the window. The rules apply in the specification's order: too few
+    /// cycles delay even an urgent action.
     pub fn decide(&self, thresholds: &ConsistencyThresholds) -> Consistency {
-        let figures = &self.rolling_metrics;
+        let metrics = &self.rolling_metrics;
         if self.cycles_tracked < thresholds.minimum_cycles_for_detection {
-            return Consistency::calm(Some(format!("Insufficient data: {} cycles", self.cycles_tracked)));
+            return Consistency::no_action(Some(format!(
+                "Insufficient data: {} cycles",
+                self.cycles_tracked
+            )));
         }
-        let critical = figures.consecutive_critical_count;
+        let critical = metrics.consecutive_critical_count;
         if critical >= thresholds.consecutive_critical_for_urgent {
             return self.trigger(
                 Urgency::Critical,
                 format!("URGENT: {critical} consecutive CRITICAL"),
             );
         }
-        let high = figures.consecutive_high_count;
+        let high = metrics.consecutive_high_count;
         if high >= thresholds.consecutive_high_for_research {
             return self.trigger(Urgency::High, format!("{high} consecutive HIGH"));
         }
-        let average = figures.avg_saturation_score;
-        if average >= thresholds.rolling_avg_high_threshold && figures.saturation_trend == Trend::Increasing {
+        let average = metrics.avg_saturation_score;
+        if average >= thresholds.rolling_avg_high_threshold && metrics.saturation_trend == Trend::Increasing {
             return Consistency {
                 is_consistent: true,
                 action: Action::FlagForReview,
@@ -391,34 +399,34 @@ impl Aggregate {
                 urgency: Urgency::Medium,
             };
         }
-        Consistency::calm(None)
+        Consistency::no_action(None)
     }
 
     fn trigger(&self, urgency: Urgency, reason: String) -> Consistency {
-        let held = match (&self.open_expansion, self.quiet_cycles) {
+        let blocked = match (&self.open_expansion, self.quiet_cycles) {
             (Some(open), _) => Some(format!(
-                "{reason}; expansion {open} is open for this version already"
+                "{reason}; expansion {open} is already open for this version"
             )),
             (None, 0) => None,
             (None, quiet) => Some(format!(
-                "{reason}; the last expansion came to nothing, {quiet} more cycles before the next"
+                "{reason}; the last expansion was not applied, the next needs {quiet} more cycles"
             )),
         };
         Consistency {
             is_consistent: true,
-            action: if held.is_some() {
+            action: if blocked.is_some() {
                 Action::Continue
             } else {
                 Action::TriggerExpansionResearch
             },
-            reason: Some(held.unwrap_or(reason)),
+            reason: Some(blocked.unwrap_or(reason)),
             urgency,
         }
     }
 }
 
 impl Consistency {
-    fn calm(reason: Option<String>) -> Self {
+    fn no_action(reason: Option<String>) -> Self {
         Self {
             is_consistent: false,
             action: Action::Continue,
@@ -429,7 +437,7 @@ impl Consistency {
 }
 
 impl CycleSnapshot {
-    /// The score and level that a window follows.
+    /// Returns the score and level that drive a window.
     pub fn driving(&self, driver: Driver) -> (f64, Level) {
         match (driver, self.measured) {
             (Driver::Measured, Some(mark)) => (mark.probability, mark.level),
@@ -437,13 +445,13 @@ impl CycleSnapshot {
         }
     }
 
-    /// As a record under its key.
+    /// Converts the snapshot to a record under its key.
     pub fn record(&self) -> Result<Record, CycleError> {
         Record::cycle(self)
     }
 }
 
-/// A JSON value of a record; the types here have only keys that are texts.
+/// Converts a record to JSON; all keys of these types are strings.
 fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or(Value::Null)
 }

@@ -1,10 +1,10 @@
-//! An expansion of the harness as a protocol without I/O: research, proposal, a person's approval, application step by
-//! step, verification; or rejection, or rollback.
+//! Expansion of the harness as a state machine without I/O: research, proposal, human approval, stepwise
+//! application and verification; or rejection, or rollback.
 //!
-//! [`Expansion::next`] says what is to be done, [`Expansion::observe`] takes what came of it. The whole state is a
-//! value that is stored after every step: whoever was interrupted asks again and does the same step again, so steps must
-//! be such that doing one twice does no harm. The state trusts nobody: manifests are compared again, signatures
-//! verified, versions checked.
+//! [`Expansion::next`] returns the next step, and [`Expansion::observe`] takes its result. The whole state is
+//! a value that is stored after every step. After an interruption the same step is repeated, so steps must be
+//! idempotent. The state machine trusts no input: it compares manifests, verifies signatures and checks
+//! versions again.
 
 use std::collections::BTreeSet;
 
@@ -23,260 +23,261 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
-/// Where an expansion stands.
+/// Phase of an expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Candidates are looked for.
+    /// Research looks for candidates.
     Research,
-    /// A proposal waits for a person.
+    /// A proposal waits for human approval.
     AwaitingApproval,
-    /// 1. The current version is archived.
+    /// Step 1: the current version is archived.
     Archiving,
-    /// 2. Thresholds are tightened.
+    /// Step 2: thresholds are tightened.
     ApplyingThresholds,
-    /// 3. Suites are added, disabled.
+    /// Step 3: new suites are added, disabled.
     AddingBenchmarks,
-    /// 4. Cases are added, disabled.
+    /// Step 4: new cases are added, disabled.
     AddingEdgeCases,
-    /// 5. New cases are enabled one at a time.
+    /// Step 5: new cases are enabled one at a time.
     Enabling,
-    /// 6. The system must still pass at baseline.
+    /// Step 6: the system must still pass at baseline.
     Verifying,
-    /// 7. The new version is committed.
+    /// Step 7: the new version is committed.
     Committing,
-    /// 8. The expansion is logged.
+    /// Step 8: the expansion is logged.
     Logging,
-    /// The archive is restored.
+    /// The archived version is being restored.
     RollingBack,
-    /// Applied.
+    /// The expansion was applied.
     Done,
-    /// A person said no.
+    /// A person rejected the expansion.
     Rejected,
-    /// The old version is back; a person should look.
+    /// The old version is restored; a person should review the cause.
     RolledBack,
 }
 
-/// One expansion, whole.
+/// Complete state of an expansion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expansion {
-    /// `exp-…`.
+    /// Id of the expansion, `exp-…`.
     pub expansion_id: String,
-    /// When it was triggered.
+    /// Time at which it was triggered.
     pub triggered_at: Timestamp,
-    /// Why.
+    /// Reason why it was triggered.
     pub trigger_reason: String,
-    /// How soon it should happen.
+    /// Urgency of the expansion.
     pub urgency: Urgency,
-    /// The rolling average at that time.
+    /// Rolling average of the saturation score when it was triggered.
     pub saturation_score_at_trigger: f64,
-    /// The harness version that it starts from.
+    /// Harness version from which it starts.
     pub from_version: String,
-    /// Where it stands.
+    /// Current phase of the expansion.
     pub phase: Phase,
-    /// What research found.
+    /// Findings of the research.
     #[serde(default)]
     pub findings: Option<Value>,
-    /// What is proposed.
+    /// Current proposal, if there is one.
     #[serde(default)]
     pub proposal: Option<Proposal>,
-    /// The approval that is being used.
+    /// Approval in use, if there is one.
     #[serde(default)]
     pub approval: Option<Approval>,
-    /// New cases that were enabled, and how the system did at once.
+    /// Enabled new cases, each with the first result of the system.
     #[serde(default)]
     pub outcomes: Vec<CaseOutcome>,
-    /// Why and by whom it is rolled back or was rejected.
+    /// Who rejected the expansion or rolled it back, and why.
     #[serde(default)]
     pub ended: Option<Ending>,
-    /// The one exemption from the ratchet, when it was made use of.
+    /// Use of the only exemption from the ratchet: the rollback.
     #[serde(default)]
     pub exemption: Option<Exemption>,
-    /// When the new version was committed.
+    /// Time at which the new version was committed.
     #[serde(default)]
     pub applied_at: Option<Timestamp>,
 }
 
-/// How the system did on a new case.
+/// First result of the system on a new case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseOutcome {
-    /// Which.
+    /// Suite and id of the case.
     pub case: CaseRef,
-    /// Whether it passed at once.
+    /// Whether the system passed it when it was enabled.
     pub passed: bool,
 }
 
 /// Who ended an expansion, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ending {
-    /// Who.
+    /// Name of the person or program.
     pub by: String,
-    /// Why.
+    /// Reason for ending the expansion.
     pub why: String,
 }
 
-/// Restoring the archived version of the expansion that is being applied: the only way back that the ratchet allows.
+/// Restoration of the archived version during an expansion: the only weakening that the ratchet permits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exemption {
-    /// Who.
+    /// Name of the person or program.
     pub by: String,
-    /// Why.
+    /// Reason for the rollback.
     pub why: String,
-    /// The version that was given up.
+    /// Version that was given up.
     pub from_version: String,
-    /// The archived version that is back.
+    /// Archived version that was restored.
     pub to_version: String,
-    /// When.
+    /// Time of the restoration.
     pub at: Timestamp,
 }
 
-/// What is to be done next.
+/// Next step of an expansion.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<'a> {
-    /// Look for candidates and propose.
+    /// Look for candidates and propose changes.
     Research,
-    /// Ask a person to sign.
+    /// Ask a person to sign the proposal.
     AwaitApproval(&'a Proposal),
-    /// Keep the current version safe.
+    /// Archive the current version.
     Archive {
-        /// Its hash.
+        /// Version to archive.
         version: &'a str,
     },
-    /// Tighten thresholds.
+    /// Tighten these thresholds.
     ApplyThresholds(&'a [ThresholdIncrease]),
     /// Add these cases of new suites, disabled.
     AddBenchmarks(&'a [CaseRef]),
-    /// Add these cases, disabled.
+    /// Add these cases to existing suites, disabled.
     AddEdgeCases(&'a [CaseRef]),
     /// Enable this case and run it.
     Enable(&'a CaseRef),
-    /// Run the old cases: does the system still pass as it did?
+    /// Run the old cases and check that the system still passes at baseline.
     VerifyBaseline,
-    /// Make this the harness.
+    /// Commit the new version.
     Commit {
-        /// Its hash.
+        /// Version to commit.
         version: &'a str,
     },
-    /// Append to the ledger.
+    /// Append the expansion to the ledger.
     Log,
-    /// Bring the archived version back.
+    /// Restore the archived version.
     Restore {
-        /// Its hash.
+        /// Version to restore.
         version: &'a str,
-        /// By whom and why.
+        /// Who asked for the rollback, and why.
         ending: &'a Ending,
     },
-    /// Nothing is left to be done.
+    /// Nothing is left to do.
     Finished(Phase),
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Observation {
-    /// What research found; proposals follow.
+    /// Findings of the research; proposals follow.
     Found(Value),
-    /// A proposal with the manifests that it leads from and to. Replaces one that waits for approval.
+    /// A proposal with the manifests before and after. Replaces one that waits for approval.
     Proposed {
-        /// The proposal.
+        /// Proposal to be approved.
         proposal: Box<Proposal>,
-        /// The current harness.
+        /// Current harness.
         old: Box<Manifest>,
-        /// The proposed one.
+        /// Proposed harness.
         new: Box<Manifest>,
     },
-    /// A person signed.
+    /// A person signed the proposal.
     Approved(Approval),
-    /// A person said no; that needs no signature.
+    /// A person rejected the expansion, which needs no signature.
     Rejected(Ending),
     /// This version is archived.
     Archived(String),
-    /// Thresholds are as proposed.
+    /// The thresholds are tightened.
     ThresholdsApplied,
-    /// Suites are there, disabled.
+    /// The new suites are added, disabled.
     BenchmarksAdded,
-    /// Cases are there, disabled.
+    /// The new cases are added, disabled.
     EdgeCasesAdded,
     /// A case is enabled and was run.
     Enabled(CaseOutcome),
-    /// Whether the system still passes at baseline, and what was seen.
+    /// The old cases were run.
     BaselineVerified {
-        /// Whether it does.
+        /// Whether the system still passes at baseline.
         passes: bool,
-        /// In a sentence.
+        /// One-sentence summary of the results.
         detail: String,
     },
-    /// This version is the harness now.
+    /// This version is committed.
     Committed(String),
-    /// The ledger has it.
+    /// The ledger contains the expansion.
     Logged,
-    /// Somebody wants the old version back while the new one is being applied.
+    /// A person wants to restore the old version while the new one is being applied.
     RollbackRequested(Ending),
-    /// This version is back.
+    /// This version is restored.
     Restored(String),
 }
 
-/// What an observation is held against.
+/// Context in which an observation is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Whose signature counts.
+    /// Keys whose signatures are trusted.
     pub keys: &'a KeyRing,
-    /// Approvals that were used.
+    /// Ids of the approvals that were already used.
     pub spent: &'a BTreeSet<String>,
-    /// The time, never before the ledger's last entry: a clock that was set back must not revive an approval.
+    /// Current time, never before the last entry of the ledger: a clock that was set back must not revive an
+    /// approval.
     pub now: Timestamp,
 }
 
-/// Something for the ledger.
+/// Event to be appended to the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// What kind.
+    /// Kind of the event.
     pub kind: String,
-    /// What happened.
+    /// Details of the event.
     pub body: Value,
 }
 
-/// Why an observation was refused. The state is as it was.
+/// Reason why an observation was rejected; the state is unchanged.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ExpansionError {
-    /// It does not fit.
-    #[error("{got} does not fit the phase {phase:?}; ask for the next step")]
+    /// The observation does not fit the phase.
+    #[error("unexpected {got} in phase {phase:?}; request the next step")]
     Unexpected {
-        /// Where the expansion stands.
+        /// Current phase of the expansion.
         phase: Phase,
-        /// What came.
+        /// Observation that was given.
         got: &'static str,
     },
-    /// Another version than it should be.
-    #[error("the {what} version is {found}, not {expected}; somebody changed the harness meanwhile")]
+    /// A version or id does not match.
+    #[error("the {what} version is {found} (expected {expected}); the harness was changed in the meantime")]
     Version {
-        /// Which one.
+        /// Which version differs.
         what: &'static str,
-        /// What it should be.
+        /// Expected version.
         expected: String,
-        /// What it is.
+        /// Actual version.
         found: String,
     },
-    /// Cases are enabled one at a time, in order.
-    #[error("the next case to enable is {expected}, not {found}")]
+    /// Cases must be enabled one at a time, in order.
+    #[error("cannot enable case {found}: the next case is {expected}")]
     Order {
-        /// What comes next.
+        /// Case that comes next.
         expected: String,
-        /// What came.
+        /// Case that was given.
         found: String,
     },
-    /// Nobody took the responsibility.
-    #[error("rejecting and rolling back need a name and a reason")]
+    /// A rejection or rollback lacks a name or a reason.
+    #[error("a rejection or rollback requires a name and a reason")]
     Anonymous,
-    /// The proposal is none.
+    /// The proposal is invalid.
     #[error(transparent)]
     Proposal(#[from] ProposalError),
-    /// The approval does not count.
+    /// The approval is invalid.
     #[error(transparent)]
     Approval(#[from] ApprovalError),
 }
 
 impl Expansion {
-    /// A new expansion, triggered by a window of cycles.
+    /// Creates an expansion that was triggered by a window of cycles.
     pub fn triggered(
         expansion_id: impl Into<String>,
         from_version: impl Into<String>,
@@ -302,7 +303,7 @@ impl Expansion {
         }
     }
 
-    /// What is to be done next; the same until something is observed.
+    /// Returns the next step; it stays the same until a result is observed.
     pub fn next(&self) -> Step<'_> {
         let Some(proposal) = &self.proposal else {
             return match self.phase {
@@ -336,17 +337,17 @@ impl Expansion {
         }
     }
 
-    /// Whether nothing is left to be done; then the latch is released.
+    /// Whether the expansion has ended and the latch is released.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Done | Phase::Rejected | Phase::RolledBack)
     }
 
-    /// New cases that the system failed at once.
+    /// Returns the number of new cases that failed when they were enabled.
     pub fn failed(&self) -> usize {
         self.outcomes.iter().filter(|outcome| !outcome.passed).count()
     }
 
-    /// As a record in the specification's shape, with the phase beside it.
+    /// Converts the expansion to a record in the specification's format, extended by the phase.
     pub fn record(&self) -> Result<Record, CycleError> {
         let status = match (self.phase, &self.proposal) {
             (Phase::Research, None) => "in_progress",

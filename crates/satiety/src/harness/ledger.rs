@@ -1,8 +1,8 @@
-//! A record that cannot be changed unnoticed: every entry carries the hash of the one before it.
+//! Tamper-evident ledger: every entry contains the hash of the previous one.
 //!
-//! The chain shows any edit, deletion, insertion or reordering inside it. Two things it cannot show by itself: that
-//! entries were cut off its end, and that somebody wrote all of it anew. Both show against an [`Anchor`], the last hash
-//! kept elsewhere. Nothing here stores entries or makes times.
+//! The chain reveals any edit, deletion, insertion or reordering inside it. It cannot reveal by itself that
+//! entries were truncated at the end or that the whole chain was rewritten; both show when it is compared
+//! with an [`Anchor`], the last hash stored elsewhere. Nothing here stores entries or reads a clock.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -12,81 +12,81 @@ use thiserror::Error;
 
 use crate::bench::hash::canonical_json;
 
-/// What the first entry has in place of a previous hash.
+/// Previous hash of the first entry.
 pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Hashes of entries are never hashes of anything else.
+/// Domain separator for hashes of entries.
 const DOMAIN: &str = "satiety harness ledger v1\n";
 
-/// One event.
+/// Entry of the ledger, which records one event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// From 0, without gaps.
+    /// Sequence number, starting at 0 without gaps.
     pub seq: u64,
-    /// The hash of the entry before.
+    /// Hash of the previous entry.
     pub prev: String,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What kind of event: `cycle`, `approved`, `restored`.
+    /// Kind of event, such as `cycle`, `approved` or `restored`.
     pub kind: String,
-    /// What happened.
+    /// Details of the event.
     pub body: Value,
-    /// BLAKE3 over all of the above in canonical JSON.
+    /// BLAKE3 hash of all other fields in canonical JSON.
     pub hash: String,
 }
 
-/// A position of the chain that is known from elsewhere.
+/// Position of the chain, stored elsewhere to detect truncation and rewriting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Anchor {
-    /// Which entry.
+    /// Sequence number of the anchored entry.
     pub seq: u64,
-    /// Its hash.
+    /// Hash of the anchored entry.
     pub hash: String,
 }
 
-/// Where a chain is broken.
+/// Position and cause of a broken chain.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "the ledger is broken at entry {position}: {fault}; restore it from a copy, and find out who could write to it"
+    "the ledger is broken at entry {position}: {fault}; restore it from a backup and review who has write access"
 )]
 pub struct BrokenAt {
-    /// Position in the list, from 0; its length when the end is missing.
+    /// Index in the list, starting at 0; its length if the end is missing.
     pub position: usize,
-    /// What is wrong there.
+    /// Problem with the entry.
     pub fault: Fault,
 }
 
-/// What is wrong with an entry.
+/// Problem with an entry of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// Something was deleted, inserted or reordered.
-    #[error("its number is {found}, not {expected}")]
+    /// An entry was deleted, inserted or reordered.
+    #[error("its sequence number is {found} (expected {expected})")]
     Sequence {
-        /// The number it should have.
+        /// Sequence number that was expected.
         expected: u64,
-        /// The number it has.
+        /// Sequence number that was found.
         found: u64,
     },
-    /// It does not follow the entry before.
-    #[error("it does not follow the entry before it")]
+    /// The entry does not contain the hash of the previous one.
+    #[error("it does not contain the hash of the previous entry")]
     Link,
-    /// Its content is not what was hashed.
+    /// The content of the entry does not match its hash.
     #[error("its content was changed")]
     Content,
-    /// Its time is before that of the entry before.
-    #[error("it is older than the entry before it")]
+    /// The entry is older than the previous one.
+    #[error("it is older than the previous entry")]
     Time,
-    /// The anchored entry is gone.
-    #[error("the chain ends before entry {0}, which is known to exist")]
+    /// The anchored entry is missing.
+    #[error("the chain ends before the anchored entry {0}")]
     Truncated(u64),
-    /// The anchored entry is another.
-    #[error("it is not the entry that is known to stand here")]
+    /// The anchored position holds a different entry.
+    #[error("it differs from the anchored entry")]
     Anchor,
 }
 
-/// The next entry after `last`. A time before the last entry's is raised to it: a clock that was set back must not
-/// reorder what happened.
+/// Creates the entry that follows `last`. A time before that of `last` is raised to it: a clock that was set
+/// back must not reorder events.
 pub fn append(last: Option<&Entry>, at: Timestamp, kind: impl Into<String>, body: Value) -> Entry {
     let (seq, prev, at) = match last {
         None => (0, GENESIS.to_owned(), at),
@@ -104,7 +104,7 @@ pub fn append(last: Option<&Entry>, at: Timestamp, kind: impl Into<String>, body
     entry
 }
 
-/// Whether the chain is whole from its beginning.
+/// Verifies that the chain is intact from its beginning.
 pub fn verify_chain(entries: &[Entry]) -> Result<(), BrokenAt> {
     let (mut prev, mut time) = (GENESIS, Timestamp::MIN);
     for (position, entry) in entries.iter().enumerate() {
@@ -131,7 +131,7 @@ pub fn verify_chain(entries: &[Entry]) -> Result<(), BrokenAt> {
     Ok(())
 }
 
-/// Whether the chain is whole and reaches what is known from elsewhere.
+/// Verifies that the chain is intact and contains the anchored entry.
 pub fn verify_anchored(entries: &[Entry], anchor: &Anchor) -> Result<(), BrokenAt> {
     verify_chain(entries)?;
     let position = usize::try_from(anchor.seq).unwrap_or(usize::MAX);
@@ -149,7 +149,7 @@ pub fn verify_anchored(entries: &[Entry], anchor: &Anchor) -> Result<(), BrokenA
 }
 
 impl Entry {
-    /// The hash of what it says.
+    /// Computes the hash of the content.
     pub(crate) fn expected_hash(&self) -> String {
         let content = json!({
             "seq": self.seq,
@@ -164,7 +164,7 @@ impl Entry {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// To be kept elsewhere.
+    /// Returns the anchor of this entry, to be stored elsewhere.
     pub fn anchor(&self) -> Anchor {
         Anchor {
             seq: self.seq,
@@ -190,19 +190,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_done_to_a_chain_is_found(
+        fn every_manipulation_of_a_chain_is_detected(
             bodies in prop::collection::vec(any::<i64>(), 2..12),
             a in any::<prop::sample::Index>(),
             b in any::<prop::sample::Index>(),
             attack in 0..9,
             other in any::<i64>(),
         ) {
-            let whole = chain(&bodies);
-            prop_assert_eq!(verify_chain(&whole), Ok(()));
-            let anchor = whole.last().unwrap().anchor();
-            prop_assert_eq!(verify_anchored(&whole, &anchor), Ok(()));
-            let (i, j) = (a.index(whole.len()), b.index(whole.len()));
-            let mut forged = whole.clone();
+            let intact = chain(&bodies);
+            prop_assert_eq!(verify_chain(&intact), Ok(()));
+            let anchor = intact.last().unwrap().anchor();
+            prop_assert_eq!(verify_anchored(&intact, &anchor), Ok(()));
+            let (i, j) = (a.index(intact.len()), b.index(intact.len()));
+            let mut forged = intact.clone();
             match attack {
                 0 => forged[i].body = json!({"n": other, "y": 1}),
                 1 => forged[i].kind = "approved".into(),
@@ -211,24 +211,24 @@ mod tests {
                 4 => { prop_assume!(i != j); forged.swap(i, j); }
                 5 => { let copy = forged[i].clone(); forged.insert(j, copy); }
                 6 => forged[i].hash = blake3::hash(&other.to_le_bytes()).to_hex().to_string(),
-                // An edit whose own hash was made right again.
+                // An edit with a recomputed hash.
                 7 => {
                     forged[i].body = json!({"n": other, "y": 1});
                     forged[i].hash = forged[i].expected_hash();
                 }
-                // All of it written anew from the edit on.
+                // The chain rewritten from the edit on.
                 _ => {
-                    let mut anew = whole[..i].to_vec();
-                    for entry in &whole[i..] {
+                    let mut rewritten = intact[..i].to_vec();
+                    for entry in &intact[i..] {
                         let body = if entry.seq == i as u64 { json!({"forged": other}) } else { entry.body.clone() };
-                        anew.push(append(anew.last(), entry.at, entry.kind.clone(), body));
+                        rewritten.push(append(rewritten.last(), entry.at, entry.kind.clone(), body));
                     }
-                    forged = anew;
+                    forged = rewritten;
                 }
             }
             prop_assert!(verify_anchored(&forged, &anchor).is_err(), "attack {}", attack);
-            // Without an anchor all but the end and a chain written anew is found.
-            let end = matches!(attack, 3 | 7) && i + 1 == whole.len();
+            // Without an anchor, everything except truncation and a rewritten chain is found.
+            let end = matches!(attack, 3 | 7) && i + 1 == intact.len();
             if !end && attack != 8 {
                 prop_assert!(verify_chain(&forged).is_err(), "attack {}", attack);
             }
@@ -243,33 +243,33 @@ mod tests {
     }
 
     #[test]
-    fn the_fault_is_named() {
-        let whole = chain(&[1, 2, 3]);
+    fn the_fault_is_reported() {
+        let intact = chain(&[1, 2, 3]);
         let fault = |entries: &[Entry]| verify_chain(entries).unwrap_err();
-        let mut edited = whole.clone();
+        let mut edited = intact.clone();
         edited[1].body = json!(null);
         assert_eq!(
             (fault(&edited).position, fault(&edited).fault),
             (1, Fault::Content)
         );
         assert_eq!(
-            fault(&whole[1..]).fault,
+            fault(&intact[1..]).fault,
             Fault::Sequence {
                 expected: 0,
                 found: 1
             }
         );
-        let anchor = whole[2].anchor();
-        let cut = verify_anchored(&whole[..2], &anchor).unwrap_err();
+        let anchor = intact[2].anchor();
+        let cut = verify_anchored(&intact[..2], &anchor).unwrap_err();
         assert_eq!((cut.position, cut.fault), (2, Fault::Truncated(2)));
         assert_eq!(verify_chain(&[]), Ok(()));
     }
 
     #[test]
     fn a_clock_set_back_does_not_reorder() {
-        let whole = chain(&[1]);
-        let next = append(whole.last(), Timestamp::UNIX_EPOCH, "cycle", json!(2));
-        assert_eq!(next.at, whole[0].at);
-        assert_eq!(verify_chain(&[whole[0].clone(), next]), Ok(()));
+        let intact = chain(&[1]);
+        let next = append(intact.last(), Timestamp::UNIX_EPOCH, "cycle", json!(2));
+        assert_eq!(next.at, intact[0].at);
+        assert_eq!(verify_chain(&[intact[0].clone(), next]), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! The specification's own arithmetic, to the letter, kept for comparison: no decision is made with it.
+//! The specification's own arithmetic, verbatim. It is kept for comparison; no decision depends on it.
 //!
 //! | rule | where it fails | what is done instead |
 //! |---|---|---|
@@ -8,7 +8,8 @@
 
 use super::signals::{Level, SignalError, SignalMetrics, SignalSettings, check, decline};
 
-/// The specification's score. Absent metrics count as 0; its code would fail on them.
+/// Computes the specification's score. Absent metrics count as 0; the specification's code would fail on
+/// them.
 pub fn literal_score(metrics: &SignalMetrics, deltas: &[f64]) -> Result<f64, SignalError> {
     check(metrics, deltas)?;
     let share = |value: Option<f64>, full: f64| (value.unwrap_or(0.0) / full).min(1.0);
@@ -30,7 +31,7 @@ pub fn literal_score(metrics: &SignalMetrics, deltas: &[f64]) -> Result<f64, Sig
         + share(metrics.auditor_unanimous_rate, 0.90) * 0.10)
 }
 
-/// The specification's counts of consecutive HIGH and CRITICAL cycles.
+/// Counts consecutive HIGH and CRITICAL cycles by the specification's rule.
 pub fn literal_counts(levels: &[Level]) -> (u32, u32) {
     let (mut high, mut critical) = (0, 0);
     for level in levels.iter().rev() {
@@ -68,7 +69,7 @@ mod tests {
 
     // Oracle: the specification's Python run on the same inputs.
     #[test]
-    fn the_letter_on_the_archetypes() {
+    fn the_literal_score_of_the_archetypes() {
         let falling: Vec<f64> = (0..20).map(|cycle| 0.03 * f64::from(19 - cycle) / 19.0).collect();
         for (name, metrics, deltas, expected) in [
             ("fresh", metrics(0.0, 1.0, 1.0, 1.0), vec![0.05; 6], 0.500),
@@ -95,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn getting_worse_resets_the_letter_but_not_ours() {
+    fn getting_worse_resets_the_literal_count_but_not_ours() {
         let levels = |text: &str| -> Vec<Level> {
             text.chars()
-                .map(|letter| match letter {
+                .map(|level| match level {
                     'C' => Level::Critical,
                     'H' => Level::High,
                     'E' => Level::Elevated,
@@ -106,7 +107,7 @@ mod tests {
                 })
                 .collect()
         };
-        for (text, letter, ours) in [
+        for (text, literal, ours) in [
             ("HHHHHHHHHC", (2, 1), (10, 1)),
             ("CCCCCH", (6, 5), (6, 0)),
             ("HHHHHHHHHH", (10, 0), (10, 0)),
@@ -115,7 +116,7 @@ mod tests {
             ("HCHCHC", (2, 1), (6, 1)),
             ("", (0, 0), (0, 0)),
         ] {
-            assert_eq!(literal_counts(&levels(text)), letter, "letter on {text}");
+            assert_eq!(literal_counts(&levels(text)), literal, "specification on {text}");
             assert_eq!(trailing_runs(levels(text)), ours, "ours on {text}");
         }
     }

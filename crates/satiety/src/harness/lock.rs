@@ -1,10 +1,12 @@
-//! The lock file: every byte that decides, as one value. `harness.lock` in a repository is this value with its hash.
+//! The lock file: everything that affects results, as one value. `harness.lock` in a repository is this value
+//! with its hash.
 //!
-//! The [`Manifest`] is the harness version that cycles are counted by: cases, thresholds, gates and judges. A [`Lock`] holds
-//! the manifest together with what else moves a measure: target descriptions, baselines, trusted keys, the sandbox policy,
-//! the judge's prompt and the signed transitions so far. [`compare_locks`] extends the ratchet to all of it.
+//! The [`Manifest`] defines the harness version: cases, thresholds, gates and judges. A [`Lock`] adds
+//! everything else that affects a measurement: target descriptions, baselines, trusted keys, the sandbox
+//! policy, the prompt of the judge and the signed transitions so far. [`compare_locks`] extends the ratchet
+//! to all of it.
 //!
-//! Reading trees and files is the engine's work.
+//! Reading files is the task of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,89 +21,89 @@ use crate::bench::run::BenchmarkRun;
 use crate::bench::sandbox::SandboxRequirement;
 use crate::bench::summary::leading;
 
-/// The form of lock files that this program writes.
+/// Format version of the lock files that this program writes.
 const FORMAT: u32 = 1;
-/// Mean scores differ by rounding when they are summed in another order.
+/// Tolerance for mean scores, which depend on the order of summation.
 const SCORE_TOLERANCE: f64 = 1e-9;
 
-/// Everything that decides what a harness measures.
+/// Everything that affects the results of a harness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
-    /// The form of this value: 1.
+    /// Format version of the lock: 1.
     pub format: u32,
-    /// The identity of the harness, made when it is first locked and never changed; absent in a tree without a lock file.
+    /// Identity of the harness, created with its first lock and never changed; absent without a lock file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Cases, thresholds, gates and judges.
+    /// Cases, thresholds, gates and judges of the harness.
     pub manifest: Manifest,
-    /// Suite → hash of the target description beside it; suites without one are absent.
+    /// Hash of the target description of each suite; absent for suites without one.
     #[serde(default)]
     pub targets: BTreeMap<String, String>,
-    /// Suite → the accepted run beside it; suites without one are absent.
+    /// Accepted run of each suite; absent for suites without one.
     #[serde(default)]
     pub baselines: BTreeMap<String, BaselineEntry>,
-    /// Whose signatures count.
+    /// Keys whose signatures are trusted.
     #[serde(default)]
     pub keys: KeyRing,
-    /// Whether targets must be sandboxed; what each one may do is part of its description.
+    /// Whether targets must be sandboxed; their permissions are part of their descriptions.
     #[serde(default)]
     pub sandbox: SandboxRequirement,
-    /// Hash of the prompt that judges are asked with; absent where no case needs a judge.
+    /// Hash of the prompt of the judges; absent if no case needs a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_prompt: Option<String>,
-    /// Ids of the signed transitions that were used. Ids stay, so that none is used twice.
+    /// Ids of the signed transitions that were used; ids are never removed, so that none is used twice.
     #[serde(default)]
     pub transitions: BTreeSet<String>,
 }
 
-/// An accepted run, as far as it decides.
+/// Accepted run, reduced to the data that a gate uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BaselineEntry {
-    /// The id of the accepted run.
+    /// Id of the accepted run.
     pub run_id: String,
-    /// Case → how often it passed.
+    /// Number of passes of each case.
     pub cases: BTreeMap<String, BaselineCase>,
-    /// The mean score over all scored results.
+    /// Mean score over all scored results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_score: Option<f64>,
 }
 
-/// One case of an accepted run.
+/// Case of an accepted run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BaselineCase {
-    /// The content hash of the case when it was run. A gate leaves out cases whose hash has changed.
+    /// Content hash of the case when it was run; a gate ignores cases whose hash has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// Results that passed.
+    /// Number of results that passed.
     pub passed: u32,
-    /// All results of the case.
+    /// Number of results of the case.
     pub total: u32,
-    /// Whether one worse result is a regression.
+    /// Whether a single worse result is a regression.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deterministic: bool,
 }
 
-/// Why a text is not a lock file.
+/// Reason why a lock file is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum LockError {
-    /// Not JSON of this shape.
+    /// The text is not JSON of the expected structure.
     #[error("{0}")]
     Syntax(String),
-    /// A form that this program does not know.
+    /// The format version is not supported.
     #[error("format {0} is not supported (expected: {FORMAT})")]
     Format(u32),
-    /// The content does not have the hash that the file states.
-    #[error("the content does not match its hash: the file was edited or merged by hand")]
+    /// The content does not match the hash in the file.
+    #[error("the content does not match its hash; the file was edited or merged by hand")]
     Hash,
-    /// A manifest that cannot be compared.
+    /// The manifest is invalid.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
 }
 
-/// A lock file: the lock and its hash.
+/// File content: the lock and its hash.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LockFile {
@@ -112,7 +114,7 @@ struct LockFile {
 }
 
 impl Lock {
-    /// The lock of a manifest alone.
+    /// Creates a lock that contains only a manifest.
     pub fn of_manifest(manifest: Manifest) -> Self {
         Self {
             format: FORMAT,
@@ -127,25 +129,25 @@ impl Lock {
         }
     }
 
-    /// BLAKE3 of the canonical text: what transitions lead from and to.
+    /// Returns the BLAKE3 hash of the canonical JSON; transitions refer to it.
     pub fn hash(&self) -> String {
         content_hash(self)
     }
 
-    /// The text of a lock file, the same bytes for the same lock.
+    /// Returns the content of the lock file; equal locks give equal bytes.
     pub fn render(&self) -> String {
         let file = LockFile {
             note: "Written by `satiety harness lock`; do not edit. `satiety harness check` compares it with the base.".into(),
             hash: self.hash(),
             lock: self.clone(),
         };
-        // Every key is a text, so this always becomes JSON.
+        // All keys are strings, so serialization cannot fail.
         let mut text = serde_json::to_string_pretty(&file).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// Reads a lock file and checks its hash.
+    /// Parses a lock file and verifies its hash.
     pub fn parse(text: &str) -> Result<Self, LockError> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let file: LockFile = serde_path_to_error::deserialize(&mut reader)
@@ -165,7 +167,7 @@ impl Lock {
 }
 
 impl BaselineEntry {
-    /// What a gate takes from an accepted run: the results of the variant that the run is about.
+    /// Extracts the data that a gate uses from an accepted run: the results of its leading variant.
     pub fn of(run: &BenchmarkRun) -> Self {
         let results = leading(&run.results);
         let mut cases: BTreeMap<String, BaselineCase> = BTreeMap::new();
@@ -182,7 +184,7 @@ impl BaselineEntry {
             case.total += 1;
             case.passed += u32::from(result.decided() == Some(true));
             case.deterministic &= result.deterministic;
-            // Results of one case that state different contents belong to no content.
+            // Results of one case with different hashes have no common hash.
             if case.hash != result.case_hash {
                 case.hash = None;
             }
@@ -199,27 +201,24 @@ impl BaselineEntry {
     }
 }
 
-/// Compares two locks: the ratchet on cases and rules ([`super::compare`]), and on everything else that decides.
+/// Compares two locks: the ratchet on cases and rules ([`super::compare`]), and on everything else that
+/// affects results.
 pub fn compare_locks(old: &Lock, new: &Lock) -> Result<RigorDiff, ManifestError> {
     let mut changes = changes_between(&old.manifest, &new.manifest)?;
     match (&old.id, &new.id) {
         (Some(before), now) if now.as_ref() != Some(before) => {
-            changes.add(
-                "id",
-                Rigor::Incomparable,
-                "the identity of the harness has changed",
-            );
+            changes.add("id", Rigor::Incomparable, "identity of the harness changed");
         }
-        (None, Some(_)) => changes.add("id", Rigor::Neutral, "the harness is locked now"),
+        (None, Some(_)) => changes.add("id", Rigor::Neutral, "first lock of the harness"),
         _ => {}
     }
     for (suite, before) in &old.targets {
         let place = format!("targets.{suite}");
         match new.targets.get(suite) {
             None if !new.manifest.suites.contains_key(suite) => {}
-            None => changes.add(place, Rigor::Incomparable, "the target description is gone"),
+            None => changes.add(place, Rigor::Incomparable, "target description removed"),
             Some(now) if now != before => {
-                changes.add(place, Rigor::Incomparable, "the target description has changed");
+                changes.add(place, Rigor::Incomparable, "target description changed");
             }
             Some(_) => {}
         }
@@ -234,10 +233,10 @@ pub fn compare_locks(old: &Lock, new: &Lock) -> Result<RigorDiff, ManifestError>
             changes.add(
                 place,
                 Rigor::Incomparable,
-                "a target description for a suite that had none",
+                "target description added to an existing suite",
             );
         } else {
-            changes.add(place, Rigor::Neutral, "the target of a new suite");
+            changes.add(place, Rigor::Neutral, "target description of a new suite");
         }
     }
     compare_baselines(old, new, &mut changes);
@@ -256,7 +255,7 @@ pub fn compare_locks(old: &Lock, new: &Lock) -> Result<RigorDiff, ManifestError>
             changes.add(
                 "judge_prompt",
                 Rigor::Incomparable,
-                "judges are asked with another prompt",
+                "prompt of the judges changed",
             );
         }
         _ => {}
@@ -265,14 +264,14 @@ pub fn compare_locks(old: &Lock, new: &Lock) -> Result<RigorDiff, ManifestError>
         changes.add(
             format!("transitions.{id}"),
             Rigor::Weaker,
-            "the record of a signed transition is gone",
+            "record of a signed transition removed",
         );
     }
     for id in new.transitions.difference(&old.transitions) {
         changes.add(
             format!("transitions.{id}"),
             Rigor::Neutral,
-            "a signed transition is recorded",
+            "signed transition recorded",
         );
     }
     Ok(changes.into_diff(old.manifest.version(), new.manifest.version()))
@@ -282,7 +281,7 @@ fn compare_baselines(old: &Lock, new: &Lock, changes: &mut super::manifest::Chan
     for (suite, before) in &old.baselines {
         let place = format!("baselines.{suite}");
         let Some(now) = new.baselines.get(suite) else {
-            changes.add(place, Rigor::Weaker, "the baseline is gone");
+            changes.add(place, Rigor::Weaker, "baseline removed");
             continue;
         };
         for (id, case) in &before.cases {
@@ -290,24 +289,24 @@ fn compare_baselines(old: &Lock, new: &Lock, changes: &mut super::manifest::Chan
             let current = new.manifest.suites.get(suite).and_then(|cases| cases.get(id));
             let Some(then) = now.cases.get(id) else {
                 if current.is_some_and(|current| current.enabled) {
-                    changes.add(place, Rigor::Weaker, "the case is gone from the baseline");
+                    changes.add(place, Rigor::Weaker, "case removed from the baseline");
                 }
                 continue;
             };
-            // A hash that is neither the old one nor that of the case makes the gate leave the case out.
+            // The gate ignores a case whose hash is neither the old one nor that of the current case.
             let follows = then.hash == case.hash
                 || current.is_some_and(|current| then.hash.as_ref() == Some(&current.hash));
             if !follows {
                 changes.add(
                     &place,
                     Rigor::Weaker,
-                    "the baseline states another content of the case",
+                    "content hash of the case in the baseline does not match",
                 );
             }
             if case.deterministic && !then.deterministic {
                 changes.add(&place, Rigor::Weaker, "no longer deterministic in the baseline");
             }
-            // Compared as fractions, without division.
+            // Compare as fractions, without division.
             let falls = u64::from(then.passed) * u64::from(case.total)
                 < u64::from(case.passed) * u64::from(then.total);
             if then.passed < case.passed || falls {
@@ -338,7 +337,7 @@ fn compare_baselines(old: &Lock, new: &Lock, changes: &mut super::manifest::Chan
             (Some(_), None) => changes.add(
                 format!("{place}.mean_score"),
                 Rigor::Weaker,
-                "the scores are gone from the baseline",
+                "scores removed from the baseline",
             ),
             _ => {}
         }
@@ -348,11 +347,11 @@ fn compare_baselines(old: &Lock, new: &Lock, changes: &mut super::manifest::Chan
         .keys()
         .filter(|suite| !old.baselines.contains_key(*suite))
     {
-        changes.add(format!("baselines.{suite}"), Rigor::Harder, "a new baseline");
+        changes.add(format!("baselines.{suite}"), Rigor::Harder, "new baseline");
     }
 }
 
-/// Any change of the keys needs a signature by a key that counted before; there is no order on keys.
+/// Compares trusted keys. Keys have no order, so every change needs a signature by a previously trusted key.
 fn compare_keys(old: &KeyRing, new: &KeyRing, changes: &mut super::manifest::Changes) {
     let approvers = |ring: &KeyRing| -> BTreeSet<(String, String)> {
         let keys = ring.approvers.iter();
@@ -379,14 +378,14 @@ fn compare_keys(old: &KeyRing, new: &KeyRing, changes: &mut super::manifest::Cha
         changes.add(
             "keys.agent_keys",
             Rigor::Weaker,
-            format!("{key} is no longer marked as an agent's key"),
+            format!("{key} is no longer marked as an agent key"),
         );
     }
     for key in agents(new).difference(&agents(old)) {
         changes.add(
             "keys.agent_keys",
             Rigor::Harder,
-            format!("{key} is marked as an agent's key"),
+            format!("{key} is marked as an agent key"),
         );
     }
 }

@@ -1,7 +1,8 @@
-//! What the harness *is*: every case with what it asks and expects, thresholds, gates, judges and levels, as one value
-//! whose hash is the harness version. Whether another one is at least as rigorous is told by [`compare()`].
+//! Manifest of a harness: every case with input and expectation, thresholds, gates, judges and significance
+//! levels, as one value whose hash is the harness version. [`compare()`] decides whether another manifest is
+//! at least as rigorous.
 //!
-//! Words that only people read are not part of it. Nothing here reads suites from disk.
+//! Descriptive texts are not part of it. Nothing here reads suites from disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,159 +31,160 @@ pub use graduation::{CaseRecord, Graduation, graduations};
 pub(crate) use strictness::implies;
 pub use strictness::{Order, order};
 
-/// The whole harness.
+/// Content of a harness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The form of this value: 2 where a case names a directory, whose whole content is hashed; 1 otherwise.
+    /// Format version: 2 if a case refers to a directory, whose whole content is hashed; 1 otherwise.
     pub format: u32,
-    /// Suite → case → what it is.
+    /// Cases by suite and id.
     pub suites: BTreeMap<String, BTreeMap<String, CaseEntry>>,
-    /// `suite/metric` → what must be reached.
+    /// Required value of a metric, by `suite/metric`.
     #[serde(default)]
     pub thresholds: BTreeMap<String, Threshold>,
-    /// Regression gates by name.
+    /// Regression gates, by name of the gate.
     #[serde(default)]
     pub gates: BTreeMap<String, GatePolicy>,
-    /// Judges by name.
+    /// Judges, by name of the judge.
     #[serde(default)]
     pub judges: BTreeMap<String, JudgeEntry>,
-    /// Cases that were taken out, with what took their place. Entries stay.
+    /// Retired cases with their replacements, by content hash; entries are never removed.
     #[serde(default)]
     pub retired: BTreeMap<String, Retirement>,
-    /// The level at which an improvement counts as shown.
+    /// Significance level at which an improvement counts as shown, above 0 and at most 1.
     pub alpha: f64,
-    /// The least agreement with its predecessor that a new judge needs.
+    /// Minimum agreement of a new judge with its predecessor, above 0 and at most 1.
     pub judge_agreement: f64,
 }
 
-/// One case.
+/// Case of a harness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseEntry {
-    /// The case's content hash: input, files and expectation.
+    /// Content hash of the case: input, files and expectation.
     pub hash: String,
-    /// The hash of what the target is given, files included.
+    /// Hash of the input of the target, including files.
     pub input_hash: String,
-    /// What counts as right.
+    /// Expectation that an answer must meet.
     pub expected: BenchmarkExpected,
-    /// Where it counts.
+    /// Tier of the case.
     pub tier: Tier,
-    /// Whether it is run.
+    /// Whether the case is run.
     pub enabled: bool,
-    /// How often.
+    /// Number of repeats per run.
     pub repeats: u32,
-    /// Whether one worse result is a regression.
+    /// Whether a single worse result is a regression.
     pub deterministic: bool,
-    /// How long it may take; the runner's default when absent.
+    /// Time limit in milliseconds; the default of the runner if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
-/// Where a case counts.
+/// Tier in which a case counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// It tells versions apart.
+    /// The case discriminates between versions.
     Capability,
-    /// It must pass, always; cases that every version passes graduate to this tier.
+    /// The case must always pass; cases that every version passes graduate to this tier.
     Regression,
 }
 
-/// A bound and its good side.
+/// Required value of a metric and the direction that is better.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
-    /// The bound.
+    /// Value that must be reached.
     pub value: f64,
-    /// Which side is good.
+    /// Direction that is better.
     pub direction: Direction,
 }
 
-/// A judge: what it is made of, and how it follows from the first one.
+/// Judge: its definition, and its lineage from the first judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeEntry {
-    /// The hash of model, prompt and settings.
+    /// Hash of model, prompt and settings.
     pub fingerprint: String,
-    /// How many opinions make a score.
+    /// Number of votes that form a score.
     pub votes: u32,
-    /// Every replacement so far, oldest first, each with old answers scored again.
+    /// Replacements so far, oldest first, each with old answers scored again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<Succession>,
 }
 
-/// A judge that took another's place.
+/// Replacement of a judge by another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Succession {
-    /// The old judge's fingerprint.
+    /// Fingerprint of the old judge.
     pub from: String,
-    /// The new one's.
+    /// Fingerprint of the new judge.
     pub to: String,
-    /// The share of old answers on which both agree.
+    /// Share of old answers on which both agree, from 0 to 1.
     pub agreement: f64,
-    /// How many old answers were scored again.
+    /// Number of old answers that were scored again.
     pub rescored: u64,
-    /// The hash of those scores.
+    /// Hash of the scores.
     pub evidence: String,
 }
 
-/// A case that was taken out because it was broken. The key in the manifest is its content hash.
+/// Case that was retired because it was broken. The key in the manifest is its content hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retirement {
-    /// Its suite.
+    /// Id of the suite.
     pub suite: String,
-    /// Its id.
+    /// Id of the retired case.
     pub case_id: String,
-    /// The hash of what it asked.
+    /// Hash of the input of the case.
     pub input_hash: String,
-    /// What is broken about it.
+    /// What was broken about the case.
     pub reason: String,
-    /// Who looked at it.
+    /// Name of the person who audited the case.
     pub audited_by: String,
-    /// The id of the case that takes its place, in the same suite.
+    /// Id of the replacement in the same suite.
     pub replacement: String,
 }
 
-/// Why a manifest is none.
+/// Reason why a manifest is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ManifestError {
-    /// Two suites or cases of one name.
-    #[error("`{0}` appears twice; ids must differ")]
+    /// Two suites or cases have the same id.
+    #[error("duplicate id `{0}`")]
     Duplicate(String),
-    /// A number out of its range.
-    #[error("{place} is {value}, outside {range}")]
+    /// A number is out of range.
+    #[error("{place} is {value} (expected {range})")]
     OutOfRange {
-        /// Where.
+        /// Field of the manifest.
         place: String,
-        /// What.
+        /// Value that was given.
         value: f64,
-        /// What it may be.
+        /// Permitted range.
         range: &'static str,
     },
-    /// Another form than this program knows.
+    /// The format version is not supported.
     #[error("manifest format {0} is not supported (expected: 1 or 2)")]
     Format(u32),
 }
 
-/// How hashes of directories begin; those of files are hexadecimal digits alone.
+/// Prefix of directory hashes; file hashes consist of hexadecimal digits only.
 const TREE: &str = "tree:";
 
-/// The hash of a directory: relative name of each file → whether it may be executed, and the hash of its content.
+/// Computes the hash of a directory from the relative name of each file, whether it is executable, and the
+/// hash of its content.
 pub fn tree_hash(entries: &BTreeMap<String, (bool, String)>) -> String {
     format!("{TREE}{}", content_hash(entries))
 }
 
-/// Whether a hash is that of a directory.
+/// Whether a hash is a directory hash.
 pub fn is_tree_hash(hash: &str) -> bool {
     hash.starts_with(TREE)
 }
 
 impl Manifest {
-    /// A manifest of suites, with no thresholds, gates or judges yet. `files` are hashes of file contents by suite and
-    /// by the name that the case uses.
+    /// Builds the manifest of suites, without thresholds, gates or judges. `files` are hashes of file
+    /// contents, by suite and by the file name used in cases.
     pub fn of_suites(
         suites: &[BenchmarkSuite],
         files: &BTreeMap<String, BTreeMap<String, String>>,
@@ -210,7 +212,8 @@ impl Manifest {
             .flat_map(BTreeMap::values)
             .any(|hash| is_tree_hash(hash));
         Ok(Self {
-            // The first version hashed every directory as the same word. Without directories both forms are the same.
+            // Format 1 hashed every directory to the same value. Without directories both formats are the
+            // same.
             format: if has_trees { 2 } else { 1 },
             suites: all,
             thresholds: BTreeMap::new(),
@@ -222,55 +225,52 @@ impl Manifest {
         })
     }
 
-    /// Refuses numbers that cannot be compared.
+    /// Checks that the format is supported and all numbers are in range.
     pub fn check(&self) -> Result<(), ManifestError> {
         if !matches!(self.format, 1 | 2) {
             return Err(ManifestError::Format(self.format));
         }
-        let out = |place: String, value: f64, range| Err(ManifestError::OutOfRange { place, value, range });
+        let out_of_range =
+            |place: String, value: f64, range| Err(ManifestError::OutOfRange { place, value, range });
         for (place, value) in [("alpha", self.alpha), ("judge_agreement", self.judge_agreement)] {
             if !(value > 0.0 && value <= 1.0) {
-                return out(place.to_owned(), value, "(0, 1]");
+                return out_of_range(place.to_owned(), value, "(0, 1]");
             }
         }
         for (name, threshold) in &self.thresholds {
             if !threshold.value.is_finite() {
-                return out(
-                    format!("thresholds.{name}"),
-                    threshold.value,
-                    "the finite numbers",
-                );
+                return out_of_range(format!("thresholds.{name}"), threshold.value, "a finite number");
             }
         }
         for (name, gate) in &self.gates {
             for (field, value) in compare::gate_fields(gate) {
                 if !(value.is_finite() && value >= 0.0) {
-                    return out(format!("gates.{name}.{field}"), value, "[0, ∞)");
+                    return out_of_range(format!("gates.{name}.{field}"), value, "[0, ∞)");
                 }
             }
         }
         for (name, judge) in &self.judges {
             for step in &judge.lineage {
                 if !(0.0..=1.0).contains(&step.agreement) {
-                    return out(format!("judges.{name}.agreement"), step.agreement, "[0, 1]");
+                    return out_of_range(format!("judges.{name}.agreement"), step.agreement, "[0, 1]");
                 }
             }
         }
         Ok(())
     }
 
-    /// The canonical text that is hashed.
+    /// Returns the canonical JSON that is hashed.
     pub fn canonical(&self) -> String {
-        // Every key is a text, so this always becomes JSON.
+        // All keys are strings, so serialization cannot fail.
         canonical_json(&serde_json::to_value(self).unwrap_or_default())
     }
 
-    /// The harness version: BLAKE3 of the canonical text.
+    /// Returns the harness version: the BLAKE3 hash of the canonical JSON.
     pub fn version(&self) -> String {
         content_hash(self)
     }
 
-    /// Every case with its suite and id.
+    /// Returns every case with its suite and id.
     pub fn cases(&self) -> impl Iterator<Item = (&str, &str, &CaseEntry)> {
         self.suites.iter().flat_map(|(suite, cases)| {
             cases
@@ -279,7 +279,8 @@ impl Manifest {
         })
     }
 
-    /// The cases that `self` has and `old` does not, by content hash: those that an expansion enables one at a time.
+    /// Returns the enabled cases that `old` does not have, by content hash: an expansion enables them one at
+    /// a time.
     pub fn new_cases(&self, old: &Self) -> Vec<(String, String)> {
         let known: BTreeSet<&str> = old
             .cases()
@@ -294,7 +295,7 @@ impl Manifest {
 }
 
 impl CaseEntry {
-    /// What a case of a suite is.
+    /// Creates the entry of a case of a suite.
     pub fn of(suite: &BenchmarkSuite, case: &BenchmarkCase, files: &BTreeMap<String, String>) -> Self {
         let own: BTreeMap<&str, Option<&String>> = case
             .input
@@ -302,12 +303,12 @@ impl CaseEntry {
             .iter()
             .map(|name| (name.as_str(), files.get(name)))
             .collect();
-        let says =
+        let is_regression_tier =
             |word: Option<&serde_json::Value>| word.and_then(|word| word.as_str()) == Some("regression");
         let regression = case.source == Source::Regression
             || case.tags.iter().any(|tag| tag == "regression")
-            || says(case.metadata.get("tier"))
-            || says(suite.metadata.get("tier"));
+            || is_regression_tier(case.metadata.get("tier"))
+            || is_regression_tier(suite.metadata.get("tier"));
         Self {
             hash: case_hash(case, files),
             input_hash: content_hash(&(&case.input, own)),

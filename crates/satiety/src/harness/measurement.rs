@@ -1,8 +1,8 @@
-//! Does a suite still discriminate? Measured from runs instead of inferred from rates: how much better a successor could
-//! be, whether this suite would show it, and which cases still tell anything.
+//! Measures from runs whether a suite still discriminates: how much better a successor could be, whether this
+//! suite would detect it, and which cases still carry information.
 //!
 //! SATURATED means too easy: make it harder. UNDERPOWERED means too few cases: add more of the same kind. The
-//! specification's own score is [`super::signals`]; this module knows nothing of cycles or actions.
+//! specification's own score is in [`super::signals`]; this module is independent of cycles and actions.
 
 use std::fmt;
 
@@ -24,29 +24,29 @@ pub use headroom::Headroom;
 pub use items::{Discrimination, Items};
 pub use matrix::{CaseHistory, Matrix};
 
-/// How saturation is measured.
+/// Settings of the saturation measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MeasureSettings {
-    /// The level at which an improvement counts as shown.
+    /// Significance level at which an improvement counts as shown.
     pub alpha: f64,
-    /// How probable it should be that an improvement is shown.
+    /// Desired probability that an improvement is detected, from 0 to 1.
     pub power: f64,
-    /// The best score that is possible given errors of judge and labels.
+    /// Best achievable score given errors of judge and labels, above 0 and at most 1.
     pub noise_ceiling: f64,
-    /// How many versions back dead cases are looked for.
+    /// Number of recent versions in which dead cases are looked for.
     pub window: usize,
-    /// With fewer versions nothing is called dead.
+    /// Minimum number of versions for calling a case dead.
     pub minimum_versions: usize,
-    /// From this share of dead cases on, a suite that shows nothing is too easy rather than too small.
+    /// Share of dead cases from which an insensitive suite is too easy rather than too small.
     pub dead_share: f64,
-    /// The probability of seeing nothing from which on a suite does not discriminate.
+    /// Probability of missing the headroom from which a suite does not discriminate.
     pub unseen: f64,
-    /// A pass rate above this is the ceiling; used where there are too few versions to call cases dead.
+    /// Pass rate of the ceiling, used with too few versions to call cases dead.
     pub ceiling: f64,
-    /// Bootstrap resamples.
+    /// Number of bootstrap resamples.
     pub resamples: u64,
-    /// Their seed.
+    /// Random seed of the resamples.
     pub seed: u64,
 }
 
@@ -71,69 +71,69 @@ impl Default for MeasureSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Verdict {
-    /// An improvement would be seen.
+    /// The suite would detect an improvement.
     Discriminates,
-    /// Too easy: there is next to nothing left to see.
+    /// Too easy: almost no headroom is left.
     Saturated,
-    /// Too few cases: there is something left, and it would go unseen.
+    /// Too few cases: headroom is left but would go undetected.
     Underpowered,
 }
 
-/// What was measured.
+/// Result of a saturation measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
-    /// What follows.
+    /// Verdict of the measurement.
     pub verdict: Verdict,
-    /// Why, what decided first.
+    /// Reasons for the verdict, the decisive one first.
     pub reasons: Vec<String>,
-    /// What is left to gain, and whether it would be seen.
+    /// Headroom of the suite, and whether it is detectable.
     pub headroom: Headroom,
-    /// What each case still tells.
+    /// Information that each case still carries.
     pub items: Items,
 }
 
-/// Why nothing was measured.
+/// Reason why a suite cannot be measured.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum MeasureError {
-    /// There is nothing to look at.
-    #[error("there are no runs; run the suite first")]
+    /// There are no runs.
+    #[error("no runs found; run the suite first")]
     NoRuns,
-    /// Not one case was decided.
-    #[error("run {run_id} decided no case; see its errors")]
+    /// The run decided no case.
+    #[error("run {run_id} has no decided case; check its errors")]
     NothingDecided {
-        /// Which.
+        /// Id of the run.
         run_id: String,
     },
-    /// Regression tests are meant to pass; they say nothing about what is left to gain.
-    #[error("every case is a regression test; those are meant to pass")]
+    /// Regression tests are expected to pass, so they do not measure headroom.
+    #[error("cannot measure regression tests only: they are expected to pass")]
     OnlyRegressions,
-    /// One case has no spread.
-    #[error("one case cannot discriminate; add cases")]
+    /// A single case has no variance.
+    #[error("cannot measure a single case; add cases")]
     OneCase,
-    /// A run with several configurations is not one version.
-    #[error("run {run_id} has several variants; measure the results of one")]
+    /// The run has several variants and is therefore not one version.
+    #[error("run {run_id} has several variants; measure one variant at a time")]
     SeveralVariants {
-        /// Which.
+        /// Id of the run.
         run_id: String,
     },
-    /// Runs of different suites say nothing about each other.
-    #[error("run {run_id} is of suite {suite_id}, not {expected}; measure one suite at a time")]
+    /// The runs belong to different suites.
+    #[error("run {run_id} belongs to suite {suite_id} (expected {expected}); measure one suite at a time")]
     SeveralSuites {
-        /// Which.
+        /// Id of the run.
         run_id: String,
-        /// Its suite.
+        /// Suite of the run.
         suite_id: String,
-        /// The suite of the last run.
+        /// Suite of the last run.
         expected: String,
     },
-    /// A setting is out of its range.
-    #[error("{name} is {value}, outside {range}")]
+    /// A setting is out of range.
+    #[error("{name} is {value} (expected {range})")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         name: &'static str,
-        /// What it was.
+        /// Value that was given.
         value: f64,
-        /// What it may be.
+        /// Permitted range.
         range: &'static str,
     },
     /// A statistic could not be computed.
@@ -159,7 +159,7 @@ pub fn measure(matrix: &Matrix, settings: &MeasureSettings) -> Result<Measured, 
     }
     let headroom = headroom::headroom(matrix, settings)?;
     let items = items::items(matrix, settings);
-    let (verdict, reasons) = judge(&headroom, &items, settings);
+    let (verdict, reasons) = decide_verdict(&headroom, &items, settings);
     Ok(Measured {
         verdict,
         reasons,
@@ -168,57 +168,57 @@ pub fn measure(matrix: &Matrix, settings: &MeasureSettings) -> Result<Measured, 
     })
 }
 
-fn judge(room: &Headroom, items: &Items, settings: &MeasureSettings) -> (Verdict, Vec<String>) {
+fn decide_verdict(headroom: &Headroom, items: &Items, settings: &MeasureSettings) -> (Verdict, Vec<String>) {
     let mut reasons = Vec::new();
-    let shown = room.failing >= room.failing_needed;
-    let verdict = if shown && room.saturation < settings.unseen {
+    let can_be_shown = headroom.failing >= headroom.failing_needed;
+    let verdict = if can_be_shown && headroom.saturation < settings.unseen {
         reasons.push(format!(
-            "closing all headroom ({:.1} points) would go unseen with probability {:.2}",
-            100.0 * room.headroom,
-            room.saturation
+            "closing all headroom ({:.1} points) would go undetected with probability {:.2}",
+            100.0 * headroom.headroom,
+            headroom.saturation
         ));
         Verdict::Discriminates
     } else {
-        reasons.push(if shown {
+        reasons.push(if can_be_shown {
             format!(
-                "closing all headroom ({:.1} points) would go unseen with probability {:.2}; {:.1} points are needed",
-                100.0 * room.headroom,
-                room.saturation,
-                100.0 * room.detectable
+                "closing all headroom ({:.1} points) would go undetected with probability {:.2}; the smallest detectable gain is {:.1} points",
+                100.0 * headroom.headroom,
+                headroom.saturation,
+                100.0 * headroom.detectable
             )
         } else {
             format!(
-                "{} of {} cases fail; no successor can be shown better at level {} with fewer than {}",
-                room.failing, room.cases, settings.alpha, room.failing_needed
+                "{} of {} cases fail; showing an improvement at level {} requires at least {} failing cases",
+                headroom.failing, headroom.cases, settings.alpha, headroom.failing_needed
             )
         });
         let easy = if let Some(dead) = items.dead_share {
             reasons.push(format!(
-                "{:.0} % of the cases that the last {} versions were asked passed every time",
+                "{:.0} % of the cases run by all of the last {} versions always passed",
                 100.0 * dead,
                 items.versions
             ));
             dead >= settings.dead_share
         } else {
             reasons.push(format!(
-                "too few versions to call cases dead; at most {:.1} % of such cases fail (95 %)",
-                100.0 * room.upper_bound
+                "too few versions to call cases dead; at most {:.1} % of such cases fail (95 % confidence)",
+                100.0 * headroom.upper_bound
             ));
-            room.upper_bound < 1.0 - settings.ceiling
+            headroom.upper_bound < 1.0 - settings.ceiling
         };
         if easy {
             Verdict::Saturated
         } else {
-            reasons.push(match room.cases_needed {
-                Some(needed) => format!("about {needed} cases of this kind would show it"),
-                None => "more cases of this kind are needed to see any failure".to_owned(),
+            reasons.push(match headroom.cases_needed {
+                Some(needed) => format!("about {needed} cases of this kind would detect it"),
+                None => "more cases of this kind are needed to observe any failure".to_owned(),
             });
             Verdict::Underpowered
         }
     };
     if !items.never_pass.is_empty() {
         reasons.push(format!(
-            "{} case(s) never passed and may be broken: check {}",
+            "{} case(s) never passed and may be broken; check {}",
             items.never_pass.len(),
             items
                 .never_pass
@@ -229,16 +229,16 @@ fn judge(room: &Headroom, items: &Items, settings: &MeasureSettings) -> (Verdict
                 .join(", ")
         ));
     }
-    let against: Vec<&str> = items
+    let negative: Vec<&str> = items
         .discrimination
         .iter()
         .filter(|case| case.correlation < 0.0)
         .map(|case| case.case_id.as_str())
         .collect();
-    if let [first, ..] = against[..] {
+    if let [first, ..] = negative[..] {
         reasons.push(format!(
-            "{} case(s) go against the rest, {first} for one",
-            against.len()
+            "{} case(s) correlate negatively with the rest, such as {first}",
+            negative.len()
         ));
     }
     (verdict, reasons)

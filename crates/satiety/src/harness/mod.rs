@@ -1,26 +1,26 @@
-//! Do the evals still tell good from better, and how may they change? A saturation score as the specification has it, a
-//! measured one beside it, the record of cycles, the ratchet that only turns one way, and the protocol of an expansion
-//! with the person who must agree to it.
+//! Saturation of an eval harness, and controlled changes to it: the specification's saturation score, a
+//! measured one, the history of cycles, the ratchet that forbids weakening, and the expansion protocol with
+//! human approval.
 //!
-//! Everything takes values that somebody else read, times and ids that somebody else made. Nothing here opens a file,
-//! asks a model or holds a private key.
+//! All functions take their inputs, times and ids as arguments. Nothing here opens a file, calls a model or
+//! holds a private key.
 //!
 //! | question | module |
 //! |---|---|
-//! | how saturated, by the specification's five signals? | [`signals`], [`literal`] (to the letter) |
-//! | where do the signals come from? | [`sources`] |
-//! | how saturated, measured? | [`measured`] |
-//! | is it consistent, what follows? | [`cycles`] |
-//! | what is the harness, is a new one at least as rigorous? | [`manifest`] |
-//! | what else decides, and may one harness follow another? | [`lock`], [`transition`] |
-//! | what does it demand beside its cases? | [`rules`], [`thresholds`] |
-//! | what is research told, what can be tightened by rule? | [`brief`], [`harder`] |
-//! | how does it change, who agreed? | [`expansion`], [`proposal`], [`mod@amend`], [`approval`] |
-//! | what happened, and is the record whole? | [`ledger`], [`archive`] |
+//! | how saturated is it, by the specification's five signals? | [`signals`], [`literal`] (specification verbatim) |
+//! | how are the signals collected? | [`sources`] |
+//! | how saturated is it, measured from runs? | [`measurement`] |
+//! | is saturation consistent, and which action follows? | [`cycles`] |
+//! | what does the harness contain, and is a new version at least as rigorous? | [`manifest`] |
+//! | what else affects results, and may one harness succeed another? | [`lock`], [`transition`] |
+//! | what does it require in addition to its cases? | [`rules`], [`thresholds`] |
+//! | what does research receive, and what can be tightened by rule? | [`brief`], [`variants`] |
+//! | how does it change, and who approved? | [`expansion`], [`proposal`], [`mod@amend`], [`approval`] |
+//! | what happened, and is the record intact? | [`ledger`], [`archive`] |
 
 #![expect(
     clippy::float_cmp,
-    reason = "rates of exactly 0 or 1 and unchanged thresholds mean something of their own"
+    reason = "rates of exactly 0 or 1 and unchanged thresholds are special cases"
 )]
 
 pub mod amend;

@@ -1,6 +1,6 @@
-//! What an expansion proposes, in the specification's shape, bound to the two harnesses that it leads from and to.
+//! Expansion proposals in the specification's format, bound to the harness versions before and after.
 //!
-//! A proposal that would weaken anything cannot be made, and one that says something else than its manifests is refused.
+//! A proposal that weakens the harness cannot be created, and one that contradicts its manifests is rejected.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -12,106 +12,106 @@ use crate::bench::hash::content_hash;
 use crate::bench::reader::{Named, SuiteError, parse};
 use crate::bench::suite::BenchmarkCase;
 
-/// What is proposed, as research writes it.
+/// Content of a proposal, as written by research.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExpansionProposals {
-    /// Thresholds that results allow to tighten.
+    /// Thresholds that recent results permit to tighten.
     pub threshold_increases: Vec<ThresholdIncrease>,
-    /// Whole new suites.
+    /// New suites to add.
     pub new_benchmarks: Vec<NewBenchmark>,
-    /// New cases of suites that are there.
+    /// New cases for existing suites.
     pub new_edge_cases: Vec<NewEdgeCase>,
-    /// Broken cases to be taken out, each with a new case in its place.
+    /// Broken cases to retire, each with a replacement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retirements: Vec<RetireCase>,
 }
 
-/// A threshold to tighten.
+/// Threshold to be tightened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThresholdIncrease {
-    /// The threshold's name in the manifest, or its suite when `metric` is given.
+    /// Name of the threshold in the manifest, or of its suite if `metric` is given.
     pub benchmark: String,
-    /// The figure of the suite.
+    /// Metric of the suite, such as `pass_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// What it is.
+    /// Current value of the threshold.
     pub current: f64,
-    /// What it should be.
+    /// Proposed value of the threshold.
     pub proposed: f64,
-    /// Why.
+    /// Reason for the change.
     pub rationale: String,
 }
 
-/// A new suite.
+/// New suite to be added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewBenchmark {
-    /// Its id.
+    /// Id of the suite, also its directory name.
     pub id: String,
-    /// What people call it.
+    /// Display name of the suite.
     pub name: String,
-    /// What it tests.
+    /// What the suite tests.
     pub purpose: String,
-    /// How hard it should be.
+    /// How difficult the suite should be.
     pub expected_difficulty: String,
-    /// Its cases, where they are written already.
+    /// Cases of the suite; without cases the suite is only an idea.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<BenchmarkCase>,
 }
 
-/// A new case.
+/// New case for an existing suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewEdgeCase {
-    /// What kind of case.
+    /// Category of the case.
     pub category: String,
-    /// What it tests.
+    /// What the case tests.
     pub description: String,
-    /// What should fail.
+    /// Failure that the case should provoke.
     pub expected_failure_mode: String,
-    /// The suite that it goes to.
+    /// Id of the suite that receives the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// The case, where it is written already.
+    /// Definition of the case; without one the case is only an idea.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<BenchmarkCase>,
 }
 
-/// A broken case to be taken out.
+/// Broken case to be retired.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetireCase {
-    /// Its suite.
+    /// Id of the suite.
     pub suite: String,
-    /// The case.
+    /// Id of the broken case.
     pub case_id: String,
-    /// What is broken about it.
+    /// What is broken about the case.
     pub reason: String,
-    /// Who looked at it.
+    /// Name of the person who audited the case.
     pub audited_by: String,
-    /// What takes its place.
+    /// New case that replaces the broken one.
     pub replacement: BenchmarkCase,
 }
 
-/// Who proposes.
+/// Author of a proposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", content = "name", rename_all = "snake_case")]
 pub enum Author {
-    /// Worked out from results by rules.
+    /// Derived from results by rules.
     Rules,
-    /// A model.
+    /// Written by a model, with its name.
     Model(String),
-    /// A person.
+    /// Written by a person, with their name.
     Person(String),
-    /// A program that proposes by itself, under the name that it gives itself. Nobody vouches for it; like everybody's, its
-    /// proposal counts for nothing until a person has signed it.
+    /// Written by an autonomous agent, under a name that it chose and that is not verified. Like any other
+    /// proposal, it has no effect until a person signs it.
     Agent(String),
 }
 
 impl Author {
-    /// Who it is, for people.
+    /// Returns the label for reports.
     pub fn words(&self) -> String {
         match self {
             Self::Rules => "rule".into(),
@@ -122,78 +122,76 @@ impl Author {
     }
 }
 
-/// A case by suite and id.
+/// Reference to a case by suite and id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CaseRef {
-    /// The suite.
+    /// Id of the suite.
     pub suite: String,
-    /// The case.
+    /// Id of the case.
     pub case_id: String,
 }
 
-/// A proposal that can be approved: exactly one step from one harness version to another.
+/// Proposal that can be approved: exactly one step from one harness version to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proposal {
-    /// Names it.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// The expansion that it belongs to.
+    /// Id of the expansion that it belongs to.
     pub expansion_id: String,
-    /// Who proposes.
+    /// Author of the proposal.
     pub author: Author,
-    /// When.
+    /// Time at which it was created.
     pub created_at: Timestamp,
-    /// What, in words and numbers.
+    /// Proposed changes as written.
     pub content: ExpansionProposals,
-    /// What it does to the harness's rigor, with both versions.
+    /// Effect on the rigor of the harness, with both versions.
     pub diff: RigorDiff,
-    /// The cases of new suites, in the order in which they are enabled.
+    /// Cases of new suites, in the order in which they are enabled.
     pub benchmark_cases: Vec<CaseRef>,
-    /// The new cases of suites that are there, enabled after those.
+    /// New cases of existing suites, enabled after those of new suites.
     pub edge_cases: Vec<CaseRef>,
 }
 
-/// Why something is no proposal.
+/// Reason why a proposal is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProposalError {
-    /// The ratchet turns one way.
-    #[error("the proposal weakens the harness or cannot be compared with it: {}", .0.join("; "))]
+    /// The proposal weakens the harness or is not comparable.
+    #[error("the proposal weakens the harness or is not comparable: {}", .0.join("; "))]
     Weaker(Vec<String>),
-    /// There is nothing to approve.
+    /// The proposal changes nothing.
     #[error("the proposal changes nothing")]
     Nothing,
-    /// Words and manifests differ.
-    #[error(
-        "the proposal says that {name} goes from {current} to {proposed}, and its manifests say otherwise; make them agree"
-    )]
+    /// The content contradicts the manifests.
+    #[error("the proposal changes {name} from {current} to {proposed}, but its manifests do not")]
     Disagrees {
-        /// Which threshold.
+        /// Name of the threshold.
         name: String,
-        /// What the words say it is.
+        /// Current value according to the content.
         current: f64,
-        /// What they say it should be.
+        /// Proposed value according to the content.
         proposed: f64,
     },
-    /// The recorded difference is not the real one.
-    #[error("the proposal's recorded difference is not that between its manifests; propose it again")]
+    /// The recorded difference does not match the manifests.
+    #[error("the recorded difference does not match the manifests; create the proposal again")]
     Forged,
-    /// A manifest is none.
+    /// A manifest is invalid.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The text is no proposal.
+    /// The text cannot be parsed as a proposal.
     #[error("{file}: {reason}")]
     Text {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is wrong, with the field.
+        /// Problem with the text, including the field.
         reason: String,
     },
 }
 
-/// Reads `expansion_proposals` from YAML, JSON or TOML.
+/// Parses `expansion_proposals` from YAML, JSON or TOML.
 pub fn read_proposals(file: Named<'_>) -> Result<ExpansionProposals, ProposalError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Whole {
+    struct ProposalFile {
         expansion_proposals: ExpansionProposals,
     }
     let text = |reason: String| ProposalError::Text {
@@ -204,18 +202,23 @@ pub fn read_proposals(file: Named<'_>) -> Result<ExpansionProposals, ProposalErr
         SuiteError::Syntax { reason, .. } => text(reason),
         other => text(other.to_string()),
     })?;
-    let whole: Whole = serde_path_to_error::deserialize(value)
+    let file_content: ProposalFile = serde_path_to_error::deserialize(value)
         .map_err(|error| text(format!("{}: {}", error.path(), error.inner())))?;
-    for (index, increase) in whole.expansion_proposals.threshold_increases.iter().enumerate() {
+    for (index, increase) in file_content
+        .expansion_proposals
+        .threshold_increases
+        .iter()
+        .enumerate()
+    {
         if !(increase.current.is_finite() && increase.proposed.is_finite()) {
-            return Err(text(format!("threshold_increases[{index}]: not a finite number")));
+            return Err(text(format!("threshold_increases[{index}]: must be finite")));
         }
     }
-    Ok(whole.expansion_proposals)
+    Ok(file_content.expansion_proposals)
 }
 
 impl Proposal {
-    /// A proposal from one harness to another. Refuses whatever is not admissible.
+    /// Creates a proposal from one harness to another; fails if the step is not admissible.
     pub fn new(
         (proposal_id, expansion_id): (impl Into<String>, impl Into<String>),
         author: Author,
@@ -263,7 +266,7 @@ impl Proposal {
         })
     }
 
-    /// Whether it is what its manifests make it; a proposal that was read from somewhere is not trusted.
+    /// Verifies that the proposal matches its manifests; a stored proposal is not trusted.
     pub fn check(&self, old: &Manifest, new: &Manifest) -> Result<(), ProposalError> {
         let again = Self::new(
             (self.proposal_id.clone(), self.expansion_id.clone()),
@@ -280,19 +283,19 @@ impl Proposal {
         }
     }
 
-    /// What an approval is about: everything above.
+    /// Returns the hash of the whole proposal, which an approval refers to.
     pub fn hash(&self) -> String {
         content_hash(self)
     }
 
-    /// The new cases in the order in which they are enabled.
+    /// Returns the new cases in the order in which they are enabled.
     pub fn new_cases(&self) -> impl Iterator<Item = &CaseRef> {
         self.benchmark_cases.iter().chain(&self.edge_cases)
     }
 }
 
 impl ThresholdIncrease {
-    /// The threshold's name in the manifest.
+    /// Returns the name of the threshold in the manifest.
     pub fn name(&self) -> String {
         match &self.metric {
             Some(metric) => format!("{}/{metric}", self.benchmark),
@@ -305,7 +308,7 @@ impl ThresholdIncrease {
 mod tests {
     use super::*;
 
-    /// Stored proposals are signed as they are written, so what was written before an agent could be an author stays as it is.
+    /// Stored proposals are signed, so the format of authors must stay readable.
     #[test]
     fn authors_are_read_as_they_were_stored() {
         for (stored, author, words) in [

@@ -1,5 +1,5 @@
-//! What comes from outside, whole and damaged: the corpus of the fuzz target, cut at every byte and with every byte
-//! changed, is read or refused with a reason and never breaks anything.
+//! Robustness of parsing: the corpus of the fuzz target, truncated at every byte and with every byte changed,
+//! is parsed or rejected with a reason, and never panics.
 
 use super::ledger::{Entry, verify_chain};
 use super::manifest::{Manifest, compare};
@@ -14,7 +14,7 @@ fn entries(text: &str) -> Result<Vec<Entry>, serde_json::Error> {
     text.lines().map(serde_json::from_str).collect()
 }
 
-/// Every prefix, and the whole with one letter exchanged.
+/// Returns every prefix, and the text with each character replaced.
 fn damaged(text: &str) -> impl Iterator<Item = String> {
     let cut = (0..text.len()).filter_map(|end| text.get(..end).map(str::to_owned));
     let changed = (0..text.len()).filter_map(|at| {
@@ -27,7 +27,7 @@ fn damaged(text: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn proposals_are_read_or_refused_by_name() {
+fn damaged_proposals_are_parsed_or_rejected_by_name() {
     let read = |text: &str| read_proposals(Named { file: "p.yaml", text });
     assert_eq!(read(PROPOSAL).unwrap().new_benchmarks[0].cases.len(), 1);
     for text in damaged(PROPOSAL) {
@@ -38,14 +38,14 @@ fn proposals_are_read_or_refused_by_name() {
 }
 
 #[test]
-fn a_damaged_harness_is_refused_or_another_one() {
+fn a_damaged_manifest_is_rejected_or_different() {
     let whole: Manifest = serde_json::from_str(MANIFEST).unwrap();
     whole.check().unwrap();
     let mut read = 0;
     for text in damaged(MANIFEST.trim_end()) {
         if let Ok(other) = serde_json::from_str::<Manifest>(&text) {
             read += 1;
-            // Compared or refused; a digit more at the end of a number may be the same number.
+            // Comparable or rejected; an additional digit may give the same number.
             if let Ok(diff) = compare(&whole, &other) {
                 assert_eq!(diff.from == diff.to, other == whole, "{text}");
             }
@@ -55,14 +55,14 @@ fn a_damaged_harness_is_refused_or_another_one() {
 }
 
 #[test]
-fn a_damaged_ledger_is_found() {
+fn a_damaged_ledger_is_detected() {
     let whole = entries(LEDGER).unwrap();
     assert_eq!(verify_chain(&whole), Ok(()));
     for text in damaged(LEDGER.trim_end()) {
         if let Ok(other) = entries(&text)
             && verify_chain(&other).is_ok()
         {
-            // Cut between two lines: only an anchor shows that.
+            // Truncated between two lines: only an anchor reveals that.
             assert!(whole.starts_with(&other), "{text}");
         }
     }

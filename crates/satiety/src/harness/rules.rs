@@ -1,5 +1,5 @@
-//! What a harness demands beside its cases: thresholds, gates, judges, levels, and the record of retired cases. In a
-//! repository this is the file `harness.toml`; together with the suites it is the [`Manifest`].
+//! Rules of a harness: thresholds, gates, judges, significance levels, and the record of retired cases. A
+//! repository stores them in `harness.toml`; together with the suites they form the [`Manifest`].
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use crate::bench::gate::GatePolicy;
 use crate::bench::sandbox::SandboxRequirement;
 use crate::bench::suite::BenchmarkSuite;
 
-/// Hashes of file contents, by suite and by the name that cases use.
+/// Hashes of file contents, by suite and by the file name used in cases.
 pub type FileHashes = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Everything that is not a case.
+/// Everything in a harness except its cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
-    /// The level at which an improvement counts as shown.
+    /// Significance level at which an improvement counts as shown, above 0 and at most 1.
     pub alpha: f64,
-    /// The least agreement with its predecessor that a new judge needs.
+    /// Minimum agreement of a new judge with its predecessor, above 0 and at most 1.
     pub judge_agreement: f64,
-    /// `suite/figure` → what must be reached.
+    /// Required value of a metric, by `suite/metric`.
     pub thresholds: BTreeMap<String, Threshold>,
-    /// Regression gates by name.
+    /// Regression gates, by name of the gate.
     pub gates: BTreeMap<String, GatePolicy>,
-    /// Judges by name.
+    /// Judges, by name of the judge.
     pub judges: BTreeMap<String, JudgeEntry>,
-    /// Cases that were taken out, by content hash.
+    /// Retired cases, by their content hash.
     pub retired: BTreeMap<String, Retirement>,
-    /// Whether targets must be sandboxed when the harness is run. Part of the lock, not of the version.
+    /// Whether targets must be sandboxed when the harness is run; part of the lock, not of the version.
     pub sandbox: SandboxRequirement,
 }
 
@@ -49,7 +49,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The harness of these rules and suites, checked.
+    /// Builds the manifest of these rules and suites and checks it.
     pub fn manifest(&self, suites: &[BenchmarkSuite], files: &FileHashes) -> Result<Manifest, ManifestError> {
         let manifest = Manifest {
             alpha: self.alpha,
@@ -65,7 +65,7 @@ impl Rules {
     }
 }
 
-/// The figures of a run that a threshold can be about; [`super::thresholds`] has their values.
+/// Metrics of a run that a threshold can refer to; [`super::thresholds`] computes their values.
 pub const FIGURES: [&str; 7] = [
     "pass_rate",
     "mean_score",

@@ -1,8 +1,8 @@
-//! The specification's saturation score: five signals, each normalised to [0, 1] and weighted, with the trend and the
-//! regression term corrected so that true saturation scores high and a broken system scores low.
+//! The specification's saturation score: five signals, each normalized to [0, 1] and weighted. The trend and
+//! regression terms are corrected so that true saturation scores high and a broken system scores low.
 //!
-//! What is corrected, and why, is told by [`super::literal`], which keeps the specification's own arithmetic. Where the
-//! signals come from is [`super::sources`]' business; what follows from scores over time is [`super::cycles`]'.
+//! [`super::literal`] lists the corrections and keeps the specification's own arithmetic. [`super::sources`]
+//! collects the signals; [`super::cycles`] evaluates scores over time.
 
 use std::fmt;
 
@@ -12,77 +12,77 @@ use thiserror::Error;
 
 use crate::stats::{least_squares, mean};
 
-/// The signals of one cycle. A signal that was not measured is absent and adds nothing: no evidence of saturation.
+/// Signals of one cycle. A signal that was not measured is absent and contributes nothing to the score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalMetrics {
-    /// Share of benchmarks that score above 95 %.
+    /// Share of benchmarks that score above 95 %, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark_ceiling_rate: Option<f64>,
-    /// Share of regression tests that pass.
+    /// Share of regression tests that pass, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regression_pass_rate: Option<f64>,
-    /// What the last accepted change gained; the history of it is assembled from the stored cycles.
+    /// Gain of the last accepted change, from -1 to 1; its history comes from the stored cycles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub improvement_delta: Option<f64>,
-    /// Share of proposals that pass.
+    /// Share of proposals that pass the gate, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_pass_rate: Option<f64>,
-    /// Share of cycles in which all auditors agreed.
+    /// Share of cycles in which all auditors agreed, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auditor_unanimous_rate: Option<f64>,
 }
 
-/// Why metrics were refused. Nothing is recorded from them.
+/// Reason why metrics were rejected; nothing is recorded.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SignalError {
-    /// A rate or delta that is no number of its range.
+    /// A rate or delta is out of range.
     #[error(
-        "{name} is {value}, outside {range}; nothing was recorded. Give a share such as 0.82, not a percentage"
+        "{name} is {value} (expected {range}); nothing was recorded; use a share such as 0.82, not a percentage"
     )]
     OutOfRange {
-        /// Which metric.
+        /// Name of the metric.
         name: String,
-        /// What it was.
+        /// Value that was given.
         value: f64,
-        /// What it may be.
+        /// Permitted range.
         range: &'static str,
     },
 }
 
-/// How saturated a harness is.
+/// Saturation level of a harness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Level {
-    /// It discriminates.
+    /// The harness still discriminates.
     Normal,
-    /// First signs.
+    /// First signs of saturation.
     Elevated,
-    /// Flag for review.
+    /// Saturated enough to flag for review.
     High,
-    /// Trigger research for an expansion.
+    /// Saturated enough to trigger research for an expansion.
     Critical,
 }
 
-/// The numbers of the score; the defaults are the specification's.
+/// Parameters of the score; the defaults are the specification's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignalSettings {
-    /// Weights of ceiling, regression, trend, proposals and auditors.
+    /// Weights of ceiling, regression, trend, proposals and auditors, in this order.
     pub weights: [f64; 5],
-    /// The ceiling rate that counts in full.
+    /// Ceiling rate that contributes its full weight.
     pub full_ceiling_rate: f64,
-    /// The proposal pass rate that counts in full.
+    /// Proposal pass rate that contributes its full weight.
     pub full_proposal_rate: f64,
-    /// The rate of unanimous auditors that counts in full.
+    /// Rate of unanimous auditors that contributes its full weight.
     pub full_auditor_rate: f64,
-    /// A steeper fall of the deltas per cycle counts as declining.
+    /// Slope of the deltas per cycle below which they count as declining.
     pub declining_slope: f64,
-    /// A mean delta of this size or more is still worth having.
+    /// Mean delta from which changes are still meaningful.
     pub meaningful_delta: f64,
-    /// How many deltas a trend needs, and how many recent ones tell a stall.
+    /// Number of deltas that a trend needs, and number of recent ones that indicate a stall.
     pub trend_cycles: usize,
-    /// Where ELEVATED, HIGH and CRITICAL begin; each border belongs to the upper level.
+    /// Lower bounds of ELEVATED, HIGH and CRITICAL, each inclusive.
     pub levels: [f64; 3],
 }
 
@@ -101,34 +101,34 @@ impl Default for SignalSettings {
     }
 }
 
-/// One signal's share of the score.
+/// Contribution of one signal to the score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalPart {
-    /// Its name in the specification.
+    /// Name of the signal in the specification.
     pub name: String,
-    /// What was measured; for the trend the mean of the recent deltas.
+    /// Measured value; for the trend, the mean of the recent deltas.
     pub raw: Option<f64>,
-    /// Between 0 and 1.
+    /// Normalized value, from 0 to 1.
     pub normalised: f64,
-    /// How much it counts.
+    /// Weight of the signal in the score.
     pub weight: f64,
-    /// Why it is what it is.
+    /// Explanation of the normalized value.
     pub reason: String,
 }
 
-/// The specification's score of one cycle.
+/// Saturation score of one cycle by the specification's signals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalScore {
-    /// Between 0 and 1; higher is more saturated.
+    /// Saturation from 0 to 1; higher is more saturated.
     pub score: f64,
-    /// Its level.
+    /// Saturation level of the score.
     pub level: Level,
-    /// What it consists of, in the specification's order.
+    /// Contributions of the signals, in the specification's order.
     pub parts: Vec<SignalPart>,
 }
 
-/// Scores the signals of a cycle. `deltas` are the improvement deltas of this harness version, oldest first, this
-/// cycle's included.
+/// Scores the signals of a cycle. `deltas` are the improvement deltas of this harness version, oldest first,
+/// including this cycle.
 pub fn score(
     metrics: &SignalMetrics,
     deltas: &[f64],
@@ -137,7 +137,7 @@ pub fn score(
     check(metrics, deltas)?;
     let [ceiling, regression, trend, proposals, auditors] = settings.weights;
     let parts = vec![
-        share(
+        rate_part(
             "benchmark_ceiling_rate",
             metrics.benchmark_ceiling_rate,
             settings.full_ceiling_rate,
@@ -145,13 +145,13 @@ pub fn score(
         ),
         regression_part(metrics.regression_pass_rate, regression),
         trend_part(deltas, settings, trend),
-        share(
+        rate_part(
             "proposal_pass_rate",
             metrics.proposal_pass_rate,
             settings.full_proposal_rate,
             proposals,
         ),
-        share(
+        rate_part(
             "auditor_unanimous_rate",
             metrics.auditor_unanimous_rate,
             settings.full_auditor_rate,
@@ -159,7 +159,7 @@ pub fn score(
         ),
     ];
     let sum: f64 = parts.iter().map(|part| part.normalised * part.weight).sum();
-    // The weights are no binary fractions: without rounding .25 + .2 + .15 + .1 may fall short of .7.
+    // The weights are not binary fractions: without rounding, .25 + .2 + .15 + .1 may fall short of .7.
     let score = ((sum * 1e12).round() / 1e12).clamp(0.0, 1.0);
     Ok(SignalScore {
         score,
@@ -168,7 +168,7 @@ pub fn score(
     })
 }
 
-/// Refuses metrics that are no numbers of their range.
+/// Checks that all metrics are in range.
 pub fn check(metrics: &SignalMetrics, deltas: &[f64]) -> Result<(), SignalError> {
     let rates = [
         ("benchmark_ceiling_rate", metrics.benchmark_ceiling_rate),
@@ -177,12 +177,12 @@ pub fn check(metrics: &SignalMetrics, deltas: &[f64]) -> Result<(), SignalError>
         ("auditor_unanimous_rate", metrics.auditor_unanimous_rate),
     ];
     for (name, value) in rates {
-        within(name, value, 0.0, "[0, 1]")?;
+        check_range(name, value, 0.0, "[0, 1]")?;
     }
-    within("improvement_delta", metrics.improvement_delta, -1.0, "[-1, 1]")?;
+    check_range("improvement_delta", metrics.improvement_delta, -1.0, "[-1, 1]")?;
     for (index, &delta) in deltas.iter().enumerate() {
-        within(
-            &format!("improvement delta {index} of the history"),
+        check_range(
+            &format!("improvement delta {index} in the history"),
             Some(delta),
             -1.0,
             "[-1, 1]",
@@ -191,9 +191,9 @@ pub fn check(metrics: &SignalMetrics, deltas: &[f64]) -> Result<(), SignalError>
     Ok(())
 }
 
-fn within(name: &str, value: Option<f64>, low: f64, range: &'static str) -> Result<(), SignalError> {
+fn check_range(name: &str, value: Option<f64>, low: f64, range: &'static str) -> Result<(), SignalError> {
     match value {
-        // NaN lies in no range.
+        // NaN is in no range.
         Some(value) if !(low..=1.0).contains(&value) => Err(SignalError::OutOfRange {
             name: name.to_owned(),
             value,
@@ -203,9 +203,9 @@ fn within(name: &str, value: Option<f64>, low: f64, range: &'static str) -> Resu
     }
 }
 
-fn share(name: &str, raw: Option<f64>, full: f64, weight: f64) -> SignalPart {
+fn rate_part(name: &str, raw: Option<f64>, full: f64, weight: f64) -> SignalPart {
     let (normalised, reason) = match raw {
-        None => (0.0, "not measured, so no evidence of saturation".to_owned()),
+        None => (0.0, "not measured".to_owned()),
         Some(value) if value >= full => (1.0, format!("{value:.3} reaches {full}")),
         Some(value) => (value / full, format!("{value:.3} of {full}")),
     };
@@ -220,7 +220,7 @@ fn share(name: &str, raw: Option<f64>, full: f64, weight: f64) -> SignalPart {
 
 fn regression_part(raw: Option<f64>, weight: f64) -> SignalPart {
     let (normalised, reason) = match raw {
-        None => (0.0, "not measured, so no evidence of saturation".to_owned()),
+        None => (0.0, "not measured".to_owned()),
         Some(1.0) => (1.0, "all regression tests pass".to_owned()),
         Some(rate) => (
             0.5 * rate,
@@ -236,7 +236,7 @@ fn regression_part(raw: Option<f64>, weight: f64) -> SignalPart {
     }
 }
 
-/// The larger of decline (deltas still fall) and stall (they have fallen to nothing).
+/// Computes the trend: the larger of decline (deltas still fall) and stall (they have reached zero).
 fn trend_part(deltas: &[f64], settings: &SignalSettings, weight: f64) -> SignalPart {
     let needed = settings.trend_cycles.max(1);
     let recent = deltas
@@ -247,7 +247,7 @@ fn trend_part(deltas: &[f64], settings: &SignalSettings, weight: f64) -> SignalP
         None => (
             None,
             0.0,
-            format!("{} of the {needed} deltas that a trend needs", deltas.len()),
+            format!("{} of {needed} deltas required for a trend", deltas.len()),
         ),
         Some(mean) => {
             let (decline, stall) = (
@@ -256,11 +256,11 @@ fn trend_part(deltas: &[f64], settings: &SignalSettings, weight: f64) -> SignalP
             );
             let reason = if stall >= decline {
                 format!(
-                    "the last {needed} changes gained {mean:.4} on average (worth having: {})",
+                    "mean gain of the last {needed} changes is {mean:.4} (meaningful from {})",
                     settings.meaningful_delta
                 )
             } else {
-                "what changes gain is falling from cycle to cycle".to_owned()
+                "gains are declining from cycle to cycle".to_owned()
             };
             (Some(mean), decline.max(stall), reason)
         }
@@ -274,7 +274,7 @@ fn trend_part(deltas: &[f64], settings: &SignalSettings, weight: f64) -> SignalP
     }
 }
 
-/// The specification's rule: ten times the slope when it falls by more than the cut.
+/// Applies the specification's rule: ten times the slope if it is below the cut.
 pub(super) fn decline(deltas: &[f64], cut: f64) -> f64 {
     match slope(deltas) {
         Some(slope) if slope < cut => (slope.abs() * 10.0).min(1.0),
@@ -282,19 +282,19 @@ pub(super) fn decline(deltas: &[f64], cut: f64) -> f64 {
     }
 }
 
-/// 1 when nothing is gained any more, 0 from the meaningful delta on.
+/// Returns 1 if changes no longer gain anything, 0 from the meaningful delta on.
 fn stall(mean: f64, meaningful: f64) -> f64 {
     1.0 - (mean / meaningful.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
 }
 
-/// Change per cycle by least squares; absent below three values.
+/// Returns the change per cycle by least squares; `None` for fewer than three values.
 pub(in crate::harness) fn slope(values: &[f64]) -> Option<f64> {
     let time: Vec<f64> = (0..values.len()).map(|index| index as f64).collect();
     least_squares(&time, values, 0.95).ok().map(|fit| fit.slope)
 }
 
 impl Level {
-    /// The level of a score between 0 and 1; a border belongs to the upper level.
+    /// Returns the level of a score between 0 and 1; bounds are inclusive.
     pub fn of(score: f64, [elevated, high, critical]: [f64; 3]) -> Self {
         if score >= critical {
             Self::Critical
@@ -307,7 +307,7 @@ impl Level {
         }
     }
 
-    /// As it is written.
+    /// Returns the name used in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "NORMAL",

@@ -1,5 +1,5 @@
-//! Simulated histories: does the window notice a suite that saturates, and leave one alone that still discriminates?
-//! The specification's own rules are run beside ours.
+//! Simulated histories: the window detects a suite that saturates and ignores one that still discriminates.
+//! The specification's own rules are run for comparison.
 
 use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
@@ -54,16 +54,17 @@ fn matrix(versions: &[Vec<bool>]) -> Matrix {
 }
 
 struct History {
-    /// The cycle at which each rule triggered first.
+    /// First cycle at which each rule triggered.
     measured: Option<usize>,
     signals: Option<usize>,
-    letter: Option<usize>,
-    /// The first cycle in which fewer than five failures were to be expected.
+    literal: Option<usize>,
+    /// First cycle in which fewer than five failures were expected.
     saturated: Option<usize>,
     last_verdict: Verdict,
 }
 
-/// `abilities` of the accepted versions, cycle by cycle; proposals pass and auditors agree as in a mature project.
+/// Simulates a history. `abilities` are those of the accepted versions, by cycle; proposals pass and auditors
+/// agree as in a mature project.
 fn history(seed: u64, cases: usize, abilities: &[f64], resamples: u64) -> History {
     let mut random = stream(seed, 0);
     let difficulties: Vec<f64> = (0..cases).map(|_| 4.0 * uniform(&mut random) - 2.0).collect();
@@ -73,7 +74,7 @@ fn history(seed: u64, cases: usize, abilities: &[f64], resamples: u64) -> Histor
         Aggregate::new("v", Driver::Signals),
     ];
     let mut first = [None, None];
-    let (mut letter, mut levels, mut deltas): (_, Vec<Level>, Vec<f64>) = (None, Vec::new(), Vec::new());
+    let (mut literal, mut levels, mut deltas): (_, Vec<Level>, Vec<f64>) = (None, Vec::new(), Vec::new());
     let (mut versions, mut saturated, mut last_verdict) = (Vec::new(), None, Verdict::Discriminates);
     for (cycle, ability) in abilities.iter().enumerate() {
         versions.push(version(&difficulties, *ability, &mut random));
@@ -126,22 +127,22 @@ fn history(seed: u64, cases: usize, abilities: &[f64], resamples: u64) -> Histor
         levels.push(Level::of(literal_score(&metrics, &deltas).unwrap(), LEVELS));
         let (high, critical) = literal_counts(&levels[levels.len().saturating_sub(20)..]);
         if levels.len() >= 10 && (high >= 10 || critical >= 5) {
-            letter = letter.or(Some(cycle));
+            literal = literal.or(Some(cycle));
         }
     }
     History {
         measured: first[0],
         signals: first[1],
-        letter,
+        literal,
         saturated,
         last_verdict,
     }
 }
 
-/// 40 systems that improve until 100 cases tell nothing: found within 15 cycles of the first cycle in which fewer than
-/// five failures were to be expected, never more than five before.
+/// 40 systems improve until 100 cases no longer discriminate: detected within 15 cycles of the first cycle in
+/// which fewer than five failures were expected, and at most five cycles earlier.
 #[test]
-fn a_suite_that_saturates_is_noticed() {
+fn a_suite_that_saturates_is_detected() {
     let abilities: Vec<f64> = (0..45).map(|cycle| f64::from(cycle) * 0.12).collect();
     let mut worst = 0;
     for seed in 0..40 {
@@ -158,8 +159,8 @@ fn a_suite_that_saturates_is_noticed() {
     assert!(worst <= 15, "{worst}");
 }
 
-/// Histories of 20 cycles of a system that has stopped improving on a suite with much left to gain: how many trigger by
-/// the measured rule, by the signals alone, and by the letter?
+/// Counts the triggers in histories of 20 cycles of a system that has stopped improving on a suite with much
+/// headroom: by the measured rule, by the signals alone, and by the specification.
 fn false_triggers(histories: u64) -> [u32; 3] {
     let mut counts = [0; 3];
     for seed in 0..histories {
@@ -168,17 +169,17 @@ fn false_triggers(histories: u64) -> [u32; 3] {
         assert_eq!(found.saturated, None);
         for (count, first) in counts
             .iter_mut()
-            .zip([found.measured, found.signals, found.letter])
+            .zip([found.measured, found.signals, found.literal])
         {
             *count += u32::from(first.is_some());
         }
     }
-    println!("of {histories}: measured, signals, letter = {counts:?}");
+    println!("of {histories}: measured, signals, specification = {counts:?}");
     counts
 }
 
 #[test]
-fn a_suite_that_discriminates_is_left_alone() {
+fn a_suite_that_discriminates_does_not_trigger() {
     assert_eq!(false_triggers(60)[0], 0);
 }
 
@@ -189,8 +190,8 @@ fn false_triggers_are_rare() {
     assert!(false_triggers(1_000)[0] <= 10);
 }
 
-/// A project whose gains have stalled while its suite has much left to ask: the signals are HIGH for good, and only
-/// measuring tells that the suite is not to blame.
+/// The gains of a project have stalled although its suite has much headroom: the signals stay HIGH
+/// permanently, and only the measurement shows that the suite is not the cause.
 #[test]
 fn where_the_signals_alone_fail() {
     let healthy = SignalMetrics {
@@ -208,8 +209,9 @@ fn where_the_signals_alone_fail() {
     assert_eq!(Level::of(found.headroom.saturation, LEVELS), Level::Normal);
 }
 
-/// The probability against the truth: with failure rate h a fresh suite of n cases shows nothing with probability
-/// `binom.cdf(k, n, h)`, k = 5 for n = 100 (see the worked values). Its estimate is right on average and sure at the ends.
+/// Compares the probability with the truth: with failure rate h, a new suite of n cases shows nothing with
+/// probability `binom.cdf(k, n, h)`, k = 5 for n = 100 (see the worked values). The estimate is unbiased, and
+/// certain at both ends.
 #[test]
 fn the_probability_is_calibrated() {
     for (rate, truth, tolerance) in [(0.01, 0.999, 0.03), (0.0563, 0.5, 0.08), (0.15, 0.0016, 0.03)] {
@@ -228,9 +230,10 @@ fn the_probability_is_calibrated() {
     }
 }
 
-/// Once gains have settled at zero the letter never gets to CRITICAL, and a rise to it resets its count of HIGH.
+/// Once gains have settled at zero, the specification's score never reaches CRITICAL, and a rise to it resets
+/// its count of HIGH.
 #[test]
-fn where_the_letter_fails() {
+fn where_the_literal_score_fails() {
     let saturated = SignalMetrics {
         benchmark_ceiling_rate: Some(1.0),
         regression_pass_rate: Some(1.0),
@@ -239,8 +242,8 @@ fn where_the_letter_fails() {
         auditor_unanimous_rate: Some(1.0),
     };
     let deltas = [0.0; 20];
-    let letter = literal_score(&saturated, &deltas).unwrap();
+    let literal = literal_score(&saturated, &deltas).unwrap();
     let ours = score(&saturated, &deltas, &SignalSettings::default()).unwrap();
-    assert_eq!(Level::of(letter, LEVELS), Level::High);
+    assert_eq!(Level::of(literal, LEVELS), Level::High);
     assert_eq!(ours.level, Level::Critical);
 }

@@ -1,4 +1,4 @@
-//! Where the signals come from: runs, accepted baselines, gate results and auditors' verdicts, given as values.
+//! Collects the saturation signals from runs, accepted baselines, gate verdicts and auditors' verdicts.
 //!
 //! A signal without evidence is absent, never zero. Nothing here reads a store.
 
@@ -14,49 +14,49 @@ use crate::bench::suite::{BenchmarkCase, BenchmarkSuite, Source};
 use crate::bench::summary::by_case;
 use crate::stats::mean;
 
-/// A benchmark that scores above this has hit the ceiling.
+/// Pass rate above which a benchmark has reached the ceiling.
 pub(crate) const CEILING: f64 = 0.95;
 
-/// What one auditor said about one cycle.
+/// Verdict of one auditor on one cycle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuditVerdict {
-    /// The cycle, or whatever was audited together.
+    /// Id of the cycle, or of anything else that was audited together.
     pub cycle_id: String,
-    /// Who.
+    /// Name of the auditor.
     pub auditor: String,
-    /// Whether the auditor accepts.
+    /// Whether the auditor accepts the cycle.
     pub accepts: bool,
-    /// Why.
+    /// Reason given by the auditor.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// What auditors agreed on.
+/// Agreement among auditors over recent cycles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditorAgreement {
-    /// Cycles with at least two auditors.
+    /// Number of cycles with at least two auditors.
     pub cycles: u64,
-    /// Those in which all agreed.
+    /// Number of cycles in which all auditors agreed.
     pub unanimous: u64,
-    /// Those in which all agreed to accept; agreeing to reject is no sign of saturation.
+    /// Number of cycles in which all auditors accepted; unanimous rejection is not a sign of saturation.
     pub accepting: u64,
 }
 
-/// Everything that signals are taken from.
+/// Evidence from which the signals are derived.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Evidence<'a> {
-    /// The suites with their newest run each.
+    /// Suites, each with its newest run.
     pub runs: &'a [(&'a BenchmarkSuite, &'a BenchmarkRun)],
-    /// Accepted baselines, in the order in which they were accepted, of any suites.
+    /// Accepted baselines of all suites, in order of acceptance.
     pub baselines: &'a [&'a BenchmarkRun],
-    /// What the gate said about recent proposals.
+    /// Gate verdicts on recent proposals.
     pub gates: &'a [GateVerdict],
-    /// What auditors said in recent cycles.
+    /// Auditors' verdicts on recent cycles.
     pub audits: &'a [AuditVerdict],
 }
 
-/// The five signals, as far as there is evidence.
+/// Derives the five signals, as far as there is evidence.
 pub fn collect(evidence: &Evidence<'_>) -> SignalMetrics {
     let agreement = auditor_agreement(evidence.audits);
     SignalMetrics {
@@ -68,7 +68,7 @@ pub fn collect(evidence: &Evidence<'_>) -> SignalMetrics {
     }
 }
 
-/// The share of suites whose pass rate is above the ceiling. Suites that decided nothing do not count.
+/// Share of suites whose pass rate is above the ceiling; suites without a decided case do not count.
 pub(crate) fn ceiling_rate<'a>(
     runs: impl IntoIterator<Item = &'a BenchmarkRun>,
     ceiling: f64,
@@ -81,7 +81,7 @@ pub(crate) fn ceiling_rate<'a>(
     mean(&hits).ok()
 }
 
-/// The share of regression tests that pass in every decided repeat.
+/// Share of regression tests that pass in every decided repeat.
 pub fn regression_pass_rate(runs: &[(&BenchmarkSuite, &BenchmarkRun)]) -> Option<f64> {
     let passes: Vec<f64> = runs
         .iter()
@@ -96,16 +96,18 @@ pub fn regression_pass_rate(runs: &[(&BenchmarkSuite, &BenchmarkRun)]) -> Option
     mean(&passes).ok()
 }
 
-/// Whether a case is a regression test: tagged, taken from a failure, or of a suite whose tier is `regression`.
+/// Whether a case is a regression test: tagged, derived from a failure, or in a suite whose tier is
+/// `regression`.
 pub fn is_regression(suite: &BenchmarkSuite, case: &BenchmarkCase) -> bool {
-    let says = |word: Option<&serde_json::Value>| word.and_then(|word| word.as_str()) == Some("regression");
-    says(suite.metadata.get("tier"))
-        || says(case.metadata.get("tier"))
+    let is_regression_tier =
+        |word: Option<&serde_json::Value>| word.and_then(|word| word.as_str()) == Some("regression");
+    is_regression_tier(suite.metadata.get("tier"))
+        || is_regression_tier(case.metadata.get("tier"))
         || case.source == Source::Regression
         || case.tags.iter().any(|tag| tag == "regression")
 }
 
-/// The regression tests of a suite.
+/// Returns the ids of the regression tests of a suite.
 pub fn regression_cases(suite: &BenchmarkSuite) -> BTreeSet<&str> {
     suite
         .cases
@@ -115,7 +117,7 @@ pub fn regression_cases(suite: &BenchmarkSuite) -> BTreeSet<&str> {
         .collect()
 }
 
-/// What the newest accepted baseline gained; absent when its suite had none before.
+/// Gain of the newest accepted baseline; `None` if its suite had no earlier one.
 fn newest_delta(baselines: &[&BenchmarkRun]) -> Option<f64> {
     let (newest, earlier) = baselines.split_last()?;
     let before = earlier.iter().rev().find(|run| run.suite_id == newest.suite_id)?;
@@ -136,7 +138,7 @@ fn delta(before: &BenchmarkRun, after: &BenchmarkRun) -> Option<f64> {
     mean(&gains).ok()
 }
 
-/// The share of proposals that the gate let pass; what it could not decide does not count.
+/// Share of proposals that passed the gate; inconclusive verdicts do not count.
 pub fn proposal_pass_rate(gates: &[GateVerdict]) -> Option<f64> {
     let passes: Vec<f64> = gates
         .iter()
@@ -146,7 +148,8 @@ pub fn proposal_pass_rate(gates: &[GateVerdict]) -> Option<f64> {
     mean(&passes).ok()
 }
 
-/// What auditors agreed on. One auditor alone agrees with nobody; of several verdicts by one auditor the last counts.
+/// Computes the agreement among auditors. Cycles with one auditor do not count; the last verdict of an
+/// auditor wins.
 pub(crate) fn auditor_agreement(audits: &[AuditVerdict]) -> AuditorAgreement {
     let mut cycles: BTreeMap<&str, BTreeMap<&str, bool>> = BTreeMap::new();
     for audit in audits {
@@ -166,13 +169,13 @@ pub(crate) fn auditor_agreement(audits: &[AuditVerdict]) -> AuditorAgreement {
 }
 
 impl AuditorAgreement {
-    /// The share of cycles in which all agreed; absent without any.
+    /// Share of cycles in which all auditors agreed; `None` without any cycle.
     pub fn rate(&self) -> Option<f64> {
         (self.cycles > 0).then(|| self.unanimous as f64 / self.cycles as f64)
     }
 }
 
-/// Pass rates of the cases that were decided.
+/// Pass rates of the decided cases.
 fn rates(run: &BenchmarkRun) -> BTreeMap<&str, f64> {
     by_case(&run.results)
         .into_iter()
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_from_what_was_recorded() {
+    fn signals_from_recorded_evidence() {
         let (first, second) = (
             suite("a", &[("x", &["regression"]), ("y", &[])]),
             suite("b", &[("z", &["regression"])]),
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn no_evidence_is_no_zero() {
+    fn missing_evidence_is_absent_not_zero() {
         assert_eq!(collect(&Evidence::default()), SignalMetrics::default());
         let one = [AuditVerdict {
             cycle_id: "1".into(),
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn rejecting_together_is_told_from_accepting_together() {
+    fn unanimous_rejection_differs_from_unanimous_acceptance() {
         let audit = |auditor: &str, accepts| AuditVerdict {
             cycle_id: "1".into(),
             auditor: auditor.into(),

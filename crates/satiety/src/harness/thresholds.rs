@@ -1,8 +1,8 @@
-//! Whether a run meets a threshold, seen from the side of a target that would rather not show what it cannot do.
+//! Checks whether a run meets a threshold, on the assumption that a target may hide its failures.
 //!
-//! Nothing that a target leaves out may help it. An error that it owns is not passed, scores 0, and took as long as it was
-//! allowed to; a cost or a number of tokens that it does not report counts as too much. Results that are missing through no
-//! doing of the target (a judge, this program) leave the answer open, unless it would be the same either way.
+//! Omitting data never helps a target. An error owned by the target counts as failed, scores 0 and took its
+//! whole deadline; an unreported cost or token count is taken as unbounded. Results that are missing for
+//! another reason (a judge, this program) leave the verdict open, unless it would be the same either way.
 
 use crate::bench::expected::Direction;
 use crate::bench::run::{BenchmarkResult, ErrorOwner, Status};
@@ -10,24 +10,24 @@ use crate::stats::{mean, quantile};
 
 use super::manifest::Threshold;
 
-/// How long an answer may take where neither the case nor the run says, in milliseconds.
+/// Default deadline in milliseconds, if neither the case nor the run sets one.
 pub(crate) const DEFAULT_DEADLINE_MS: u64 = 120_000;
 
-/// Metrics that only the target knows: it could say anything.
+/// Metrics reported by the target itself, which cannot be verified.
 pub const REPORTED_BY_TARGET: [&str; 2] = ["total_token_cost", "total_cost_usd"];
 
-/// A metric of a run, with what is not known about it.
+/// Value of a metric over a run, with its uncertainty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Figure {
-    /// The value over the results that are known; absent without any.
+    /// Value over the known results; absent if there are none.
     pub found: Option<f64>,
-    /// The lowest and highest value that the unknown results leave possible.
+    /// Lowest and highest value that the unknown results permit.
     pub bounds: Option<(f64, f64)>,
-    /// What is missing, in words.
+    /// Description of the missing data.
     pub note: Option<String>,
 }
 
-/// The value of one of the [`FIGURES`](super::rules::FIGURES) over the results of a run. Skipped cases do not count.
+/// Computes one of the [`FIGURES`](super::rules::FIGURES) over the results of a run, without skipped cases.
 pub fn figure(results: &[&BenchmarkResult], name: &str) -> Figure {
     let results: Vec<&BenchmarkResult> = results
         .iter()
@@ -35,11 +35,11 @@ pub fn figure(results: &[&BenchmarkResult], name: &str) -> Figure {
         .filter(|result| result.status != Status::Skipped)
         .collect();
     match name {
-        "pass_rate" => share(&results, |result| {
+        "pass_rate" => mean_of_shares(&results, |result| {
             result.passed().map(|passed| f64::from(u8::from(passed)))
         }),
-        "mean_score" => share(&results, |result| {
-            // A pass that was never scored is right.
+        "mean_score" => mean_of_shares(&results, |result| {
+            // A pass without a score counts as 1.
             result
                 .counted_score()
                 .or_else(|| (result.passed() == Some(true)).then_some(1.0))
@@ -56,23 +56,23 @@ pub fn figure(results: &[&BenchmarkResult], name: &str) -> Figure {
             if judged.iter().all(|result| result.llm_judge_score.is_none()) {
                 return Figure::default();
             }
-            share(&judged, |result| result.llm_judge_score)
+            mean_of_shares(&judged, |result| result.llm_judge_score)
         }
-        "mean_latency_ms" => latency(&results, |times| mean(times).ok()),
-        "p95_latency_ms" => latency(&results, |times| quantile(times, 0.95).ok()),
-        "total_token_cost" => total(&results, "tokens", |result| {
-            let told = result.token_cost > 0 || result.tokens_in.is_some() || result.tokens_out.is_some();
-            told.then_some(result.token_cost as f64)
+        "mean_latency_ms" => latency_metric(&results, |times| mean(times).ok()),
+        "p95_latency_ms" => latency_metric(&results, |times| quantile(times, 0.95).ok()),
+        "total_token_cost" => reported_total(&results, "tokens", |result| {
+            let reported = result.token_cost > 0 || result.tokens_in.is_some() || result.tokens_out.is_some();
+            reported.then_some(result.token_cost as f64)
         }),
-        "total_cost_usd" => total(&results, "a cost", |result| result.cost_usd),
+        "total_cost_usd" => reported_total(&results, "a cost", |result| result.cost_usd),
         _ => Figure::default(),
     }
 }
 
-/// Whether the threshold holds; `None` without a result, and where what is not known decides.
+/// Whether the threshold is met; `None` without results, or if the unknown results decide.
 pub fn is_met(figure: &Figure, threshold: Threshold) -> Option<bool> {
     let (low, high) = figure.bounds.or(figure.found.map(|found| (found, found)))?;
-    // A tolerance of rounding, as for scores everywhere.
+    // The same rounding tolerance as for all scores.
     let holds = |value: f64| match threshold.direction {
         Direction::Higher => value >= threshold.value - 1e-9,
         Direction::Lower => value <= threshold.value + 1e-9,
@@ -84,8 +84,8 @@ pub fn is_met(figure: &Figure, threshold: Threshold) -> Option<bool> {
     }
 }
 
-/// The mean of values between 0 and 1, some of which may be unknown.
-fn share(results: &[&BenchmarkResult], value: impl Fn(&BenchmarkResult) -> Option<f64>) -> Figure {
+/// Mean of values between 0 and 1, some of which may be unknown.
+fn mean_of_shares(results: &[&BenchmarkResult], value: impl Fn(&BenchmarkResult) -> Option<f64>) -> Figure {
     let known: Vec<f64> = results.iter().filter_map(|result| value(result)).collect();
     let unknown = results.len() - known.len();
     let sum: f64 = known.iter().sum();
@@ -100,14 +100,14 @@ fn share(results: &[&BenchmarkResult], value: impl Fn(&BenchmarkResult) -> Optio
     }
 }
 
-/// Times of the target: measured ones, and the whole deadline where it gave no answer that was timed.
-fn latency(results: &[&BenchmarkResult], of: impl Fn(&[f64]) -> Option<f64>) -> Figure {
-    let (mut times, mut assumed, mut ours) = (Vec::new(), 0_usize, 0_usize);
+/// Latency of the target: measured times, and the whole deadline for results without a timed answer.
+fn latency_metric(results: &[&BenchmarkResult], statistic: impl Fn(&[f64]) -> Option<f64>) -> Figure {
+    let (mut times, mut assumed, mut undecided) = (Vec::new(), 0_usize, 0_usize);
     for result in results {
         let limit = result.deadline_ms.unwrap_or(DEFAULT_DEADLINE_MS) as f64;
         let measured = result.latency_ms.max(0.0);
         match (result.status, result.owner()) {
-            (Status::Error | Status::Timeout, ErrorOwner::Harness | ErrorOwner::Infra) => ours += 1,
+            (Status::Error | Status::Timeout, ErrorOwner::Harness | ErrorOwner::Infra) => undecided += 1,
             (Status::Error, ErrorOwner::Target) => {
                 assumed += 1;
                 times.push(limit.max(measured));
@@ -122,18 +122,18 @@ fn latency(results: &[&BenchmarkResult], of: impl Fn(&[f64]) -> Option<f64>) -> 
     let mut notes = Vec::new();
     if assumed > 0 {
         notes.push(format!(
-            "{assumed} results have no measured time and count with their deadline"
+            "{assumed} results have no measured latency and count as their deadline"
         ));
     }
-    let found = of(&times);
+    let found = statistic(&times);
     let bounds = found.map(|found| {
-        if ours > 0 {
-            notes.push(format!("{ours} of {} results are undecided", results.len()));
+        if undecided > 0 {
+            notes.push(format!("{undecided} of {} results are undecided", results.len()));
             let mut worst = times.clone();
-            worst.extend(std::iter::repeat_n(DEFAULT_DEADLINE_MS as f64, ours));
+            worst.extend(std::iter::repeat_n(DEFAULT_DEADLINE_MS as f64, undecided));
             (
-                found.min(of(&worst).unwrap_or(found)),
-                found.max(of(&worst).unwrap_or(found)),
+                found.min(statistic(&worst).unwrap_or(found)),
+                found.max(statistic(&worst).unwrap_or(found)),
             )
         } else {
             (found, found)
@@ -146,8 +146,8 @@ fn latency(results: &[&BenchmarkResult], of: impl Fn(&[f64]) -> Option<f64>) -> 
     }
 }
 
-/// A sum of what the target reports; unbounded as soon as one result reports nothing.
-fn total(
+/// Sum of values reported by the target; unbounded if any result reports none.
+fn reported_total(
     results: &[&BenchmarkResult],
     what: &str,
     value: impl Fn(&BenchmarkResult) -> Option<f64>,
@@ -156,9 +156,9 @@ fn total(
         return Figure::default();
     }
     let known: Vec<f64> = results.iter().filter_map(|result| value(result)).collect();
-    let silent = results.len() - known.len();
+    let unreported = results.len() - known.len();
     let sum: f64 = known.iter().sum();
-    if silent == 0 {
+    if unreported == 0 {
         return Figure {
             found: Some(sum),
             bounds: Some((sum, sum)),
@@ -169,7 +169,7 @@ fn total(
         found: (!known.is_empty()).then_some(sum),
         bounds: Some((f64::INFINITY, f64::INFINITY)),
         note: Some(format!(
-            "{silent} of {} results report no {}",
+            "{unreported} of {} results report no {}",
             results.len(),
             what.trim_start_matches("a ")
         )),
@@ -189,7 +189,7 @@ mod tests {
         result
     }
 
-    /// A result that was answered, with everything that can be reported.
+    /// A result with an answer and every reported value.
     fn answered() -> impl Strategy<Value = BenchmarkResult> {
         (any::<bool>(), 0..100_u64, 1.0..1000.0_f64).prop_map(|(passed, tokens, latency)| {
             let mut result = result(0, if passed { Status::Pass } else { Status::Fail }, None);
@@ -212,9 +212,9 @@ mod tests {
     }
 
     proptest! {
-        /// The law: whatever a target answers or reports, breaking instead never turns a missed threshold into a met one.
+        /// Failing instead of answering never turns a missed threshold into a met one.
         #[test]
-        fn failing_in_another_way_never_helps(
+        fn failing_instead_of_answering_never_helps(
             answers in prop::collection::vec(answered(), 1..12),
             which in any::<prop::sample::Index>(),
             timeout in any::<bool>(),
@@ -226,7 +226,7 @@ mod tests {
                 let mut broken = result(0, if timeout { Status::Timeout } else { Status::Error }, Some(ErrorOwner::Target));
                 broken.deadline_ms = Some(1000);
                 broken.latency_ms = if timeout { 1000.0 } else { 0.1 };
-                // What a runner with judges writes down for it.
+                // The score that a runner with judges records for a broken answer.
                 broken.llm_judge_score = Some(0.0);
                 all[at] = broken;
                 all
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_targets_doing_leaves_it_open() {
+    fn missing_results_of_others_leave_the_verdict_open() {
         let mut all: Vec<BenchmarkResult> = (0..8).map(|id| result(id, Status::Pass, None)).collect();
         all.push(result(8, Status::Error, Some(ErrorOwner::Judge)));
         all.push(result(9, Status::Pending, None));

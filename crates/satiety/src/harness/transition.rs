@@ -1,8 +1,8 @@
-//! Signed transitions: the only way to a harness that asks less, or that cannot be compared.
+//! Signed transitions: the only way to a harness that is weaker or not comparable.
 //!
-//! A transition leads from exactly one lock to exactly one other and carries both, so that whoever checks a change needs
-//! nothing but the change and the keys of its base. Its id is part of the lock that it leads to and stays there: the lock
-//! that it leads from can never be reached again, so it is used once.
+//! A transition leads from exactly one lock to exactly one other and contains both, so checking it needs only
+//! the change and the keys of its base. Its id becomes a permanent part of the new lock. The old lock can
+//! therefore never be reached again, and the transition is used only once.
 
 use std::collections::BTreeSet;
 
@@ -16,93 +16,93 @@ use super::manifest::{Change, Manifest, ManifestError, RigorDiff, compare};
 use super::proposal::Proposal;
 use crate::bench::hash::canonical_json;
 
-/// What is signed is never mistaken for anything else that the same key signs.
+/// Domain separator for signed statements.
 const DOMAIN: &str = "satiety harness transition v1\n";
-/// More steps between two harnesses are not searched; each one doubles the work.
-const MOST_STEPS: usize = 10;
+/// Maximum number of signed steps searched between two harnesses; each step doubles the work.
+const MAX_STEPS: usize = 10;
 
-/// What an approver signs.
+/// Statement that an approver signs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransitionStatement {
-    /// The form of this value: 1.
+    /// Format version of the statement: 1.
     pub format: u32,
-    /// The id of the transition, chosen before it is signed; it is part of the lock that it leads to.
+    /// Id of the transition, chosen before it is signed and recorded in the new lock.
     pub id: String,
-    /// Hash of the lock that it leads from.
+    /// Hash of the old lock.
     pub from: String,
-    /// Hash of the lock that it leads to.
+    /// Hash of the new lock.
     pub to: String,
-    /// Why the harness must change in this way.
+    /// Reason why the harness must change in this way.
     pub reason: String,
-    /// What was shown to the approver: every change that asks less, cannot be compared, or needs approval.
+    /// Changes shown to the approver: all that weaken, are not comparable, or need approval.
     pub changes: Vec<Change>,
-    /// The approver, by the name that the key is registered under.
+    /// Name under which the approver's key is registered.
     pub approver: String,
-    /// When it was signed.
+    /// Time of the signature.
     pub approved_at: Timestamp,
-    /// Until when it may be used.
+    /// Time until which it may be used.
     pub expires_at: Timestamp,
 }
 
-/// A signed transition with both locks.
+/// Signed transition with both locks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transition {
-    /// What was signed.
+    /// Statement that was signed.
     pub statement: TransitionStatement,
-    /// Ed25519 over the statement, 128 hexadecimal digits.
+    /// Ed25519 signature of the statement, 128 hexadecimal digits.
     pub signature: String,
-    /// The lock that it leads from.
+    /// Lock before the transition.
     pub from: Lock,
-    /// The lock that it leads to.
+    /// Lock after the transition.
     pub to: Lock,
 }
 
-/// A signed step that a tree brings along.
+/// Signed step that is stored with the harness.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SignedStep {
-    /// A transition between locks.
+    /// Transition between two locks.
     Transition(Box<Transition>),
-    /// An expansion that was approved and applied.
+    /// Expansion that was approved and applied.
     Expansion(Box<AppliedProposal>),
 }
 
-/// A proposal that was applied, with the signature that allowed it and the harnesses that it leads from and to.
+/// Applied proposal, with its approval and the harnesses before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppliedProposal {
-    /// The proposal, whole.
+    /// Complete proposal that was applied.
     pub proposal: Proposal,
-    /// The signature.
+    /// Approval that permitted it.
     pub approval: Approval,
-    /// The harness that it leads from; absent in files of the first version, which count no more.
+    /// Harness before the proposal; absent in files of the first version, which are no longer valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Manifest>,
-    /// The harness that it leads to.
+    /// Harness after the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Manifest>,
 }
 
-/// Whether one harness may follow another, and by what right.
+/// Whether one harness may succeed another, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Succession {
-    /// What lies between them.
+    /// Difference between the harnesses.
     pub diff: RigorDiff,
     /// Whether the step is allowed.
     pub allowed: bool,
-    /// The signed steps that were used, in order.
+    /// Names of the signed steps that were used, in order.
     pub used: Vec<String>,
-    /// Signed steps that could not be used, with the reason.
+    /// Names of signed steps that could not be used, each with the reason.
     pub unused: Vec<(String, String)>,
 }
 
-/// What a check takes beside the two locks.
+/// Context of a check, in addition to the two locks.
 #[derive(Debug, Clone, Copy)]
 pub struct Authority<'a> {
-    /// The keys of the old side. Keys of the new side never count.
+    /// Keys of the old side; keys of the new side are never trusted.
     pub keys: &'a KeyRing,
-    /// The time at which signatures must be valid.
+    /// Time at which signatures must be valid.
     pub now: Timestamp,
     /// Whether a harness without approvers may get its first ones.
     pub accept_first_keys: bool,
@@ -111,13 +111,13 @@ pub struct Authority<'a> {
 }
 
 impl TransitionStatement {
-    /// The bytes that are signed.
+    /// Returns the bytes to be signed.
     pub fn signed_bytes(&self) -> Vec<u8> {
         let value = serde_json::to_value(self).unwrap_or_default();
         format!("{DOMAIN}{}", canonical_json(&value)).into_bytes()
     }
 
-    /// A statement about the step between two locks, valid for the given time.
+    /// Creates a statement about the step between two locks, valid for the given time.
     pub fn about(
         (from, to): (&Lock, &Lock),
         id: impl Into<String>,
@@ -146,7 +146,7 @@ impl TransitionStatement {
 }
 
 impl Transition {
-    /// Whether it is what an approver signed, and may be used now.
+    /// Verifies that an approver signed the transition and that it may be used now.
     pub fn verify(&self, keys: &KeyRing, now: Timestamp) -> Result<(), ApprovalError> {
         let statement = &self.statement;
         check_signature(
@@ -163,7 +163,7 @@ impl Transition {
                 return Err(ApprovalError::OtherProposal { field });
             }
         }
-        // Without its id in the lock that it leads to, it could be used again.
+        // Without its id in the new lock, the transition could be used again.
         if statement.format != 1 || !self.to.transitions.contains(&statement.id) {
             return Err(ApprovalError::OtherProposal { field: "id" });
         }
@@ -172,7 +172,7 @@ impl Transition {
 }
 
 impl SignedStep {
-    /// Its name in reports.
+    /// Returns the name used in reports.
     pub fn name(&self) -> &str {
         match self {
             Self::Transition(transition) => &transition.statement.id,
@@ -187,7 +187,8 @@ impl SignedStep {
         }
     }
 
-    /// The lock after this step, where it can be taken from `current` without weakening anything on the way.
+    /// Returns the lock after this step; `None` if it cannot be applied to `current` without weakening
+    /// anything.
     fn apply(&self, current: &Lock, authority: &Authority<'_>) -> Result<Option<Lock>, ManifestError> {
         match self {
             Self::Transition(transition) => {
@@ -211,18 +212,19 @@ impl SignedStep {
 impl AppliedProposal {
     fn verify(&self, keys: &KeyRing, now: Timestamp) -> Result<(), String> {
         let (Some(from), Some(to)) = (&self.from, &self.to) else {
-            return Err("it does not carry the harnesses that it leads from and to".into());
+            return Err("the harnesses before and after are missing".into());
         };
         verify(&self.approval, &self.proposal, keys, &BTreeSet::new(), now).map_err(|why| why.to_string())?;
         let statement = &self.approval.statement;
         if from.version() != statement.from_version || to.version() != statement.to_version {
-            return Err("its harnesses are not those that were signed".into());
+            return Err("the harnesses do not match the signed versions".into());
         }
         self.proposal.check(from, to).map_err(|why| why.to_string())
     }
 }
 
-/// Whether `new` may follow `old`: nothing asks less and nothing needs approval, or signed steps lead there.
+/// Checks whether `new` may succeed `old`: nothing is weaker and nothing needs approval, or signed steps lead
+/// there.
 pub fn succession(
     old: &Lock,
     new: &Lock,
@@ -249,7 +251,7 @@ pub fn succession(
         }
     }
     usable.sort_by_key(|step| step.name());
-    for step in usable.drain(usable.len().min(MOST_STEPS)..) {
+    for step in usable.drain(usable.len().min(MAX_STEPS)..) {
         unused.push((
             step.name().to_owned(),
             "too many signed steps in one change".into(),
@@ -263,11 +265,11 @@ pub fn succession(
             unused,
         });
     }
-    let leftover = usable.iter().map(|step| {
+    let unusable = usable.iter().map(|step| {
         let why = "does not lead from the base to this harness";
         (step.name().to_owned(), why.to_owned())
     });
-    unused.extend(leftover);
+    unused.extend(unusable);
     Ok(Succession {
         diff,
         allowed: false,
@@ -276,7 +278,7 @@ pub fn succession(
     })
 }
 
-/// A series of steps from one lock to another in which everything between the steps is allowed.
+/// Finds a sequence of steps from one lock to another such that everything between the steps is allowed.
 fn find_path<'a>(
     current: &Lock,
     goal: &Lock,
@@ -297,9 +299,9 @@ fn find_path<'a>(
             .map(|(_, step)| *step)
             .collect();
         if let Some(path) = find_path(&next, goal, &rest, authority)? {
-            let mut whole = vec![*step];
-            whole.extend(path);
-            return Ok(Some(whole));
+            let mut full_path = vec![*step];
+            full_path.extend(path);
+            return Ok(Some(full_path));
         }
     }
     Ok(None)

@@ -1,5 +1,5 @@
-//! Harder variants of cases that every version passes, by parameter: what the case's author declared as the next rung
-//! of its ladder, or a tighter bound in its expectation. Nothing is invented here, so nothing can be wrong about it.
+//! Harder variants of cases that every version passes: the next rung of a ladder declared by the author of
+//! the case, or a tighter bound in its expectation. No content is generated, so a variant cannot be wrong.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,25 @@ use super::manifest::implies;
 use crate::bench::expected::BenchmarkExpected;
 use crate::bench::suite::{BenchmarkCase, Difficulty, Source};
 
-/// The key of a case's notes that lists harder variants: each a set of fields that replace those of the case.
+/// Metadata key that lists harder variants of a case, each a set of fields that replace those of the case.
 pub(crate) const LADDER: &str = "harder";
 
-/// A variant.
+/// Harder variant of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Harder {
-    /// The new case; the old one stays as it is.
+    /// New case; the old one stays unchanged.
     pub case: BenchmarkCase,
-    /// In what way it is harder.
+    /// How the variant is harder.
     pub how: String,
 }
 
-/// The next harder variant of a case. `taken` are the ids of its suite. Absent where nothing can be tightened.
+/// Returns the next harder variant of a case; `None` if nothing can be tightened. `taken` are the ids of its
+/// suite.
 pub fn harder(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
     ladder(case, taken).or_else(|| tighter(case, taken))
 }
 
-/// The first declared rung that is not in the suite yet.
+/// Returns the first declared rung that is not in the suite yet.
 fn ladder(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
     let rungs = case.metadata.get(LADDER)?.as_array()?;
     let (rung, id, patch) = (1..).zip(rungs).find_map(|(rung, patch)| {
@@ -36,15 +37,15 @@ fn ladder(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
     let mut value = serde_json::to_value(variant(case, id)).ok()?;
     merge(value.as_object_mut()?, patch);
     let made: BenchmarkCase = serde_json::from_value(value).ok()?;
-    // A rung must ask something else, or ask more.
+    // A rung must change the input or expect more.
     let same = made.input == case.input && !implies(&made.expected, &case.expected);
     (!same && (made.input != case.input || made.expected != case.expected)).then(|| Harder {
         case: made,
-        how: format!("rung {rung} of the ladder that its author declared"),
+        how: format!("rung {rung} of the ladder declared in the case"),
     })
 }
 
-/// Half the tolerance, or a bound that is a third of the way further.
+/// Halves the tolerance, or raises the bound by a third of the distance to 1.
 fn tighter(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
     let id = (1..=64)
         .map(|rung| variant_id(&case.case_id, rung))
@@ -71,7 +72,7 @@ fn tighten(expected: &mut BenchmarkExpected) -> Option<String> {
     if let Some(bound) = expected.threshold.filter(|bound| *bound < 1.0) {
         let raised = ((bound + (1.0 - bound) / 3.0) * 1e4).round() / 1e4;
         expected.threshold = Some(raised);
-        return Some(format!("passes from {raised} on instead of {bound}"));
+        return Some(format!("threshold {raised} instead of {bound}"));
     }
     expected.parts.iter_mut().find_map(tighten)
 }
@@ -86,7 +87,7 @@ fn variant(case: &BenchmarkCase, case_id: String) -> BenchmarkCase {
     made.metadata
         .insert("variant_of".into(), Value::String(case.case_id.clone()));
     made.case_id = case_id;
-    // A variant tells versions apart; it has not passed anything yet.
+    // A variant is a capability case: no version has passed it yet.
     made.tags.retain(|tag| tag != "regression");
     made.source = Source::Synthetic;
     made.skip = None;
@@ -98,14 +99,14 @@ fn variant(case: &BenchmarkCase, case_id: String) -> BenchmarkCase {
     made
 }
 
-/// Replaces fields by those of the patch, objects field by field; null takes a field away (RFC 7396).
+/// Merges the patch into the target (RFC 7396): objects field by field; null removes a field.
 fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (name, value) in patch {
         match (target.get_mut(name), value) {
             (_, Value::Null) => {
                 target.remove(name);
             }
-            // The name of the variant is not the author's to choose: it tells which rung it is.
+            // The id is derived from the rung and cannot be chosen by the author.
             _ if name == "case_id" => {}
             (Some(Value::Object(inner)), Value::Object(patch)) => merge(inner, patch),
             _ => {
@@ -139,7 +140,7 @@ mod tests {
             ),
             (
                 json!({"mode": "llm_judge", "value": "kind", "threshold": 0.7}),
-                Some("passes from 0.8 on instead of 0.7"),
+                Some("threshold 0.8 instead of 0.7"),
             ),
             (
                 json!({"all": [{"mode": "exact", "value": "x"}, {"mode": "numeric", "value": 1, "relative_tolerance": 0.1}]}),
@@ -147,7 +148,7 @@ mod tests {
             ),
             (json!({"mode": "exact", "value": "x"}), None),
             (json!({"mode": "numeric", "value": 3, "tolerance": 0}), None),
-            // Less tolerance of what must not be is easier.
+            // A smaller tolerance of a negated check is easier.
             (
                 json!({"mode": "numeric", "value": 3, "tolerance": 0.5, "negate": true}),
                 None,
@@ -197,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rung_that_is_no_case_or_asks_less_is_passed_over() {
+    fn invalid_or_weaker_rungs_are_skipped() {
         for rung in [
             json!({"input": 3}),
             json!({}),
             json!("x"),
-            // The same question with less expected of the answer.
+            // The same input with a weaker expectation.
             json!({"expected": {"mode": "contains", "value": ""}}),
         ] {
             let mut climb = case(&json!({"mode": "exact", "value": "6"}));

@@ -1,8 +1,9 @@
-//! New weights from labels: ridge logistic regression pulled towards the weights in force, so that without evidence nothing
-//! changes. Only proposed items have labels, so each counts by the inverse of the probability with which it was proposed.
+//! Fits weights to labels by ridge logistic regression that shrinks towards the prior weights, so that
+//! nothing changes without evidence. Only proposed items have labels, so each label is weighted by the
+//! inverse of its propensity.
 //!
-//! A gain is claimed only where it shows on proposals that the fit has not seen, beside the old scorer rescaled on the
-//! same evidence; so feedback that is noise gives no gain.
+//! A gain is reported only if it holds on proposals that the fit has not seen, compared with the old scorer
+//! rescaled on the same evidence. Noisy feedback therefore yields no gain.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +20,19 @@ use crate::stats::{
     fit_logistic_towards, isotonic,
 };
 
-/// How to fit.
+/// Settings of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FitSettings {
-    /// How strongly the old weights hold.
+    /// Strength of the pull towards the old weights.
     pub ridge: f64,
-    /// Parts of the proposals, each foretold from the others.
+    /// Number of cross-validation folds over proposals, at least 2.
     pub folds: usize,
-    /// Largest inverse propensity.
+    /// Maximum inverse propensity of a label.
     pub most_importance: f64,
-    /// From how many labels on the probabilities are mapped to observed frequencies.
+    /// Minimum number of labels for mapping probabilities to observed frequencies.
     pub isotonic_from: usize,
-    /// Seed of the intervals.
+    /// Random seed of the bootstrap intervals.
     pub seed: u64,
 }
 
@@ -47,35 +48,36 @@ impl Default for FitSettings {
     }
 }
 
-/// New weights, and whether they are better at foretelling what is kept back.
+/// Fitted weights, and whether they predict exclusions better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fitted {
-    /// The weights.
+    /// Weights resulting from the fit.
     pub weights: Weights,
-    /// Labels that they were fitted to.
+    /// Number of labels used for the fit.
     pub labels: usize,
-    /// Proposals of these.
+    /// Number of proposals from which the labels come.
     pub proposals: usize,
-    /// The old scorer as it is.
+    /// Prediction quality of the old scorer.
     pub before: Prediction,
-    /// The old scorer with its log-odds rescaled on the other folds: what calibration alone would give.
+    /// Prediction quality of the old scorer with its log-odds rescaled on the other folds: the effect of
+    /// calibration alone.
     pub rescaled: Prediction,
-    /// The fit, on proposals that it has not seen.
+    /// Prediction quality of the fit on unseen proposals.
     pub after: Prediction,
-    /// What the new weights add.
+    /// Improvement of the fit over the rescaled old scorer.
     pub gain: Gain,
 }
 
-/// What new weights add.
+/// Improvement of fitted weights over the rescaled old scorer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// How much lower the log loss is than the rescaled old scorer's, over proposals that the fit has not seen.
+    /// Reduction of the log loss on unseen proposals, compared with the rescaled old scorer.
     pub log_loss: BootstrapEstimate,
     /// Whether the whole interval is above zero.
     pub shown: bool,
 }
 
-/// Fits weights and calls them `version`.
+/// Fits weights to labels and names them `version`.
 pub fn fit(
     labels: &[Label],
     prior: &Weights,
@@ -92,7 +94,7 @@ pub fn fit(
         }
         .into());
     }
-    let space = Space::of(labels);
+    let space = Space::from_labels(labels);
     let rows: Vec<Vec<f64>> = labels.iter().map(|label| space.row(label)).collect();
     let outcomes: Vec<bool> = labels.iter().map(|label| label.kept_back).collect();
     let importance = importance(labels, settings.most_importance);
@@ -107,10 +109,10 @@ pub fn fit(
         let inside = |i: &usize| clusters[*i] % settings.folds == fold;
         let (test, train): (Vec<usize>, Vec<usize>) = (0..labels.len()).partition(inside);
         let pick = |from: &[bool]| -> Vec<bool> { train.iter().map(|&i| from[i]).collect() };
-        let seen: Vec<&[f64]> = train.iter().map(|&i| rows[i].as_slice()).collect();
+        let train_rows: Vec<&[f64]> = train.iter().map(|&i| rows[i].as_slice()).collect();
         let counts: Vec<f64> = train.iter().map(|&i| importance[i]).collect();
         let scale: Vec<[f64; 1]> = train.iter().map(|&i| [log_odds(before[i])]).collect();
-        let fitted = fit_logistic_towards(&seen, &pick(&outcomes), &counts, &start, settings.ridge)?;
+        let fitted = fit_logistic_towards(&train_rows, &pick(&outcomes), &counts, &start, settings.ridge)?;
         let platt = fit_logistic(&scale, &pick(&outcomes), settings.ridge)?;
         for i in test {
             after[i] = fitted.predict(&rows[i])?;
@@ -129,12 +131,12 @@ pub fn fit(
     weights.floor = floor(&after, &importance);
     if labels.len() >= settings.isotonic_from {
         let observed: Vec<f64> = outcomes.iter().map(|kept| f64::from(u8::from(*kept))).collect();
-        // From predictions of unseen proposals: those of seen ones are too sure of themselves.
+        // Use predictions of unseen proposals: those of seen ones are overconfident.
         weights.isotonic = Some(isotonic(&after, &observed, &importance)?);
     }
     let varied = |found: Option<Prediction>| {
         found.ok_or(StatsError::NoVariation {
-            what: "the keep-backs",
+            what: "the exclusions",
         })
     };
     Ok(Fitted {
@@ -151,7 +153,8 @@ pub fn fit(
     })
 }
 
-/// What the regression sees: the scorer's terms, then an offset and an ageing for each zone, then an offset for each kind.
+/// Input of the regression: the terms of the scorer, an offset and an ageing for each zone, and an offset for
+/// each kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Space {
     zones: Vec<String>,
@@ -159,11 +162,11 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) fn of(labels: &[Label]) -> Self {
-        let distinct = |of: fn(&Label) -> &String| -> Vec<String> {
+    pub(super) fn from_labels(labels: &[Label]) -> Self {
+        let distinct = |field: fn(&Label) -> &String| -> Vec<String> {
             labels
                 .iter()
-                .map(of)
+                .map(field)
                 .collect::<std::collections::BTreeSet<_>>()
                 .into_iter()
                 .cloned()
@@ -207,7 +210,7 @@ impl Space {
         }
     }
 
-    /// The model as weights; zones and kinds that were not seen keep what they had.
+    /// Converts the model to weights; zones and kinds without labels keep their prior weights.
     pub(super) fn weights(&self, model: &LogisticModel, prior: &Weights, version: &str) -> Weights {
         let mut values = model.weights.iter().copied();
         let mut next = || values.next().unwrap_or(0.0);
@@ -230,8 +233,8 @@ impl Space {
     }
 }
 
-/// Inverse propensities, scaled so that together they count as many observations as they are worth (Kish 1965): a few
-/// heavy labels are little evidence, and the old weights should then hold.
+/// Returns inverse propensities, scaled to their effective sample size (Kish 1965): a few heavy labels are
+/// little evidence, and the prior weights should then dominate.
 fn importance(labels: &[Label], most: f64) -> Vec<f64> {
     let raw: Vec<f64> = labels
         .iter()
@@ -243,7 +246,7 @@ fn importance(labels: &[Label], most: f64) -> Vec<f64> {
     raw.into_iter().map(|w| w * sum / squares).collect()
 }
 
-/// The share of the least valuable items that is kept back all the same: predictions at the lowest tenth of all items.
+/// Estimates the rate of unneeded exclusions: the prediction at the lowest tenth of all items.
 fn floor(predicted: &[f64], importance: &[f64]) -> f64 {
     let mut sorted: Vec<(f64, f64)> = predicted
         .iter()
@@ -252,15 +255,15 @@ fn floor(predicted: &[f64], importance: &[f64]) -> f64 {
         .collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let tenth = importance.iter().sum::<f64>() * 0.1;
-    let mut seen = 0.0;
+    let mut cumulative = 0.0;
     let found = sorted.iter().find(|(_, weight)| {
-        seen += weight;
-        seen >= tenth
+        cumulative += weight;
+        cumulative >= tenth
     });
     found.map_or(0.0, |(p, _)| p.clamp(0.0, 0.9))
 }
 
-/// Numbers for proposals, in the order of their appearance.
+/// Numbers the proposals of labels in order of appearance.
 fn clusters(labels: &[Label]) -> Vec<usize> {
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     labels
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_refused() {
+    fn too_few_labels_are_rejected() {
         let few = labels(Agent::Noise { rate: 0.2 }, 3);
         assert!(matches!(
             fit(&few, &Weights::heuristic(), "w", &FitSettings::default()),

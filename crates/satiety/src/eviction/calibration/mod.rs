@@ -1,6 +1,6 @@
-//! Learning from what was kept back: how well the scorer foretells it ([`report`]), better weights ([`mod@fit`]), and small
-//! steps while the agent works ([`online`]). Every fit is a new version of the weights; putting one into force is not done
-//! here: see [`super::gate`].
+//! Learning from exclusions: how well the scorer predicts them ([`report`]), fitting better weights
+//! ([`mod@fit`]), and online adjustment ([`online`]). Every fit is a new version of the weights; activating
+//! one is the task of [`super::gate`].
 
 pub mod fit;
 pub mod online;

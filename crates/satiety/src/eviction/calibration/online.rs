@@ -1,7 +1,8 @@
-//! Small steps while the agent works. Each label moves the weights a bounded bit towards what would have foretold it, and
-//! all of them a little back to where they started; when predictions get worse for good, an alarm is raised.
+//! Online adjustment of the weights while the agent works. Each label moves the weights by a bounded step
+//! towards a better prediction, and decay pulls all weights back to their start. A lasting increase of the
+//! log loss raises an alarm.
 //!
-//! The result is a candidate: it goes into force through the gate like every other version.
+//! The result is a candidate that must be activated through the gate like every other version.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,19 +13,19 @@ use super::super::weights::Weights;
 use super::fit::Space;
 use crate::stats::{LogisticModel, PageHinkley};
 
-/// How it learns.
+/// Settings of the online adjustment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OnlineSettings {
-    /// Learning rate.
+    /// Learning rate, above 0 and at most 1.
     pub rate: f64,
-    /// The most that one label moves one weight.
+    /// Maximum change of one weight by one label, above 0 and at most 1.
     pub max_step: f64,
-    /// The share of the way back to the start that a weight goes with each label.
+    /// Share of the distance to its start that a weight returns with each label, from 0 to below 1.
     pub decay: f64,
-    /// Rises of the log loss below this are no drift.
+    /// Increase of the log loss that is not counted as drift.
     pub drift_tolerance: f64,
-    /// How much rise adds up to an alarm.
+    /// Accumulated increase of the log loss that raises an alarm.
     pub drift_threshold: f64,
 }
 
@@ -40,10 +41,10 @@ impl Default for OnlineSettings {
     }
 }
 
-/// Labels before the first alarm.
-const SETTLING: u64 = 100;
+/// Minimum number of labels before the first alarm.
+const MIN_LABELS_FOR_ALARM: u64 = 100;
 
-/// A scorer that learns while it works.
+/// Scorer that adjusts its weights online.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Online {
     start: Weights,
@@ -70,21 +71,25 @@ impl Online {
         if !(0.0..1.0).contains(&settings.decay) {
             return wrong("decay", settings.decay, "[0, 1)");
         }
-        let space = Space::of(seen);
+        let space = Space::from_labels(seen);
         let first = space.model(start);
         Ok(Self {
             start: start.clone(),
             model: first.clone(),
             first,
             space,
-            drift: PageHinkley::new(settings.drift_tolerance, settings.drift_threshold, SETTLING)?,
+            drift: PageHinkley::new(
+                settings.drift_tolerance,
+                settings.drift_threshold,
+                MIN_LABELS_FOR_ALARM,
+            )?,
             settings,
             labels: 0,
             alarms: 0,
         })
     }
 
-    /// Learns from a label; says whether the alarm was raised.
+    /// Learns from a label; returns whether it raised the drift alarm.
     pub fn observe(&mut self, label: &Label) -> Result<bool, EvictionError> {
         let row = self.space.row(label);
         let p = self.model.predict(&row)?;
@@ -110,12 +115,12 @@ impl Online {
         Ok(alarm)
     }
 
-    /// The weights as they are now, under a new version.
+    /// Returns the current weights under a new version.
     pub fn weights(&self, version: &str) -> Weights {
         self.space.weights(&self.model, &self.start, version)
     }
 
-    /// Labels seen, and alarms raised.
+    /// Returns the number of labels and the number of alarms.
     pub fn counts(&self) -> (u64, u64) {
         (self.labels, self.alarms)
     }
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_settings_are_refused() {
+    fn invalid_settings_are_rejected() {
         for settings in [
             OnlineSettings {
                 rate: 0.0,

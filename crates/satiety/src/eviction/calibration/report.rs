@@ -1,4 +1,4 @@
-//! How often items are kept back, by zone, age, kind, scope and score, and how well the scores foretold it.
+//! Exclusion rates by zone, age, kind, scope and score, and how well the scores predicted exclusions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,71 +11,71 @@ use super::super::resolve::Label;
 use crate::stats::calibration::{CalibrationBin, calibration_bins};
 use crate::stats::{Interval, auc, brier_score, expected_calibration_error, log_loss, wilson};
 
-/// Bins of the reliability diagram and bands of the score.
+/// Number of bins of the reliability diagram and of the score.
 const BINS: usize = 10;
 const CONFIDENCE: f64 = 0.95;
 
-/// What is known from feedback.
+/// Summary of the feedback on proposals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedbackReport {
-    /// Proposals that were answered.
+    /// Number of proposals that were answered.
     pub proposals: usize,
-    /// Candidates of these.
+    /// Number of candidates in those proposals.
     pub labels: usize,
-    /// The share that was kept back.
+    /// Exclusion rate over all candidates.
     pub overall: RateRow,
-    /// The same by groups.
+    /// Exclusion rates by zone, age, kind, scope and score.
     pub rates: Rates,
-    /// How well `relevance_score` foretold keep-backs; absent where all or none were kept back.
+    /// How well `relevance_score` predicted exclusions; absent if all or none were excluded.
     pub prediction: Option<Prediction>,
 }
 
-/// Keep-back rates by groups, each in the order of its values.
+/// Exclusion rates by group, each list sorted by group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
-    /// By zone.
+    /// Exclusion rates by zone.
     pub zone: Vec<RateRow>,
-    /// By turns since the last use.
+    /// Exclusion rates by turns since the last use.
     pub age: Vec<RateRow>,
-    /// By kind.
+    /// Exclusion rates by item kind.
     pub kind: Vec<RateRow>,
-    /// By scope.
+    /// Exclusion rates by scope.
     pub scope: Vec<RateRow>,
-    /// By score.
+    /// Exclusion rates by relevance score.
     pub score: Vec<RateRow>,
 }
 
-/// A keep-back rate.
+/// Exclusion rate of one group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateRow {
-    /// The group.
+    /// Name of the group.
     pub group: String,
-    /// Candidates in it.
+    /// Number of candidates in the group.
     pub proposed: u64,
-    /// Those that were kept back.
+    /// Number of candidates that were excluded.
     pub kept_back: u64,
-    /// Their share.
+    /// Share of candidates that were excluded, from 0 to 1.
     pub rate: f64,
-    /// Wilson's interval.
+    /// Wilson interval of the rate at 95 % confidence.
     pub interval: Interval,
 }
 
-/// How well probabilities foretell what is kept back.
+/// How well probabilities predict exclusions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
-    /// The probability that a kept item is ranked above one that went; 1/2 is chance.
+    /// Probability that an excluded item is ranked above an evicted one; 0.5 is chance.
     pub auc: f64,
-    /// Mean squared error.
+    /// Brier score: mean squared error of the probabilities.
     pub brier: f64,
-    /// Mean negative log-likelihood.
+    /// Log loss: mean negative log-likelihood.
     pub log_loss: f64,
-    /// Mean distance between prediction and frequency.
+    /// Expected calibration error: mean distance between probability and frequency.
     pub ece: f64,
-    /// The reliability diagram.
+    /// Bins of the reliability diagram.
     pub reliability: Vec<CalibrationBin>,
 }
 
-/// Summarises feedback.
+/// Summarizes the feedback on proposals.
 pub fn feedback_report(labels: &[Label]) -> Result<FeedbackReport, EvictionError> {
     let proposals: BTreeSet<&str> = labels.iter().map(|label| label.proposal_id.as_str()).collect();
     let predicted: Vec<f64> = labels.iter().map(|label| label.relevance_score).collect();
@@ -116,7 +116,7 @@ pub fn feedback_report(labels: &[Label]) -> Result<FeedbackReport, EvictionError
     })
 }
 
-/// How well probabilities foretold outcomes; absent where there is only one outcome.
+/// Measures how well probabilities predicted outcomes; `None` if all outcomes are equal.
 pub fn prediction(predicted: &[f64], outcomes: &[bool]) -> Result<Option<Prediction>, EvictionError> {
     if !(outcomes.contains(&true) && outcomes.contains(&false)) {
         return Ok(None);

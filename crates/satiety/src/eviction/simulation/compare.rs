@@ -1,4 +1,4 @@
-//! Policies side by side on the same sessions. A session is one observation: figures are means over sessions, and
+//! Compares policies on the same sessions. A session is one observation: metrics are means over sessions, and
 //! differences are paired by session, with bootstrap intervals.
 
 use schemars::JsonSchema;
@@ -10,71 +10,71 @@ use super::replay::{Outcome, ReplayOptions, replay};
 use super::trace::Session;
 use crate::stats::{BootstrapEstimate, BootstrapSettings, bootstrap_paired_mean, mean};
 
-/// How to compare.
+/// Settings of a policy comparison.
 #[derive(Debug, Clone)]
 pub struct SimulationSettings {
-    /// Budget and the rest.
+    /// Settings of the replay, including the budget.
     pub replay: ReplayOptions,
-    /// The intervals.
+    /// Settings of the bootstrap intervals.
     pub bootstrap: BootstrapSettings,
-    /// Those with which each policy is compared.
+    /// Policies with which each policy is compared.
     pub against: Vec<Policy>,
 }
 
-/// What came out.
+/// Result of a simulation.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Simulation {
-    /// Sessions.
+    /// Number of sessions that were replayed.
     pub sessions: usize,
-    /// Turns of all sessions.
+    /// Number of turns in all sessions.
     pub turns: u64,
-    /// Uses of all sessions.
+    /// Number of uses in all sessions.
     pub uses: u64,
-    /// Each policy, in the order given.
+    /// Results of each policy, in the order given.
     pub policies: Vec<PolicyReport>,
 }
 
-/// One policy.
+/// Results of one policy, as means over sessions.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PolicyReport {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// Uses that found their item in the context.
+    /// Share of uses whose item was in the context.
     pub hit_rate: f64,
-    /// The same, by tokens.
+    /// Share of used tokens that were in the context.
     pub token_hit_rate: f64,
-    /// Turns for which everything that they used was there.
+    /// Share of turns for which every used item was in the context.
     pub answers_preserved: f64,
-    /// Mean tokens in the context at the end of a turn.
+    /// Mean number of tokens in the context at the end of a turn.
     pub tokens_retained: f64,
-    /// Tokens that had to be read again, for each thousand turns.
+    /// Number of tokens read again per 1000 turns.
     pub reread_tokens_per_1000_turns: f64,
-    /// Flushes for each thousand turns: each one makes a provider's prompt cache worthless.
+    /// Number of flushes per 1000 turns; each flush invalidates a provider's prompt cache.
     pub flushes_per_1000_turns: f64,
-    /// The hit rate as a share of the better of Belady's two; absent where they were not run.
+    /// Hit rate as a share of the better of Belady's two policies; absent if neither was run.
     pub share_of_bound: Option<f64>,
-    /// How much of the hit rate is missing to the better of Belady's two.
+    /// Difference between the better of Belady's two hit rates and this one; absent if neither was run.
     pub regret: Option<f64>,
-    /// Turns that ended above the budget, because of pins.
+    /// Number of turns that ended above the budget because of pins.
     pub over_budget: u64,
-    /// Beside others, in hit rate.
+    /// Differences in hit rate from other policies.
     pub against: Vec<Comparison>,
-    /// Hit rates by session, in the order of the sessions.
+    /// Hit rate of each session, in the order of the sessions.
     #[serde(skip)]
     pub by_session: Vec<f64>,
 }
 
-/// A difference of hit rates.
+/// Difference in hit rate between two policies.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// Beside whom.
+    /// Name of the other policy.
     pub policy: String,
-    /// This one's hit rate minus the other's, with its interval.
+    /// Hit rate of this policy minus that of the other, with its interval.
     #[serde(flatten)]
     pub difference: BootstrapEstimate,
 }
 
-/// Replays every session under every policy.
+/// Replays every session under every policy and compares the results.
 pub fn simulate(
     sessions: &[Session],
     policies: &[Policy],
@@ -91,14 +91,14 @@ pub fn simulate(
         outcomes.push(run(policy)?);
     }
     let rates =
-        |outcomes: &[Outcome]| -> Vec<f64> { outcomes.iter().map(|o| share(o.hits, o.uses)).collect() };
+        |outcomes: &[Outcome]| -> Vec<f64> { outcomes.iter().map(|o| ratio(o.hits, o.uses)).collect() };
     let bounds: Vec<Vec<f64>> = policies
         .iter()
         .zip(&outcomes)
         .filter(|(policy, _)| policy.is_clairvoyant())
         .map(|(_, outcomes)| rates(outcomes))
         .collect();
-    // Neither of the two is always the better one with items of many sizes.
+    // With items of different sizes, either of Belady's two may be the better one.
     let bound: Option<Vec<f64>> = bounds
         .into_iter()
         .reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a.max(*b)).collect());
@@ -123,13 +123,15 @@ pub fn simulate(
         reports.push(PolicyReport {
             policy: policy.name(),
             hit_rate,
-            token_hit_rate: over(found, |o| share(o.hit_tokens, o.use_tokens))?,
-            answers_preserved: over(found, |o| share(o.answers_preserved, o.answers))?,
-            tokens_retained: over(found, |o| o.retained_tokens as f64 / o.turns.max(1) as f64)?,
-            reread_tokens_per_1000_turns: over(found, |o| {
+            token_hit_rate: mean_over_sessions(found, |o| ratio(o.hit_tokens, o.use_tokens))?,
+            answers_preserved: mean_over_sessions(found, |o| ratio(o.answers_preserved, o.answers))?,
+            tokens_retained: mean_over_sessions(found, |o| o.retained_tokens as f64 / o.turns.max(1) as f64)?,
+            reread_tokens_per_1000_turns: mean_over_sessions(found, |o| {
                 (o.use_tokens - o.hit_tokens) as f64 * 1000.0 / o.turns.max(1) as f64
             })?,
-            flushes_per_1000_turns: over(found, |o| o.flushes as f64 * 1000.0 / o.turns.max(1) as f64)?,
+            flushes_per_1000_turns: mean_over_sessions(found, |o| {
+                o.flushes as f64 * 1000.0 / o.turns.max(1) as f64
+            })?,
             share_of_bound: limit.filter(|limit| *limit > 0.0).map(|limit| hit_rate / limit),
             regret: limit.map(|limit| limit - hit_rate),
             over_budget: found.iter().map(|o| o.over_budget).sum(),
@@ -147,12 +149,12 @@ pub fn simulate(
     })
 }
 
-fn over(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> Result<f64, EvictionError> {
-    Ok(mean(&outcomes.iter().map(figure).collect::<Vec<_>>())?)
+fn mean_over_sessions(outcomes: &[Outcome], metric: impl Fn(&Outcome) -> f64) -> Result<f64, EvictionError> {
+    Ok(mean(&outcomes.iter().map(metric).collect::<Vec<_>>())?)
 }
 
-/// Nothing used is nothing missed.
-fn share(part: u64, whole: u64) -> f64 {
+/// Returns `part / whole`; 1 if `whole` is 0, because nothing used is nothing missed.
+fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         1.0
     } else {
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_heuristic_beats_lru_and_nobody_beats_the_bound() {
+    fn the_heuristic_beats_lru_and_no_policy_beats_the_bound() {
         let sessions = generate(&GeneratorSettings {
             sessions: 8,
             turns: 120,

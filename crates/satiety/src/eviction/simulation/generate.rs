@@ -1,13 +1,13 @@
-//! Traces made up by rules that are written down here, for comparing policies where no recorded trace is at hand.
+//! Generates synthetic traces by the rules below, for comparing policies without recorded traces.
 //!
-//! A session has tasks that follow each other; each task lasts some turns. In each turn messages arrive, and with some
-//! probability tool results and files. What a turn uses:
+//! A session is a sequence of tasks; each task lasts some turns. In each turn messages arrive, and with some
+//! probability tool results and files. A turn uses items by these rules:
 //!
 //! - **recency**: a message is used again with a probability that falls with its age as a power law;
-//! - **bursts**: each file or tool result belongs to the task it came in; in that task it is used often, afterwards
-//!   hardly ever, except by a later task that takes the same files up again;
-//! - **long-term facts**: some small items are used at a steady low rate however old they are, some never;
-//! - **noise**: now and then anything is used.
+//! - **bursts**: each file or tool result belongs to the task in which it was added; in that task it is used
+//!   often, and afterwards hardly ever, except by a later task that resumes the same files;
+//! - **long-term facts**: some small items are used at a steady low rate regardless of age, some never;
+//! - **noise**: occasionally a random item is used.
 //!
 //! Sizes are log-normal by kind. Each session draws its own rates, so sessions differ as agents do.
 
@@ -20,19 +20,19 @@ use super::super::error::EvictionError;
 use super::super::item::ContextItem;
 use super::trace::{Session, TraceTurn};
 
-/// What to make.
+/// Settings of the trace generator.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneratorSettings {
-    /// Sessions.
+    /// Number of sessions, from 1 to 10000.
     pub sessions: u32,
-    /// Turns of a session.
+    /// Number of turns per session, from 1 to 100000.
     pub turns: u64,
-    /// The seed; session `i` depends on the seed and `i` only.
+    /// Random seed; session `i` depends only on the seed and `i`.
     pub seed: u64,
-    /// Mean turns of a task.
+    /// Mean number of turns per task, at least 1.
     pub task_turns: f64,
-    /// The probability of a use that follows no rule, per turn.
+    /// Probability per turn that a random item is used, from 0 to 1.
     pub noise: f64,
 }
 
@@ -48,14 +48,14 @@ impl Default for GeneratorSettings {
     }
 }
 
-/// What an item is made for.
+/// Item of a generated session, with its rate of use.
 struct GeneratedItem {
     id: String,
     kind: Kind,
     created: u64,
     last: u64,
     task: usize,
-    /// Uses a turn while it is wanted.
+    /// Uses per turn while its task is active.
     rate: f64,
 }
 
@@ -69,8 +69,8 @@ enum Kind {
     Plan,
 }
 
-/// Zone, kind, median tokens and spread of their logarithm.
 impl Kind {
+    /// Returns zone, kind, median tokens and standard deviation of their logarithm.
     fn shape(self) -> (&'static str, &'static str, f64, f64) {
         match self {
             Self::System => ("system", "instruction", 600.0, 0.2),
@@ -83,7 +83,7 @@ impl Kind {
     }
 }
 
-/// Makes sessions.
+/// Generates synthetic sessions; fails if a setting is out of range.
 pub fn generate(settings: &GeneratorSettings) -> Result<Vec<Session>, EvictionError> {
     let check = |what, value: f64, good: bool, range| {
         if good {
@@ -120,7 +120,7 @@ pub fn generate(settings: &GeneratorSettings) -> Result<Vec<Session>, EvictionEr
 fn session(settings: &GeneratorSettings, number: u32) -> Session {
     let mut random = ChaCha8Rng::seed_from_u64(settings.seed);
     random.set_stream(u64::from(number));
-    // How this agent works.
+    // Rates of this session.
     let tools_a_turn = random.random_range(0.4..0.9);
     let files_a_task = random.random_range(2.0..6.0);
     let facts_a_turn = random.random_range(0.1..0.3);
@@ -168,7 +168,7 @@ fn session(settings: &GeneratorSettings, number: u32) -> Session {
         }
         make(Kind::Message, 0.6, &mut items, &mut random);
         if random.random_bool(tools_a_turn) {
-            // Most results are read once; some are worked with.
+            // Most results are read once; some are used repeatedly.
             let rate = if random.random_bool(0.25) { 0.3 } else { 0.02 };
             make(Kind::ToolResult, rate, &mut items, &mut random);
         }
@@ -206,7 +206,7 @@ fn session(settings: &GeneratorSettings, number: u32) -> Session {
         }
         let goal = starts.then(|| format!("task {task}"));
         turns.push(TraceTurn {
-            session: name_of(number),
+            session: session_name(number),
             turn,
             goal,
             add,
@@ -214,7 +214,7 @@ fn session(settings: &GeneratorSettings, number: u32) -> Session {
         });
         starts = random.random_bool((1.0 / settings.task_turns).min(1.0));
         if starts {
-            // A later task often takes up an earlier one.
+            // A later task often resumes an earlier one.
             task = if tasks > 1 && random.random_bool(returns) {
                 random.random_range(0..tasks)
             } else {
@@ -224,23 +224,23 @@ fn session(settings: &GeneratorSettings, number: u32) -> Session {
         }
     }
     Session {
-        id: name_of(number),
+        id: session_name(number),
         turns,
     }
 }
 
-fn name_of(number: u32) -> String {
+fn session_name(number: u32) -> String {
     format!("session-{number:04}")
 }
 
-/// Box and Muller (1958).
+/// Draws a standard normal variate (Box and Muller 1958).
 fn normal(random: &mut ChaCha8Rng) -> f64 {
     let u: f64 = random.random_range(f64::MIN_POSITIVE..1.0);
     let v: f64 = random.random_range(0.0..1.0);
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// Knuth's product of uniforms; fine for small means.
+/// Draws a Poisson variate by Knuth's product of uniforms, which is fast enough for small means.
 fn poisson(mean: f64, random: &mut ChaCha8Rng) -> u32 {
     let limit = (-mean).exp();
     let (mut count, mut product) = (0, random.random_range(0.0..1.0_f64));

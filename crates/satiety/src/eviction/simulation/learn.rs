@@ -1,5 +1,5 @@
-//! What an agent's answers teach: sessions are replayed with an agent that keeps items back, and its answers are gathered
-//! as labels.
+//! Collects training labels: replays sessions with a simulated agent that excludes items, and gathers its
+//! answers.
 
 use super::super::error::EvictionError;
 use super::super::resolve::Label;
@@ -8,16 +8,16 @@ use super::policy::Policy;
 use super::replay::{ReplayOptions, replay};
 use super::trace::Session;
 
-/// How labels are gathered.
+/// Settings for gathering labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearningSettings {
-    /// Budget, agent and exploration.
+    /// Settings of the replay: budget, agent and exploration.
     pub replay: ReplayOptions,
-    /// At most so many proposals; all where absent.
+    /// Maximum number of proposals; unlimited if absent.
     pub proposals: Option<usize>,
 }
 
-/// Replays sessions one after the other and gathers labels until there are enough proposals.
+/// Replays sessions in order and gathers labels until the maximum number of proposals is reached.
 pub fn gather(
     sessions: &[Session],
     weights: &Weights,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_proposals_as_asked_for() {
+    fn the_number_of_proposals_is_limited() {
         let sessions = generate(&GeneratorSettings {
             sessions: 3,
             turns: 80,

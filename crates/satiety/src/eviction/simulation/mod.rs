@@ -1,4 +1,5 @@
-//! Replaying traces under a budget: which policy keeps what is needed, and how far is it from the best there could be?
+//! Simulation of eviction policies: replays traces under a token budget and compares policies with Belady's
+//! bound.
 
 mod compare;
 mod generate;

@@ -1,4 +1,5 @@
-//! Who decides what goes when a context is full. Every policy sees the same resident items; only Belady's sees the future.
+//! Eviction policies of the simulation. Every policy sees the same resident items; only Belady's policies see
+//! the future.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,29 +11,30 @@ use serde::Serialize;
 use super::super::error::EvictionError;
 use super::super::weights::Weights;
 
-/// A policy.
+/// Policy that decides which items to evict.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Policy {
-    /// The scorer with the weights given, by the proposals that an agent would get.
+    /// The scorer with these weights, using the same proposals as an agent would get.
     Ours(Box<Weights>),
-    /// Least recently used first.
+    /// Evicts the least recently used item first.
     Lru,
-    /// Oldest first.
+    /// Evicts the oldest item first.
     Fifo,
-    /// Largest first.
+    /// Evicts the largest item first.
     Size,
     /// GreedyDual-Size-Frequency (Cherkasova 1998): inflation + uses / tokens.
     GreedyDual,
-    /// Any, by a seed.
+    /// Evicts random items, with this seed.
     Random(u64),
-    /// Farthest next use first (Belady 1966): the best there is for items of one size.
+    /// Evicts the item with the farthest next use first (Belady 1966): optimal for items of equal size.
     Belady,
-    /// Largest product of tokens and distance to the next use first: close to the best for items of many sizes.
+    /// Evicts the item with the largest product of tokens and distance to the next use first: near-optimal
+    /// for items of different sizes.
     BeladySize,
 }
 
 impl Policy {
-    /// Its name in reports.
+    /// Returns the name used in reports.
     pub fn name(&self) -> String {
         match self {
             Self::Ours(weights) => weights.version.clone(),
@@ -46,12 +48,12 @@ impl Policy {
         }
     }
 
-    /// Whether it needs to know the future.
+    /// Whether the policy needs to know the future.
     pub(crate) fn is_clairvoyant(&self) -> bool {
         matches!(self, Self::Belady | Self::BeladySize)
     }
 
-    /// Those that need nothing but a name, Belady's two last.
+    /// Returns the policies that need no weights, with Belady's two last.
     pub fn plain() -> Vec<Self> {
         vec![
             Self::Lru,
@@ -95,31 +97,31 @@ impl FromStr for Policy {
             return Ok(Self::Ours(Box::new(Weights::heuristic())));
         }
         Self::plain().into_iter().find(|policy| policy.name() == name).ok_or_else(|| EvictionError::Weights(format!(
-            "there is no policy `{name}`; there are heuristic, lru, fifo, size, gdsf, random, belady and belady-size"
+            "unknown policy `{name}` (expected one of: heuristic, lru, fifo, size, gdsf, random, belady, belady-size)"
         )))
     }
 }
 
-/// What a plain policy knows of a resident item.
+/// State of a resident item, as seen by the policies without a scorer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resident {
     pub(super) tokens: u64,
     pub(super) arrived: u64,
     pub(super) last_use: u64,
     pub(super) uses: u64,
-    /// The value that `GreedyDual` gives it.
+    /// Priority assigned by `GreedyDual`.
     pub(super) value: f64,
-    /// The next turn that uses it, where there is one.
+    /// Next turn that uses the item, if any.
     pub(super) next_use: Option<u64>,
 }
 
 impl Policy {
-    /// The lowest goes first.
+    /// Returns the eviction priority; the lowest is evicted first.
     pub(super) fn rank(&self, resident: &Resident, turn: u64, random: &mut impl Rng) -> f64 {
-        // Beyond the horizon of any trace.
+        // 1e9 is beyond the end of any trace.
         let distance = |next: Option<u64>| next.map_or(1e9, |next| (next - turn.min(next)) as f64);
         match self {
-            // Our own scorer ranks by itself; see the replay.
+            // The scorer ranks by itself; see `replay`.
             Self::Ours(_) | Self::Lru => resident.last_use as f64,
             Self::Fifo => resident.arrived as f64,
             Self::Size => -(resident.tokens as f64),

@@ -1,6 +1,6 @@
-//! One session under one policy: each turn brings items, uses some, and when the context is over its budget at the end of
-//! the turn, items go until it is a bit below. A use of something that went is a miss: it is read again and comes back,
-//! with its history.
+//! Replays one session under one policy. Each turn adds and uses items; if the context exceeds its budget at
+//! the end of a turn, items are evicted until it is slightly below. A use of an evicted item is a miss: the
+//! item is read again and returns with its history.
 
 use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
@@ -20,28 +20,28 @@ use super::super::weights::Weights;
 use super::policy::{Policy, Resident};
 use super::trace::Session;
 
-/// How big the context is.
+/// Size of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
-    /// So many tokens.
+    /// Size of the context in tokens.
     Tokens(u64),
-    /// This share of all tokens of the session.
+    /// Share of all tokens of the session, from 0 to 1.
     Share(f64),
 }
 
-/// How a replay goes.
+/// Options of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayOptions {
-    /// How big the context is.
+    /// Size of the context.
     pub budget: Budget,
-    /// The share of the budget that a flush leaves free, so that not every turn flushes.
+    /// Share of the budget that a flush leaves free, from 0 to below 1, so that not every turn flushes.
     pub headroom: f64,
-    /// Who answers proposals, for policies that make some; nobody keeps anything back where absent.
+    /// Simulated agent that answers proposals; without one, nothing is excluded.
     pub agent: Option<Agent>,
-    /// How many items are proposed only to learn about them, as a share of those that must go.
+    /// Expected number of exploration items, as a share of the selected items, from 0 to 0.5.
     pub exploration: f64,
-    /// Seed of the agent, of exploration and of chance.
+    /// Random seed of the agent and of the exploration.
     pub seed: u64,
 }
 
@@ -57,62 +57,62 @@ impl Default for ReplayOptions {
     }
 }
 
-/// A simulated agent that keeps items back.
+/// Simulated agent that excludes candidates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Agent {
-    /// Knows what it will use soon, with errors.
+    /// Excludes items that it will use soon, with errors.
     Foresight {
-        /// How many turns ahead.
+        /// Number of turns it looks ahead.
         horizon: u64,
-        /// The probability of keeping back what it will use.
+        /// Probability of excluding an item that it will use.
         recall: f64,
-        /// The probability of keeping back what it will not.
+        /// Probability of excluding an item that it will not use.
         false_positive: f64,
     },
-    /// Keeps back by a taste of its own: what scores above one half by these weights, and errs at the rate given.
+    /// Excludes items that score above 0.5 by its own weights, with errors.
     Taste {
-        /// What it values.
+        /// Weights that define its preference.
         weights: Box<Weights>,
-        /// How often it errs.
+        /// Error rate, from 0 to 1.
         error: f64,
     },
-    /// Keeps back at random: nothing can be learned from it.
+    /// Excludes at random: nothing can be learned from it.
     Noise {
-        /// The probability.
+        /// Probability of excluding an item.
         rate: f64,
     },
 }
 
-/// What happened.
+/// Counters of a replay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// Uses of items that had come in an earlier turn.
+    /// Number of uses of items added in an earlier turn.
     pub uses: u64,
-    /// Those of items that were there.
+    /// Number of uses whose item was in the context.
     pub hits: u64,
-    /// Tokens of the uses.
+    /// Number of tokens of all uses.
     pub use_tokens: u64,
-    /// Tokens of the hits.
+    /// Number of tokens of all hits.
     pub hit_tokens: u64,
-    /// Turns that used something.
+    /// Number of turns that used at least one item.
     pub answers: u64,
-    /// Those for which everything was there.
+    /// Number of turns for which every used item was in the context.
     pub answers_preserved: u64,
-    /// Times that items had to go.
+    /// Number of times that items had to be evicted.
     pub flushes: u64,
-    /// Items that went.
+    /// Number of evicted items.
     pub evicted: u64,
-    /// Turns.
+    /// Number of turns in the session.
     pub turns: u64,
     /// Sum over turns of the tokens in the context at the end of the turn.
     pub retained_tokens: u64,
-    /// Turns that ended above the budget, because of pins.
+    /// Number of turns that ended above the budget because of pins.
     pub over_budget: u64,
-    /// What the agent's answers taught.
+    /// Training labels from the answers of the agent.
     pub labels: Vec<Label>,
 }
 
-/// Replays a session.
+/// Replays a session under a policy.
 pub fn replay(session: &Session, policy: &Policy, options: &ReplayOptions) -> Result<Outcome, EvictionError> {
     if !(0.0..1.0).contains(&options.headroom) {
         return Err(EvictionError::Setting {
@@ -123,7 +123,7 @@ pub fn replay(session: &Session, policy: &Policy, options: &ReplayOptions) -> Re
     }
     let budget = match options.budget {
         Budget::Tokens(tokens) => tokens,
-        Budget::Share(share) if (0.0..=1.0).contains(&share) => part(session.tokens(), share),
+        Budget::Share(share) if (0.0..=1.0).contains(&share) => fraction(session.tokens(), share),
         Budget::Share(share) => {
             return Err(EvictionError::Setting {
                 what: "budget",
@@ -145,12 +145,12 @@ struct Replay<'a> {
     options: &'a ReplayOptions,
     budget: u64,
     random: ChaCha8Rng,
-    /// Our scorer's view.
+    /// Ranking of the scorer; only for [`Policy::Ours`].
     scope: Option<Scope>,
-    /// Everyone's view: resident items.
+    /// Resident items, maintained for every policy.
     resident: FxHashMap<&'a str, Resident>,
     tokens: u64,
-    /// Everything that ever came, with its counters.
+    /// Every item that was added so far, with its counters.
     known: FxHashMap<&'a str, ContextItem>,
     uses: FxHashMap<&'a str, Vec<u64>>,
     inflation: f64,
@@ -174,16 +174,16 @@ impl<'a> Replay<'a> {
             Policy::Ours(weights) => Some(Scope::new(weights.as_ref().clone())?),
             _ => None,
         };
-        let chance = if let Policy::Random(seed) = policy {
+        let policy_seed = if let Policy::Random(seed) = policy {
             *seed
         } else {
             0
         };
-        // Sessions differ in their chance, whatever their order.
+        // Give each session its own random stream, independent of its position.
         let name = session.id.bytes().fold(0_u64, |hash, byte| {
             hash.wrapping_mul(31).wrapping_add(byte.into())
         });
-        let mut random = ChaCha8Rng::seed_from_u64(options.seed ^ chance.rotate_left(17));
+        let mut random = ChaCha8Rng::seed_from_u64(options.seed ^ policy_seed.rotate_left(17));
         random.set_stream(name);
         Ok(Self {
             session,
@@ -222,27 +222,27 @@ impl<'a> Replay<'a> {
         }
         let (mut used, mut missed) = (false, false);
         for id in &turn.uses {
-            let there = self.resident.contains_key(id.as_str());
+            let resident_before = self.resident.contains_key(id.as_str());
             let tokens = self.known.get(id.as_str()).map_or(0, |item| item.token_count);
             if !new.contains(id.as_str()) {
                 used = true;
                 self.outcome.uses += 1;
                 self.outcome.use_tokens += tokens;
-                if there {
+                if resident_before {
                     self.outcome.hits += 1;
                     self.outcome.hit_tokens += tokens;
                 } else {
                     missed = true;
                 }
             }
-            self.use_item(id, turn.turn, there)?;
+            self.use_item(id, turn.turn, resident_before)?;
         }
         self.outcome.answers += u64::from(used);
         self.outcome.answers_preserved += u64::from(used && !missed);
         self.outcome.turns += 1;
         if self.tokens > self.budget {
             self.outcome.flushes += 1;
-            let target = self.budget - part(self.budget, self.options.headroom);
+            let target = self.budget - fraction(self.budget, self.options.headroom);
             if self.scope.is_some() {
                 self.flush_ours(turn.turn, target)?;
             } else {
@@ -269,20 +269,20 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn use_item(&mut self, id: &'a str, turn: u64, there: bool) -> Result<(), EvictionError> {
+    fn use_item(&mut self, id: &'a str, turn: u64, resident_before: bool) -> Result<(), EvictionError> {
         if let Some(item) = self.known.get_mut(id) {
             item.touch(turn);
         }
-        if !there {
+        if !resident_before {
             self.enter(id, turn);
         }
         if let Some(resident) = self.resident.get_mut(id) {
             resident.last_use = turn;
-            resident.uses += u64::from(there);
+            resident.uses += u64::from(resident_before);
             resident.value = self.inflation + (1.0 + resident.uses as f64) / resident.tokens.max(1) as f64;
         }
         if let (Some(scope), Some(item)) = (&mut self.scope, self.known.get(id)) {
-            if there {
+            if resident_before {
                 scope.touch(id, turn)?;
             } else {
                 scope.insert(item.clone())?;
@@ -353,7 +353,7 @@ impl<'a> Replay<'a> {
         }
         let mut exclude = Vec::new();
         for candidate in &proposal.candidates {
-            if self.keeps_back(candidate, turn) {
+            if self.excludes(candidate, turn) {
                 exclude.push(Exclude {
                     ctx_id: candidate.ctx_id.clone(),
                     exclude_reason: None,
@@ -383,7 +383,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn keeps_back(&mut self, candidate: &EvictionCandidate, turn: u64) -> bool {
+    fn excludes(&mut self, candidate: &EvictionCandidate, turn: u64) -> bool {
         let options = self.options;
         let Some(agent) = &options.agent else {
             return false;
@@ -414,14 +414,14 @@ impl<'a> Replay<'a> {
     }
 }
 
-fn part(whole: u64, share: f64) -> u64 {
+fn fraction(whole: u64, share: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share from 0 to 1 of a number of tokens"
     )]
-    let part = (whole as f64 * share).round() as u64;
-    part
+    let fraction = (whole as f64 * share).round() as u64;
+    fraction
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Small traces whose outcome can be counted by hand, and Belady's beside every possible choice.
+//! Small traces whose outcome can be counted by hand, and Belady's policy compared with every possible
+//! choice.
 
 use proptest::prelude::*;
 
@@ -45,7 +46,7 @@ fn run(session: &Session, policy: &str, tokens: u64) -> Outcome {
 
 #[test]
 fn policies_differ_as_they_should() {
-    // Two fit. After c came, FIFO drops a, LRU drops b (a was used), size drops the largest.
+    // Two items fit. After c is added, FIFO evicts a, LRU evicts b (a was used), size evicts the largest.
     let session = session(&["a1", "b2", "?a", "c1", "?a ?b ?c"]);
     let hits = |policy| run(&session, policy, 3).hits;
     assert_eq!(run(&session, "lru", 3).uses, 4);
@@ -71,7 +72,7 @@ fn policies_differ_as_they_should() {
 }
 
 #[test]
-fn pins_are_spared_by_everyone() {
+fn every_policy_spares_pins() {
     let session = trace(concat!(
         r#"{"turn":0,"add":[{"ctx_id":"p","zone":"system","token_count":9,"pinned":true}]}"#,
         "\n",
@@ -99,7 +100,7 @@ fn pins_are_spared_by_everyone() {
 }
 
 #[test]
-fn an_agents_keep_backs_become_labels_and_settings_are_checked() {
+fn exclusions_become_labels_and_settings_are_checked() {
     let session = session(&["a5", "b5", "c5", "?a", "d5", "?a"]);
     let policy: Policy = "heuristic".parse().unwrap();
     let agent = Agent::Foresight {
@@ -135,8 +136,9 @@ fn an_agents_keep_backs_become_labels_and_settings_are_checked() {
     }
 }
 
-/// The most hits of all choices: an item must be there or be read when used, and at the end of a turn so many fit.
-fn most_hits(turns: &[TraceTurn], resident: &std::collections::BTreeSet<String>, room: usize) -> u64 {
+/// Returns the maximum number of hits over all choices: a used item must be resident or read again, and at
+/// most `capacity` items fit at the end of a turn.
+fn most_hits(turns: &[TraceTurn], resident: &std::collections::BTreeSet<String>, capacity: usize) -> u64 {
     let Some((turn, rest)) = turns.split_first() else {
         return 0;
     };
@@ -154,10 +156,10 @@ fn most_hits(turns: &[TraceTurn], resident: &std::collections::BTreeSet<String>,
         .collect::<std::collections::BTreeSet<_>>()
         .into_iter()
         .collect();
-    if all.len() <= room {
-        return hits + most_hits(rest, &all.into_iter().collect(), room);
+    if all.len() <= capacity {
+        return hits + most_hits(rest, &all.into_iter().collect(), capacity);
     }
-    let subsets = (0..1_u32 << all.len()).filter(|subset| subset.count_ones() as usize == room);
+    let subsets = (0..1_u32 << all.len()).filter(|subset| subset.count_ones() as usize == capacity);
     let best = subsets.map(|subset| {
         let kept = all
             .iter()
@@ -165,7 +167,7 @@ fn most_hits(turns: &[TraceTurn], resident: &std::collections::BTreeSet<String>,
             .filter(|(i, _)| subset >> i & 1 == 1)
             .map(|(_, id)| id.clone())
             .collect();
-        most_hits(rest, &kept, room)
+        most_hits(rest, &kept, capacity)
     });
     hits + best.max().unwrap_or(0)
 }
@@ -173,16 +175,16 @@ fn most_hits(turns: &[TraceTurn], resident: &std::collections::BTreeSet<String>,
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn for_items_of_one_size_nothing_beats_belady(uses in prop::collection::vec(0_usize..5, 1..7), room in 1_usize..4) {
+    fn for_items_of_one_size_nothing_beats_belady(uses in prop::collection::vec(0_usize..5, 1..7), capacity in 1_usize..4) {
         let names = ["a", "b", "c", "d", "e"];
         let mut script: Vec<String> = vec![names.map(|name| format!("{name}1")).join(" ")];
         script.extend(uses.iter().map(|used| format!("?{}", names[*used])));
         let session = session(&script.iter().map(String::as_str).collect::<Vec<_>>());
-        let best = most_hits(&session.turns, &std::collections::BTreeSet::new(), room);
-        prop_assert_eq!(run(&session, "belady", room as u64).hits, best);
-        prop_assert_eq!(run(&session, "belady-size", room as u64).hits, best);
+        let best = most_hits(&session.turns, &std::collections::BTreeSet::new(), capacity);
+        prop_assert_eq!(run(&session, "belady", capacity as u64).hits, best);
+        prop_assert_eq!(run(&session, "belady-size", capacity as u64).hits, best);
         for policy in ["lru", "fifo", "gdsf", "heuristic", "random", "size"] {
-            prop_assert!(run(&session, policy, room as u64).hits <= best);
+            prop_assert!(run(&session, policy, capacity as u64).hits <= best);
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Traces: what came into a context in each turn and what the turn really used. JSON Lines, a line a turn:
+//! Traces: the items that each turn added to a context, and the items that it used. JSON Lines, one turn per
+//! line:
 //!
 //! ```json
 //! {"session": "s1", "turn": 3, "goal": "fix the build", "add": [{"ctx_id": "log", "zone": "workspace", "kind": "tool_result",
 //!  "token_count": 812}], "use": ["readme"]}
 //! ```
 //!
-//! Turns of a session rise; a turn may use only what came before it or with it.
+//! Turn numbers rise within a session; a turn may use only items that were added in it or before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,37 +16,37 @@ use serde::{Deserialize, Serialize};
 use super::super::error::EvictionError;
 use super::super::item::ContextItem;
 
-/// One turn of one session.
+/// One turn of a session, as one line of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceTurn {
-    /// The session; lines without one belong to a session of their own.
+    /// Name of the session; lines without a name form one session.
     #[serde(default)]
     pub session: String,
-    /// The turn, rising within a session.
+    /// Number of the turn, rising within a session.
     pub turn: u64,
-    /// What the agent is after from now on.
+    /// New goal of the agent, from this turn on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
-    /// What comes into the context.
+    /// Items added to the context in this turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<ContextItem>,
-    /// Ids of what the turn uses.
+    /// Ids of the items used in this turn.
     #[serde(default, rename = "use", skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<String>,
 }
 
-/// One session.
+/// Session of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// Its name.
+    /// Name of the session.
     pub id: String,
-    /// Its turns, in order.
+    /// Turns of the session, in order.
     pub turns: Vec<TraceTurn>,
 }
 
 impl Session {
-    /// Tokens of everything that ever comes in.
+    /// Returns the total size in tokens of all items that the session adds.
     pub fn tokens(&self) -> u64 {
         self.turns
             .iter()
@@ -55,7 +56,7 @@ impl Session {
     }
 }
 
-/// Reads a trace. Sessions come in the order of their names.
+/// Parses a trace; the sessions are sorted by name.
 pub fn read_trace(text: &str) -> Result<Vec<Session>, EvictionError> {
     let mut sessions: BTreeMap<String, (Session, BTreeSet<String>)> = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -75,7 +76,7 @@ pub fn read_trace(text: &str) -> Result<Vec<Session>, EvictionError> {
         });
         if let Some(last) = session.turns.last().filter(|last| last.turn >= turn.turn) {
             return Err(wrong(format!(
-                "turn {} comes after turn {}",
+                "turn {} follows turn {}; turn numbers must rise",
                 turn.turn, last.turn
             )));
         }
@@ -83,28 +84,28 @@ pub fn read_trace(text: &str) -> Result<Vec<Session>, EvictionError> {
             (item.created_turn, item.last_referenced_turn) = (turn.turn, turn.turn);
             item.check().map_err(|error| wrong(error.to_string()))?;
             if !known.insert(item.ctx_id.clone()) {
-                return Err(wrong(format!("`{}` came before", item.ctx_id)));
+                return Err(wrong(format!("duplicate item `{}`", item.ctx_id)));
             }
         }
         if let Some(id) = turn.uses.iter().find(|id| !known.contains(*id)) {
-            return Err(wrong(format!("`{id}` is used before it came")));
+            return Err(wrong(format!("item `{id}` is used before it is added")));
         }
         session.turns.push(turn);
     }
     if sessions.is_empty() {
         return Err(EvictionError::Trace {
             line: 1,
-            reason: "there is no turn".into(),
+            reason: "no turns found".into(),
         });
     }
     Ok(sessions.into_values().map(|(session, _)| session).collect())
 }
 
-/// Writes a trace that [`read_trace`] reads.
+/// Serializes sessions to a trace that [`read_trace`] parses.
 pub fn write_trace(sessions: &[Session]) -> String {
     let mut text = String::new();
     for turn in sessions.iter().flat_map(|session| &session.turns) {
-        // Strings, numbers and lists of them: nothing that JSON cannot hold.
+        // Strings, numbers and lists of them always serialize.
         text.push_str(&serde_json::to_string(turn).unwrap_or_default());
         text.push('\n');
     }
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_is_read_and_written() {
+    fn a_trace_round_trips() {
         let text = concat!(
             r#"{"session":"b","turn":0,"add":[{"ctx_id":"x","zone":"memory","token_count":5}]}"#,
             "\n\n",
@@ -138,11 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_named() {
+    fn invalid_lines_are_reported() {
         for (text, part) in [
-            ("", "no turn"),
-            ("{\"turn\":0}\n{\"turn\":0}", "line 2: turn 0 comes after turn 0"),
-            ("{\"turn\":0,\"use\":[\"x\"]}", "`x` is used before it came"),
+            ("", "no turns found"),
+            ("{\"turn\":0}\n{\"turn\":0}", "line 2: turn 0 follows turn 0"),
+            (
+                "{\"turn\":0,\"use\":[\"x\"]}",
+                "item `x` is used before it is added",
+            ),
             (
                 "{\"turn\":0,\"add\":[{\"ctx_id\":\"x\",\"zone\":\"m\",\"token_count\":-1}]}",
                 "add[0].token_count",
@@ -154,7 +158,7 @@ mod tests {
             ("{\"turn\":0,\"used\":[]}", "unknown field `used`"),
             (
                 "{\"turn\":0,\"add\":[{\"ctx_id\":\"x\",\"zone\":\"m\",\"token_count\":1},{\"ctx_id\":\"x\",\"zone\":\"m\",\"token_count\":1}]}",
-                "`x` came before",
+                "duplicate item `x`",
             ),
         ] {
             let error = read_trace(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Records in the specification's namespaces: which key, which tags, kept for how long. Nothing here stores them.
+//! Records in the specification's namespaces: keys, tags and retention. Nothing here stores them.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use serde_json::Value;
 
 use super::{Aggregate, CycleError, CycleSnapshot, json};
 
-/// The key of the rolling window.
+/// Key of the rolling window.
 pub const AGGREGATE_KEY: &str = "eval-harness/saturation/aggregate";
 
 const CYCLES: &str = "eval-harness/saturation/cycles/";
 const EXPANSIONS: &str = "eval-harness/saturation/expansions/";
 
-/// A value to be stored under a key, with the specification's tags.
+/// Value to be stored under a key, with the specification's tags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
-    /// Where.
+    /// Key of the record.
     pub key: String,
-    /// What.
+    /// Content of the record.
     pub value: Value,
-    /// `x-intent`, `x-namespace` and what else finds it.
+    /// Tags of the record, such as `x-intent` and `x-namespace`.
     pub tags: BTreeMap<String, String>,
 }
 
-/// The key of a cycle.
+/// Returns the key of a cycle; fails if the id is invalid.
 pub fn cycle_key(cycle_id: &str) -> Result<String, CycleError> {
     check_id(cycle_id).map(|()| format!("{CYCLES}{cycle_id}"))
 }
 
-/// The key of an expansion.
+/// Returns the key of an expansion; fails if the id is invalid.
 pub fn expansion_key(expansion_id: &str) -> Result<String, CycleError> {
     check_id(expansion_id).map(|()| format!("{EXPANSIONS}{expansion_id}"))
 }
 
-/// For how many days a record is kept; absent means for good.
+/// Returns the retention of a record in days; `None` means permanently.
 pub fn retention_days(key: &str) -> Option<u32> {
     key.starts_with(CYCLES).then_some(90)
 }
 
-/// An id is one segment of a key, whoever made it.
+/// Checks that an id is a single segment of a key.
 pub(super) fn check_id(id: &str) -> Result<(), CycleError> {
     let fits = !id.is_empty()
         && id.len() <= 128
@@ -61,12 +61,12 @@ impl Record {
             .tagged("x-level", snapshot.saturation_level.as_str()))
     }
 
-    /// The rolling window.
+    /// Creates the record of the rolling window.
     pub fn aggregate(aggregate: &Aggregate) -> Self {
         Self::new(AGGREGATE_KEY.to_owned(), json(aggregate), "saturation_aggregate")
     }
 
-    /// A record with its intent and namespace.
+    /// Creates a record with its intent and namespace.
     pub fn new(key: String, value: Value, intent: &str) -> Self {
         let tags = BTreeMap::from([
             ("x-intent".to_owned(), intent.to_owned()),
@@ -75,7 +75,7 @@ impl Record {
         Self { key, value, tags }
     }
 
-    /// Adds a tag.
+    /// Adds a tag to the record.
     pub fn tagged(mut self, name: &str, value: impl Into<String>) -> Self {
         self.tags.insert(name.to_owned(), value.into());
         self

@@ -1,4 +1,4 @@
-//! The figures of a window of cycles: average, trend and the two trailing runs.
+//! Rolling metrics of a window of cycles: average, trend and the two trailing runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,50 +6,50 @@ use serde::{Deserialize, Serialize};
 use crate::harness::signals::{Level, slope};
 use crate::stats::mean;
 
-/// Figures of the window.
+/// Metrics computed over a window of cycles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RollingMetrics {
-    /// Mean score; 0 for an empty window.
+    /// Mean score of the window; 0 if it is empty.
     pub avg_saturation_score: f64,
-    /// Where the score is going.
+    /// Trend of the score.
     pub saturation_trend: Trend,
-    /// Trailing cycles that are HIGH or CRITICAL.
+    /// Number of trailing cycles that are HIGH or CRITICAL.
     pub consecutive_high_count: u32,
-    /// Trailing cycles that are CRITICAL.
+    /// Number of trailing cycles that are CRITICAL.
     pub consecutive_critical_count: u32,
 }
 
-/// Where the score is going.
+/// Trend of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trend {
-    /// Up by more than 0.01 a cycle.
+    /// Rising by more than 0.01 per cycle.
     Increasing,
-    /// Down by more than 0.01 a cycle.
+    /// Falling by more than 0.01 per cycle.
     Decreasing,
-    /// Neither.
+    /// Neither rising nor falling.
     Stable,
 }
 
-/// One cycle of the window.
+/// Cycle in the history of a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryEntry {
-    /// Which.
+    /// Id of the cycle.
     pub cycle_id: String,
-    /// The score that the window follows.
+    /// Score that drives the window.
     pub score: f64,
-    /// Its level.
+    /// Saturation level of the score.
     pub level: Level,
-    /// What the last accepted change gained.
+    /// Gain of the last accepted change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<f64>,
-    /// Whether somebody stated it, without runs behind it.
+    /// Whether the cycle was stated without runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
 }
 
 impl RollingMetrics {
-    pub(super) fn of(history: &[HistoryEntry]) -> Self {
+    pub(super) fn from_history(history: &[HistoryEntry]) -> Self {
         let scores: Vec<f64> = history.iter().map(|entry| entry.score).collect();
         let (high, critical) = trailing_runs(history.iter().map(|entry| entry.level));
         Self {
@@ -64,7 +64,7 @@ impl RollingMetrics {
         }
     }
 
-    /// Of each figure the one that is nearer to an alarm.
+    /// Combines two sets of metrics, taking the value closer to an alarm for each.
     pub(super) fn or_higher(&self, other: &Self) -> Self {
         let rising = |trend| match trend {
             Trend::Decreasing => 0,
@@ -86,7 +86,7 @@ impl RollingMetrics {
     }
 }
 
-/// Two independent trailing runs: of levels that are HIGH or CRITICAL, and of CRITICAL alone.
+/// Counts two independent trailing runs: levels that are HIGH or CRITICAL, and CRITICAL alone.
 pub fn trailing_runs(levels: impl IntoIterator<Item = Level>) -> (u32, u32) {
     let (mut high, mut critical) = (0, 0);
     for level in levels {

@@ -152,7 +152,7 @@ fn cycles_are_neither_rewritten_nor_back_dated() {
 }
 
 #[test]
-fn the_measured_score_drives_where_there_is_one() {
+fn the_measured_score_drives_if_present() {
     let mut marked = snapshot(0, "v1", 0.9);
     marked.measured = Some(MeasuredMark {
         probability: 0.1,
@@ -189,8 +189,8 @@ fn stated(cycle: i64, score: f64) -> CycleSnapshot {
     }
 }
 
-/// How loud an alarm is.
-fn loudness(window: &Aggregate) -> (u8, Urgency) {
+/// Returns the action and urgency as an ordered value.
+fn alarm_level(window: &Aggregate) -> (u8, Urgency) {
     let decided = window.decide(&ConsistencyThresholds::default());
     let action = match decided.action {
         Action::Continue => 0,
@@ -201,9 +201,9 @@ fn loudness(window: &Aggregate) -> (u8, Urgency) {
 }
 
 proptest::proptest! {
-    /// The law: stated numbers raise an alarm or leave it, at once and for every cycle that follows.
+    /// Stated metrics raise an alarm or leave it, immediately and for every following cycle.
     #[test]
-    fn stated_numbers_never_lower_an_alarm(
+    fn stated_metrics_never_lower_an_alarm(
         cycles in proptest::collection::vec((proptest::prelude::any::<bool>(), 0..=20_u32), 1..60)
     ) {
         let mut all = Aggregate::new("v1", Driver::default());
@@ -213,7 +213,7 @@ proptest::proptest! {
             let before = all.clone();
             if unverified {
                 all.record(&stated(number, score)).unwrap();
-                proptest::prop_assert!(loudness(&all) >= loudness(&before));
+                proptest::prop_assert!(alarm_level(&all) >= alarm_level(&before));
                 let (is, was) = (&all.rolling_metrics, &before.rolling_metrics);
                 proptest::prop_assert!(is.avg_saturation_score >= was.avg_saturation_score);
                 proptest::prop_assert!(is.consecutive_high_count >= was.consecutive_high_count);
@@ -223,10 +223,10 @@ proptest::proptest! {
                 all.record(&cycle).unwrap();
                 proven.record(&cycle).unwrap();
             }
-            proptest::prop_assert!(loudness(&all) >= loudness(&proven));
+            proptest::prop_assert!(alarm_level(&all) >= alarm_level(&proven));
             proptest::prop_assert_eq!(all.evidence_until(), proven.evidence_until());
             proptest::prop_assert_eq!(all.deltas(), proven.deltas());
-            // A window reads back as it was written.
+            // A window survives serialization.
             let back: Aggregate = serde_json::from_value(json(&all)).unwrap();
             proptest::prop_assert_eq!(&back, &all);
         }

@@ -1,4 +1,4 @@
-//! How an expansion moves on. Everything is checked before anything changes.
+//! Transitions of an expansion. Everything is checked before the state changes.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use super::{
 };
 
 impl Expansion {
-    /// Takes what came of a step, and says what belongs into the ledger. What is refused changes nothing.
+    /// Applies the result of a step and returns the event for the ledger; a rejected result changes nothing.
     pub fn observe(
         &mut self,
         observation: Observation,
         context: &Context<'_>,
     ) -> Result<Event, ExpansionError> {
-        // Decided on a copy: an error half way must not leave half a change.
+        // Work on a copy: an error must not leave a partial change.
         let mut next = self.clone();
         let event = next.step(observation, context)?;
         *self = next;
@@ -27,10 +27,10 @@ impl Expansion {
                 Ok(self.event("researched", &json!({"findings": findings})))
             }
             (Phase::Research | Phase::AwaitingApproval, Observation::Proposed { proposal, old, new }) => {
-                same("current", &self.from_version, &old.version())?;
+                check_version("current", &self.from_version, &old.version())?;
                 if proposal.expansion_id != self.expansion_id {
                     return Err(ExpansionError::Version {
-                        what: "expansion's",
+                        what: "expansion",
                         expected: self.expansion_id.clone(),
                         found: proposal.expansion_id.clone(),
                     });
@@ -45,7 +45,7 @@ impl Expansion {
                 self.phase = Phase::AwaitingApproval;
                 Ok(event)
             }
-            // A second approval is taken where the first ran out before anything was touched.
+            // A second approval is accepted if the first expired before anything was changed.
             (Phase::AwaitingApproval | Phase::Archiving, Observation::Approved(approval)) => {
                 verify(
                     &approval,
@@ -63,21 +63,22 @@ impl Expansion {
                 Ok(event)
             }
             (Phase::Research | Phase::AwaitingApproval | Phase::Archiving, Observation::Rejected(ending)) => {
-                answerable(&ending)?;
+                check_ending(&ending)?;
                 let event = self.event("rejected", &json!({"by": ending.by, "why": ending.why}));
                 self.ended = Some(ending);
                 self.phase = Phase::Rejected;
                 Ok(event)
             }
             (Phase::Archiving, Observation::Archived(version)) => {
-                // The last moment before anything is touched: the approval must still count, and be about this harness.
+                // Last check before the harness is changed: the approval must still be valid for this
+                // harness.
                 if let Some(approval) = &self.approval {
-                    // It may be booked as used already, by this very expansion.
+                    // This expansion may already have recorded the approval as used.
                     let mut spent = context.spent.clone();
                     spent.remove(&approval.id());
                     verify(approval, self.proposal()?, context.keys, &spent, context.now)?;
                 }
-                same("archived", &self.from_version, &version)?;
+                check_version("archived", &self.from_version, &version)?;
                 Ok(self.advance(
                     Phase::ApplyingThresholds,
                     "archived",
@@ -107,16 +108,16 @@ impl Expansion {
                         &json!({"detail": detail}),
                     ));
                 }
-                Ok(self.roll_back(&format!("the system does not pass at baseline: {detail}")))
+                Ok(self.roll_back(&format!("the system no longer passes at baseline: {detail}")))
             }
             (Phase::Committing, Observation::Committed(version)) => {
-                same("committed", &self.proposal()?.diff.to, &version)?;
+                check_version("committed", &self.proposal()?.diff.to, &version)?;
                 self.applied_at = Some(context.now);
                 Ok(self.advance(Phase::Logging, "committed", &json!({"version": version})))
             }
             (Phase::Logging, Observation::Logged) => Ok(self.advance(Phase::Done, "done", &Value::Null)),
             (phase, Observation::RollbackRequested(ending)) if phase.is_applying() => {
-                answerable(&ending)?;
+                check_ending(&ending)?;
                 let event = self.event("rollback_requested", &json!({"by": ending.by, "why": ending.why}));
                 self.ended = Some(ending);
                 self.phase = Phase::RollingBack;
@@ -132,15 +133,15 @@ impl Expansion {
 
     fn enabled(&mut self, outcome: super::CaseOutcome) -> Result<Event, ExpansionError> {
         let proposal = self.proposal()?;
-        let shown = |case: &super::CaseRef| format!("{}/{}", case.suite, case.case_id);
+        let case_name = |case: &super::CaseRef| format!("{}/{}", case.suite, case.case_id);
         let (all, expected) = (
             proposal.new_cases().count(),
             proposal.new_cases().nth(self.outcomes.len()),
         );
         if expected != Some(&outcome.case) {
             return Err(ExpansionError::Order {
-                expected: expected.map_or_else(|| "none".to_owned(), shown),
-                found: shown(&outcome.case),
+                expected: expected.map_or_else(|| "none".to_owned(), case_name),
+                found: case_name(&outcome.case),
             });
         }
         let event = self.event(
@@ -148,11 +149,11 @@ impl Expansion {
             &json!({"case": outcome.case, "passed": outcome.passed}),
         );
         self.outcomes.push(outcome);
-        // More than half fail at once: known as soon as so many have, whatever the rest would do.
+        // Roll back as soon as more than half of the new cases have failed, whatever the rest would do.
         if 2 * self.failed() > all {
             let failed = self.failed();
             return Ok(self.roll_back(&format!(
-                "{failed} of {all} new tests fail at once: too aggressive, needs calibration"
+                "{failed} of {all} new cases fail immediately; the expansion is too aggressive and needs calibration"
             )));
         }
         if self.outcomes.len() == all {
@@ -162,7 +163,7 @@ impl Expansion {
     }
 
     fn restored(&mut self, version: String, context: &Context<'_>) -> Result<Event, ExpansionError> {
-        same("restored", &self.from_version, &version)?;
+        check_version("restored", &self.from_version, &version)?;
         let Some(ending) = self.ended.clone() else {
             return Err(ExpansionError::Anonymous);
         };
@@ -209,13 +210,13 @@ impl Expansion {
     fn proposal(&self) -> Result<&Proposal, ExpansionError> {
         self.proposal.as_ref().ok_or(ExpansionError::Unexpected {
             phase: self.phase,
-            got: "anything but a proposal",
+            got: "step without a proposal",
         })
     }
 }
 
 impl Phase {
-    /// Whether the harness is being changed: only then may the archived version come back.
+    /// Whether the harness is being changed; only then may the archived version be restored.
     pub fn is_applying(self) -> bool {
         matches!(
             self,
@@ -232,32 +233,32 @@ impl Phase {
 impl Observation {
     fn name(&self) -> &'static str {
         match self {
-            Self::Found(_) => "a finding",
-            Self::Proposed { .. } => "a proposal",
-            Self::Approved(_) => "an approval",
-            Self::Rejected(_) => "a rejection",
-            Self::Archived(_) => "an archived version",
+            Self::Found(_) => "finding",
+            Self::Proposed { .. } => "proposal",
+            Self::Approved(_) => "approval",
+            Self::Rejected(_) => "rejection",
+            Self::Archived(_) => "archived version",
             Self::ThresholdsApplied => "applied thresholds",
             Self::BenchmarksAdded => "added benchmarks",
             Self::EdgeCasesAdded => "added cases",
-            Self::Enabled(_) => "an enabled case",
-            Self::BaselineVerified { .. } => "a verified baseline",
-            Self::Committed(_) => "a committed version",
-            Self::Logged => "a log entry",
-            Self::RollbackRequested(_) => "a request to roll back",
-            Self::Restored(_) => "a restored version",
+            Self::Enabled(_) => "enabled case",
+            Self::BaselineVerified { .. } => "baseline result",
+            Self::Committed(_) => "committed version",
+            Self::Logged => "log entry",
+            Self::RollbackRequested(_) => "rollback request",
+            Self::Restored(_) => "restored version",
         }
     }
 }
 
-fn answerable(ending: &Ending) -> Result<(), ExpansionError> {
+fn check_ending(ending: &Ending) -> Result<(), ExpansionError> {
     if ending.by.trim().is_empty() || ending.why.trim().is_empty() {
         return Err(ExpansionError::Anonymous);
     }
     Ok(())
 }
 
-fn same(what: &'static str, expected: &str, found: &str) -> Result<(), ExpansionError> {
+fn check_version(what: &'static str, expected: &str, found: &str) -> Result<(), ExpansionError> {
     if expected == found {
         return Ok(());
     }

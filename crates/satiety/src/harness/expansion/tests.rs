@@ -10,7 +10,7 @@ use crate::harness::manifest::CaseEntry;
 use crate::harness::manifest::tests::manifest;
 use crate::harness::proposal::{Author, ExpansionProposals};
 
-/// A harder harness: one threshold, `edge` cases for a suite that is there, `fresh` cases of a new one.
+/// A stricter harness: one threshold, `edge` cases for an existing suite, `fresh` cases of a new one.
 fn harder(old: &Manifest, edge: usize, fresh: usize) -> (Manifest, ExpansionProposals) {
     let mut new = old.clone();
     new.thresholds.get_mut("capability/pass").unwrap().value = 0.75;
@@ -98,7 +98,7 @@ impl World {
             spent: &self.spent,
             now,
         };
-        // Stored and read again at every step, as somebody who is interrupted does.
+        // Store and reload at every step, as after an interruption.
         let text = serde_json::to_string(&self.expansion).unwrap();
         self.expansion = serde_json::from_str(&text).unwrap();
         let before = self.expansion.clone();
@@ -111,7 +111,7 @@ impl World {
                 self.events.push(event);
             }
             Err(error) => {
-                assert_eq!(self.expansion, before, "what is refused changes nothing");
+                assert_eq!(self.expansion, before, "a rejected observation changes nothing");
                 return Err(error);
             }
         }
@@ -125,7 +125,8 @@ impl World {
         )
     }
 
-    /// What a faithful executor reports for the next step; `passes` says how new cases come out.
+    /// Returns the report of a faithful executor for the next step; `passes` decides the results of new
+    /// cases.
     fn faithful(&self, passes: &mut dyn FnMut() -> bool) -> Option<Observation> {
         Some(match self.expansion.next() {
             Step::Research | Step::Finished(_) => return None,
@@ -179,7 +180,7 @@ fn the_specifications_eight_steps_in_order() {
             "done"
         ]
     );
-    // Cases of new suites first, one at a time.
+    // Cases of new suites come first, one at a time.
     assert_eq!(world.expansion.outcomes[0].case.suite, "adversarial");
     let record = world.expansion.record().unwrap();
     assert_eq!(record.key, "eval-harness/saturation/expansions/exp-1");
@@ -192,7 +193,7 @@ fn the_specifications_eight_steps_in_order() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// More than half of the new tests failing rolls back, half or less does not, whatever the order.
+    /// More than half of the new cases failing rolls back; half or less does not, in any order.
     #[test]
     fn the_rollback_rule(results in prop::collection::vec(any::<bool>(), 1..9), edge in 0_usize..9) {
         let edge = edge.min(results.len());
@@ -205,13 +206,14 @@ proptest! {
         if rolled_back {
             let exemption = world.expansion.exemption.clone().unwrap();
             prop_assert_eq!(exemption.to_version, world.old.version());
-            prop_assert!(!exemption.by.is_empty() && exemption.why.contains("fail at once"));
+            prop_assert!(!exemption.by.is_empty() && exemption.why.contains("fail immediately"));
         }
     }
 
-    /// Observations in any order: nothing is applied without an approval, and only the proposed version is committed.
+    /// Observations in any order: nothing is applied without an approval, and only the proposed version is
+    /// committed.
     #[test]
-    fn no_order_of_reports_gets_past_the_gate(order in prop::collection::vec(0..12, 0..40), signed in any::<bool>()) {
+    fn no_order_of_reports_bypasses_approval(order in prop::collection::vec(0..12, 0..40), signed in any::<bool>()) {
         let mut world = World::new(1, 0);
         let case = world.expansion.proposal.as_ref().unwrap().edge_cases[0].clone();
         for index in order {
@@ -240,9 +242,9 @@ proptest! {
 }
 
 #[test]
-fn what_the_machine_refuses() {
+fn invalid_observations_are_rejected() {
     let mut world = World::new(2, 0);
-    // A proposal that weakens cannot even be made; one whose record was touched is refused.
+    // A proposal that weakens cannot be created; one whose record was modified is rejected.
     let mut weaker = world.old.clone();
     weaker.alpha = 0.5;
     let made = Proposal::new(
@@ -276,14 +278,14 @@ fn what_the_machine_refuses() {
         Err(ExpansionError::Proposal(ProposalError::Disagrees { .. }))
     ));
 
-    // The harness was changed by hand meanwhile: the archive is not what the proposal starts from.
+    // The harness was changed by hand in the meantime: the archive does not match the start of the proposal.
     let approval = world.approval();
     world.see(Observation::Approved(approval.clone())).unwrap();
     assert!(matches!(
         world.see(Observation::Archived("edited".into())),
         Err(ExpansionError::Version { .. })
     ));
-    // The approval ran out before anything was touched; a new one is taken.
+    // The approval expired before anything was changed; a new one is accepted.
     let archived = Observation::Archived(world.old.version());
     assert!(matches!(
         world.see_at(archived.clone(), at(30)),
@@ -298,7 +300,7 @@ fn what_the_machine_refuses() {
     world.see(Observation::Approved(second)).unwrap();
     world.see_at(archived, at(30)).unwrap();
 
-    // Half way: no rejection any more, but a rollback by somebody with a reason, to the archive only.
+    // While applying, a rejection is not possible, but a rollback by a named person with a reason is.
     let ending = Ending {
         by: "Ada".into(),
         why: "wrong day".into(),
@@ -307,12 +309,12 @@ fn what_the_machine_refuses() {
         world.see(Observation::Rejected(ending.clone())),
         Err(ExpansionError::Unexpected { .. })
     ));
-    let nobody = Ending {
+    let anonymous = Ending {
         by: " ".into(),
         why: "x".into(),
     };
     assert_eq!(
-        world.see(Observation::RollbackRequested(nobody)),
+        world.see(Observation::RollbackRequested(anonymous)),
         Err(ExpansionError::Anonymous)
     );
     for _ in 0..3 {
@@ -350,7 +352,7 @@ fn what_the_machine_refuses() {
 }
 
 #[test]
-fn a_failing_baseline_rolls_back_and_done_is_done() {
+fn a_failing_baseline_rolls_back_and_done_is_final() {
     let mut world = World::new(0, 0);
     while world.expansion.phase != Phase::Verifying {
         let next = world.faithful(&mut || true).unwrap();
@@ -378,7 +380,7 @@ fn a_failing_baseline_rolls_back_and_done_is_done() {
         by: "Ada".into(),
         why: "changed my mind".into(),
     };
-    // After the commit the ratchet holds: the way back is closed.
+    // After the commit the ratchet applies: no rollback is possible.
     assert!(matches!(
         world.see(Observation::RollbackRequested(late)),
         Err(ExpansionError::Unexpected { .. })
@@ -386,7 +388,7 @@ fn a_failing_baseline_rolls_back_and_done_is_done() {
 }
 
 #[test]
-fn a_person_may_say_no() {
+fn a_person_may_reject() {
     let mut world = World::new(1, 0);
     world
         .see(Observation::Rejected(Ending {

@@ -5,7 +5,7 @@ use crate::harness::approval::ApproverKey;
 use crate::harness::manifest::laws::random::{Dice, harness};
 use crate::harness::manifest::laws::weaker::WEAKER;
 
-/// A lock with something in every part, around a random harness.
+/// Returns a lock with content in every part, around a random harness.
 pub(in crate::harness) fn lock(seed: u64) -> Lock {
     let manifest = harness(&mut Dice::new(seed));
     let mut lock = Lock::of_manifest(manifest);
@@ -42,7 +42,7 @@ pub(in crate::harness) fn lock(seed: u64) -> Lock {
     lock
 }
 
-/// A change of one part that must not be free; whether it found something to change.
+/// Name and edit of one part that requires approval; the edit returns whether it changed anything.
 pub(in crate::harness) type LockEdit = (&'static str, fn(&mut Lock, &mut Dice) -> bool);
 
 fn baseline<'a>(lock: &'a mut Lock, dice: &mut Dice) -> Option<&'a mut BaselineEntry> {
@@ -140,7 +140,7 @@ pub(in crate::harness) const WEAKER_LOCKS: &[LockEdit] = &[
         lock.keys.approvers.clear();
         true
     }),
-    ("agent's key no longer marked", |lock, _| {
+    ("agent key no longer marked", |lock, _| {
         lock.keys.agent_keys.clear();
         true
     }),
@@ -152,11 +152,11 @@ pub(in crate::harness) const WEAKER_LOCKS: &[LockEdit] = &[
         lock.sandbox = SandboxRequirement::Off;
         true
     }),
-    ("judges asked otherwise", |lock, _| {
+    ("judge prompt changed", |lock, _| {
         lock.judge_prompt = Some("be kind".into());
         true
     }),
-    ("transition forgotten", |lock, _| {
+    ("transition record removed", |lock, _| {
         lock.transitions.clear();
         true
     }),
@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_lock_that_is_weaker_in_any_part_is_never_free(seed in any::<u64>()) {
+    fn a_lock_that_is_weaker_in_any_part_needs_approval(seed in any::<u64>()) {
         let old = lock(seed);
         prop_assert!(compare_locks(&old, &old).unwrap().changes.is_empty());
         for (index, (name, edit)) in WEAKER_LOCKS.iter().enumerate() {
@@ -195,21 +195,21 @@ proptest! {
     }
 
     #[test]
-    fn an_edited_lock_file_is_not_read(seed in any::<u64>(), place in any::<prop::sample::Index>(), digit in 0_u8..10) {
+    fn an_edited_lock_file_is_rejected(seed in any::<u64>(), place in any::<prop::sample::Index>(), digit in 0_u8..10) {
         let text = lock(seed).render();
         let digits: Vec<usize> = text.char_indices().filter(|(_, letter)| letter.is_ascii_digit()).map(|(at, _)| at).collect();
         let at = digits[place.index(digits.len())];
         let mut edited = text.clone().into_bytes();
         edited[at] = b'0' + digit;
         let edited = String::from_utf8(edited).unwrap();
-        // Another digit may write the same number: 0.50 and 0.5.
+        // A different digit may give the same number: 0.50 and 0.5.
         let same = serde_json::from_str::<serde_json::Value>(&edited).ok() == serde_json::from_str(&text).ok();
         prop_assert!(same || Lock::parse(&edited).is_err());
     }
 }
 
 #[test]
-fn what_makes_a_lock_stricter_is_free() {
+fn stricter_locks_need_no_approval() {
     let old = lock(7);
     let mut new = old.clone();
     for entry in new.baselines.values_mut() {
@@ -228,7 +228,7 @@ fn what_makes_a_lock_stricter_is_free() {
 }
 
 #[test]
-fn a_first_key_is_named_as_such() {
+fn the_first_key_is_reported_as_such() {
     let new = lock(7);
     let mut old = new.clone();
     old.keys.approvers.clear();
@@ -241,7 +241,7 @@ fn a_first_key_is_named_as_such() {
 }
 
 #[test]
-fn bad_lock_files_are_refused_with_the_place() {
+fn invalid_lock_files_are_rejected_with_the_field() {
     for (text, says) in [
         ("", "EOF"),
         ("{}", "missing field"),

@@ -1,14 +1,15 @@
-//! The ratchet: is a new harness at least as rigorous as the old one? Every change is classified, and only when each is
-//! harder or neutral is the whole admissible. What cannot be shown to be at least as rigorous is not admissible either.
+//! The ratchet: checks that a new harness is at least as rigorous as the old one. Every change is classified;
+//! the new harness is admissible only if each change is harder or neutral. A change that cannot be shown to
+//! be at least as rigorous is not admissible.
 //!
-//! | what | may | may not |
+//! | what | allowed | not allowed |
 //! |---|---|---|
-//! | cases | be added, enabled, asked more of, renamed, graduate to the regression tier | be removed, disabled, moved, asked less of, asked something else, merged; a broken one may be retired with an audited reason and a new replacement, which keeps its id |
-//! | repeats, determinism, time limits | more, declared, shorter | fewer (but for a graduate), undeclared, longer |
-//! | thresholds | tighten | loosen, turn round, go |
-//! | gates | be added, tolerate less | go, tolerate more, find less (smaller alpha) |
-//! | level of improvements | fall | rise |
-//! | judges | be added, get more votes, be replaced with old answers scored again | go, get fewer votes, drift from the first one |
+//! | cases | add, enable, make stricter, rename, graduate to the regression tier | remove, disable, move, make weaker, change the input, merge; a broken case may be retired with an audited reason and a new replacement, which keeps its id |
+//! | repeats, determinism, time limits | more repeats, declare deterministic, shorter limits | fewer repeats (except for a graduate), undeclare, longer limits |
+//! | thresholds | tighten | loosen, reverse, remove |
+//! | gates | add, tolerate less | remove, tolerate more, detect less (smaller alpha) |
+//! | significance level of improvements | lower | raise |
+//! | judges | add, more votes, replace with old answers scored again | remove, fewer votes, drift from the first judge |
 
 use std::collections::BTreeSet;
 
@@ -20,78 +21,78 @@ use super::{JudgeEntry, Manifest, ManifestError};
 use crate::bench::expected::Direction;
 use crate::bench::gate::GatePolicy;
 
-/// Fewer answers scored again say nothing about two judges.
-const LEAST_RESCORED: u64 = 20;
+/// Minimum number of answers scored again for comparing two judges.
+const MIN_RESCORED: u64 = 20;
 
-/// What a change does to the harness's rigor.
+/// Effect of a change on the rigor of the harness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rigor {
-    /// It asks less.
+    /// The harness requires less than before.
     Weaker,
-    /// It cannot be shown to ask as much.
+    /// The harness cannot be shown to require as much as before.
     Incomparable,
-    /// It asks as much.
+    /// The harness requires as much as before.
     Neutral,
-    /// It asks more.
+    /// The harness requires more than before.
     Harder,
 }
 
-/// One change.
+/// Change between two harnesses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// Where: `suites.arithmetic.c1.repeats`.
+    /// Place of the change, such as `suites.arithmetic.c1.repeats`.
     pub place: String,
-    /// What it does.
+    /// Effect of the change on rigor.
     pub rigor: Rigor,
-    /// In words.
+    /// Description of the change.
     pub reason: String,
-    /// Whether it counts only with evidence or an approver's signature, although it asks as much: a retirement, a case that
-    /// graduates to the regression tier, a change of the trusted keys.
+    /// Whether the change requires evidence or an approver's signature although it is neutral: a retirement,
+    /// a graduation to the regression tier, a change of the trusted keys.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_approval: bool,
 }
 
-/// What lies between two harnesses.
+/// Difference between two harnesses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RigorDiff {
-    /// The old version.
+    /// Version of the old harness.
     pub from: String,
-    /// The new one.
+    /// Version of the new harness.
     pub to: String,
-    /// Every change, the weakening ones first.
+    /// All changes, the weakening ones first.
     pub changes: Vec<Change>,
-    /// Whether nothing is weaker and everything can be compared.
+    /// Whether nothing is weaker and everything is comparable.
     pub admissible: bool,
 }
 
 impl RigorDiff {
-    /// The changes that stand in the way.
+    /// Returns the changes that make the new harness inadmissible.
     pub fn objections(&self) -> impl Iterator<Item = &Change> {
         self.changes
             .iter()
             .filter(|change| matches!(change.rigor, Rigor::Weaker | Rigor::Incomparable))
     }
 
-    /// Admissible changes that count only with evidence or a signature.
+    /// Returns the admissible changes that require evidence or a signature.
     pub fn needing_approval(&self) -> impl Iterator<Item = &Change> {
         self.changes
             .iter()
             .filter(|change| change.needs_approval && change.rigor >= Rigor::Neutral)
     }
 
-    /// Whether the step may be taken by anyone: nothing objects and nothing needs approval.
+    /// Whether the step is allowed without approval: no objections and nothing that needs approval.
     pub fn is_free(&self) -> bool {
         self.admissible && self.needing_approval().next().is_none()
     }
 
-    /// How many changes do what.
+    /// Returns the number of changes with this effect.
     pub fn count(&self, rigor: Rigor) -> usize {
         self.changes.iter().filter(|change| change.rigor == rigor).count()
     }
 }
 
-/// Collects changes.
+/// Collector of changes.
 #[derive(Default)]
 pub(in crate::harness) struct Changes(Vec<Change>);
 
@@ -110,7 +111,7 @@ impl Changes {
         });
     }
 
-    /// A change that asks as much, and that only evidence or a signature justifies.
+    /// Adds a neutral change that requires evidence or a signature.
     pub(in crate::harness) fn add_for_approval(
         &mut self,
         place: impl Into<String>,
@@ -124,7 +125,7 @@ impl Changes {
         });
     }
 
-    /// The difference that these changes make, the weakening ones first.
+    /// Builds the difference, with the weakening changes first.
     pub(in crate::harness) fn into_diff(self, from: String, to: String) -> RigorDiff {
         let admissible = self.are_admissible();
         let mut changes = self.0;
@@ -137,13 +138,13 @@ impl Changes {
         }
     }
 
-    /// Whether nothing is weaker and everything can be compared.
+    /// Whether nothing is weaker and everything is comparable.
     pub(super) fn are_admissible(&self) -> bool {
         self.0.iter().all(|change| change.rigor >= Rigor::Neutral)
     }
 
-    /// A number of which more is harder.
-    pub(in crate::harness) fn number(&mut self, place: impl Into<String>, old: f64, new: f64) {
+    /// Adds the change of a number of which more is harder.
+    pub(in crate::harness) fn higher_is_harder(&mut self, place: impl Into<String>, old: f64, new: f64) {
         if old != new {
             let rigor = if new > old { Rigor::Harder } else { Rigor::Weaker };
             let verb = if new > old { "raised" } else { "lowered" };
@@ -151,8 +152,8 @@ impl Changes {
         }
     }
 
-    /// A number of which less is harder.
-    pub(super) fn tolerance(&mut self, place: impl Into<String>, old: f64, new: f64) {
+    /// Adds the change of a number of which less is harder.
+    pub(super) fn lower_is_harder(&mut self, place: impl Into<String>, old: f64, new: f64) {
         if old != new {
             let rigor = if new < old { Rigor::Harder } else { Rigor::Weaker };
             let verb = if new > old { "raised" } else { "lowered" };
@@ -161,12 +162,12 @@ impl Changes {
     }
 }
 
-/// Compares two harnesses.
+/// Compares the rigor of two harnesses.
 pub fn compare(old: &Manifest, new: &Manifest) -> Result<RigorDiff, ManifestError> {
     Ok(changes_between(old, new)?.into_diff(old.version(), new.version()))
 }
 
-/// Every change from one harness to another, not yet sorted.
+/// Returns every change from one harness to another, unsorted.
 pub(in crate::harness) fn changes_between(old: &Manifest, new: &Manifest) -> Result<Changes, ManifestError> {
     old.check()?;
     new.check()?;
@@ -175,8 +176,8 @@ pub(in crate::harness) fn changes_between(old: &Manifest, new: &Manifest) -> Res
     thresholds(old, new, &mut changes);
     gates(old, new, &mut changes);
     judges(old, new, &mut changes);
-    changes.tolerance("alpha", old.alpha, new.alpha);
-    changes.number("judge_agreement", old.judge_agreement, new.judge_agreement);
+    changes.lower_is_harder("alpha", old.alpha, new.alpha);
+    changes.higher_is_harder("judge_agreement", old.judge_agreement, new.judge_agreement);
     Ok(changes)
 }
 
@@ -185,21 +186,21 @@ fn thresholds(old: &Manifest, new: &Manifest, changes: &mut Changes) {
     for name in names {
         let place = format!("thresholds.{name}");
         match (old.thresholds.get(name), new.thresholds.get(name)) {
-            (Some(_), None) => changes.add(place, Rigor::Weaker, "the threshold is gone"),
+            (Some(_), None) => changes.add(place, Rigor::Weaker, "threshold removed"),
             (None, Some(_)) => changes.add(place, Rigor::Harder, "a new threshold"),
             (Some(before), Some(now)) if before.direction != now.direction => {
-                changes.add(place, Rigor::Incomparable, "its good side was turned round");
+                changes.add(place, Rigor::Incomparable, "direction reversed");
             }
             (Some(before), Some(now)) => match before.direction {
-                Direction::Higher => changes.number(place, before.value, now.value),
-                Direction::Lower => changes.tolerance(place, before.value, now.value),
+                Direction::Higher => changes.higher_is_harder(place, before.value, now.value),
+                Direction::Lower => changes.lower_is_harder(place, before.value, now.value),
             },
             (None, None) => {}
         }
     }
 }
 
-/// The numbers of a gate by name.
+/// Returns the numbers of a gate by name.
 pub(super) fn gate_fields(gate: &GatePolicy) -> [(&'static str, f64); 6] {
     [
         ("alpha", gate.alpha),
@@ -217,25 +218,25 @@ fn gates(old: &Manifest, new: &Manifest, changes: &mut Changes) {
     }
     for (name, before) in &old.gates {
         let Some(now) = new.gates.get(name) else {
-            changes.add(format!("gates.{name}"), Rigor::Weaker, "the gate was dropped");
+            changes.add(format!("gates.{name}"), Rigor::Weaker, "gate removed");
             continue;
         };
         for ((field, before), (_, now)) in gate_fields(before).into_iter().zip(gate_fields(now)) {
             let place = format!("gates.{name}.{field}");
             if field != "alpha" {
-                changes.tolerance(place, before, now);
+                changes.lower_is_harder(place, before, now);
             } else if now < before {
-                // A gate looks for regressions: with a smaller level it finds fewer.
+                // A gate looks for regressions: at a lower level it detects fewer.
                 changes.add(
                     place,
                     Rigor::Weaker,
-                    format!("lowered from {before} to {now}: it finds fewer regressions"),
+                    format!("lowered from {before} to {now}: detects fewer regressions"),
                 );
             } else if now > before {
                 changes.add(
                     place,
                     Rigor::Incomparable,
-                    format!("raised from {before} to {now}: it finds more, and raises more false alarms"),
+                    format!("raised from {before} to {now}: detects more regressions, but raises more false alarms"),
                 );
             }
         }
@@ -249,10 +250,10 @@ fn judges(old: &Manifest, new: &Manifest, changes: &mut Changes) {
     for (name, before) in &old.judges {
         let place = format!("judges.{name}");
         let Some(now) = new.judges.get(name) else {
-            changes.add(place, Rigor::Weaker, "the judge is gone");
+            changes.add(place, Rigor::Weaker, "judge removed");
             continue;
         };
-        changes.number(
+        changes.higher_is_harder(
             format!("{place}.votes"),
             f64::from(before.votes),
             f64::from(now.votes),
@@ -260,7 +261,7 @@ fn judges(old: &Manifest, new: &Manifest, changes: &mut Changes) {
         if before.fingerprint == now.fingerprint && before.lineage == now.lineage {
             continue;
         }
-        match follows(before, now, old.judge_agreement) {
+        match check_lineage(before, now, old.judge_agreement) {
             Ok(agreement) => changes.add(
                 place,
                 Rigor::Neutral,
@@ -271,23 +272,23 @@ fn judges(old: &Manifest, new: &Manifest, changes: &mut Changes) {
     }
 }
 
-/// Whether a judge follows from an older one, and the least agreement with the first of its line: each replacement
-/// loses at most its disagreement, so many small steps do not add up to a large one unseen.
-fn follows(old: &JudgeEntry, new: &JudgeEntry, least: f64) -> Result<f64, String> {
+/// Checks that a judge descends from an older one and returns the minimum agreement with the first of its
+/// line. Each replacement loses at most its disagreement, so many small steps cannot hide a large one.
+fn check_lineage(old: &JudgeEntry, new: &JudgeEntry, required: f64) -> Result<f64, String> {
     if !new.lineage.starts_with(&old.lineage) {
-        return Err("the record of earlier replacements was changed".to_owned());
+        return Err("record of earlier replacements changed".to_owned());
     }
     let mut current = old.fingerprint.as_str();
     for step in new.lineage.iter().skip(old.lineage.len()) {
         if step.from != current {
             return Err(format!(
-                "a replacement starts from {}, not from {current}",
+                "a replacement starts from {} (expected {current})",
                 step.from
             ));
         }
-        if step.rescored < LEAST_RESCORED {
+        if step.rescored < MIN_RESCORED {
             return Err(format!(
-                "{} old answers were scored again, and {LEAST_RESCORED} are needed",
+                "{} old answers were scored again (required: {MIN_RESCORED})",
                 step.rescored
             ));
         }
@@ -297,10 +298,10 @@ fn follows(old: &JudgeEntry, new: &JudgeEntry, least: f64) -> Result<f64, String
         return Err("replaced without scoring old answers again".to_owned());
     }
     let agreement = 1.0 - new.lineage.iter().map(|step| 1.0 - step.agreement).sum::<f64>();
-    // 0.95 + 0.95 − 1 is a little less than 0.9 in floats.
-    if agreement + 1e-9 < least {
+    // 0.95 + 0.95 − 1 is slightly less than 0.9 in floating point.
+    if agreement + 1e-9 < required {
         return Err(format!(
-            "it may agree with the first judge on no more than {agreement:.3} of the answers; {least} is needed"
+            "agreement with the first judge may be only {agreement:.3} (required: {required})"
         ));
     }
     Ok(agreement)

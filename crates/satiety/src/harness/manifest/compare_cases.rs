@@ -1,4 +1,4 @@
-//! The ratchet for cases: each old one must still be asked, at least as strictly, by a case of its own.
+//! The ratchet for cases: each old case needs its own new case that is at least as strict.
 
 use std::collections::BTreeSet;
 
@@ -8,30 +8,30 @@ use super::strictness::{Order, order};
 use super::{CaseEntry, Manifest, Tier};
 
 pub(super) fn compare_cases(old: &Manifest, new: &Manifest, changes: &mut Changes) {
-    let assignment = Assignment::of(old, new);
-    // New cases that are told of with an old one.
-    let mut told: BTreeSet<Place<'_>> = BTreeSet::new();
+    let assignment = Assignment::new(old, new);
+    // New cases that are already reported together with an old one.
+    let mut reported: BTreeSet<Place<'_>> = BTreeSet::new();
     for before in placed(old) {
         let place = format!("suites.{}.{}", before.place.0, before.place.1);
         if !before.case.enabled {
-            // What was not run asked nothing, and somebody else may have its place now.
+            // A disabled case required nothing, and another case may use its id now.
             match assignment
                 .in_place(before.place)
                 .filter(|now| assignment.owner(now.place).is_none())
             {
                 Some(now) => {
-                    told.insert(now.place);
+                    reported.insert(now.place);
                     compare_case(&place, before.case, now.case, changes);
                 }
                 None => changes.add(&place, Rigor::Neutral, "a case that was not run is gone"),
             }
             continue;
         }
-        match assignment.stand(before.place) {
-            Some(stand) => match stand.retired {
+        match assignment.matched(before.place) {
+            Some(matched) => match matched.retired {
                 None => {
-                    told.insert(stand.now.place);
-                    compare_placed(&place, before, stand.now, changes);
+                    reported.insert(matched.now.place);
+                    compare_placed(&place, before, matched.now, changes);
                 }
                 Some(record) => changes.add_for_approval(
                     &place,
@@ -41,10 +41,10 @@ pub(super) fn compare_cases(old: &Manifest, new: &Manifest, changes: &mut Change
                     ),
                 ),
             },
-            None => told.extend(object(&place, before, &assignment, changes)),
+            None => reported.extend(report_unmatched(&place, before, &assignment, changes)),
         }
     }
-    for now in placed(new).filter(|now| !told.contains(&now.place)) {
+    for now in placed(new).filter(|now| !reported.contains(&now.place)) {
         let (rigor, reason) = if now.case.enabled {
             (Rigor::Harder, "a new case")
         } else {
@@ -57,14 +57,14 @@ pub(super) fn compare_cases(old: &Manifest, new: &Manifest, changes: &mut Change
             changes.add(
                 format!("retired.{hash}"),
                 Rigor::Weaker,
-                "the record of a retired case was changed",
+                "record of a retired case changed",
             );
         }
     }
 }
 
-/// Says why nothing stands for an old case; gives the new case that was told of with it.
-fn object<'a>(
+/// Reports why an old case is unmatched; returns the new case that was reported with it.
+fn report_unmatched<'a>(
     place: &str,
     old: PlacedCase<'a>,
     assignment: &Assignment<'a>,
@@ -74,10 +74,10 @@ fn object<'a>(
         if covers(old, now) {
             let reason = match assignment.owner(now.place) {
                 Some(other) if other.place != old.place => format!(
-                    "the case is gone: {}/{} stands for {}/{} already",
+                    "case removed: {}/{} already matches {}/{}",
                     now.place.0, now.place.1, other.place.0, other.place.1
                 ),
-                _ => "it replaced a retired case, whose record knows it by its id; keep the id".to_owned(),
+                _ => "the replacement of a retired case must keep its id".to_owned(),
             };
             changes.add(place, Rigor::Weaker, reason);
             return None;
@@ -88,11 +88,11 @@ fn object<'a>(
     if let Some(record) = assignment.retirements(old).next() {
         let by = &record.replacement;
         let reason = if !is_audited(record) {
-            "retired without a reason or without somebody who looked at it".to_owned()
+            "retired without a reason or without an auditor".to_owned()
         } else if assignment.replacements(record).is_empty() {
-            format!("its replacement {by} is missing or not run")
+            format!("its replacement {by} is missing or disabled")
         } else {
-            format!("its replacement {by} was there before or replaces another case already")
+            format!("its replacement {by} is not new or already replaces another case")
         };
         changes.add(place, Rigor::Weaker, reason);
         return None;
@@ -101,15 +101,15 @@ fn object<'a>(
         changes.add(
             place,
             Rigor::Incomparable,
-            "asks something else; add that as a new case beside it",
+            "input changed; add a new case instead",
         );
         return Some(now.place);
     }
-    changes.add(place, Rigor::Weaker, "the case is gone");
+    changes.add(place, Rigor::Weaker, "case removed");
     None
 }
 
-/// Whether a new case asks at least as much as an old one that is run, where it stands.
+/// Whether a new case is at least as strict as an enabled old one, considering its suite.
 pub(super) fn covers(old: PlacedCase<'_>, new: PlacedCase<'_>) -> bool {
     if old.place == new.place && old.case == new.case {
         return true;
@@ -119,7 +119,7 @@ pub(super) fn covers(old: PlacedCase<'_>, new: PlacedCase<'_>) -> bool {
     changes.are_admissible()
 }
 
-/// Compares a case with another, place and content.
+/// Compares the place and content of two cases.
 fn compare_placed(place: &str, old: PlacedCase<'_>, new: PlacedCase<'_>, changes: &mut Changes) {
     let to = new.place.0;
     if old.place.0 == to {
@@ -131,7 +131,7 @@ fn compare_placed(place: &str, old: PlacedCase<'_>, new: PlacedCase<'_>, changes
             place,
             Rigor::Incomparable,
             format!(
-                "moved to {to}, where other thresholds hold; only graduates to the regression tier may move"
+                "moved to {to}, which has other thresholds; only graduates to the regression tier may move"
             ),
         );
     } else if old.case.tier == Tier::Regression {
@@ -140,10 +140,10 @@ fn compare_placed(place: &str, old: PlacedCase<'_>, new: PlacedCase<'_>, changes
     compare_case(place, old.case, new.case, changes);
 }
 
-/// Compares what two cases ask.
+/// Compares the content of two cases.
 fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Changes) {
     if !old.enabled {
-        // What was not run asked nothing.
+        // A disabled case required nothing.
         if new.enabled {
             changes.add(place, Rigor::Harder, "is run now");
         } else if old != new {
@@ -152,15 +152,11 @@ fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Cha
         return;
     }
     if !new.enabled {
-        changes.add(place, Rigor::Weaker, "was disabled");
+        changes.add(place, Rigor::Weaker, "disabled");
     }
     if old.input_hash != new.input_hash {
-        // Only a manifest that was written by hand has the same content hash over another input.
-        changes.add(
-            place,
-            Rigor::Incomparable,
-            "asks something else under the same hash",
-        );
+        // Only a handwritten manifest has the same content hash for a different input.
+        changes.add(place, Rigor::Incomparable, "input changed under the same hash");
     }
     if old.expected != new.expected {
         let (was, is) = (old.expected.mode, new.expected.mode);
@@ -173,7 +169,7 @@ fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Cha
             ),
             Order::Incomparable => (
                 Rigor::Incomparable,
-                format!("expects something that cannot be shown to be as much ({was:?} before, {is:?} now)"),
+                format!("expectation is not comparable ({was:?} before, {is:?} now)"),
             ),
         };
         changes.add(format!("{place}.expected"), rigor, reason);
@@ -187,13 +183,13 @@ fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Cha
             changes.add(
                 format!("{place}.tier"),
                 Rigor::Weaker,
-                "need not always pass any more",
+                "removed from the regression tier",
             );
         }
         _ => {}
     }
     if !(graduated && new.repeats < old.repeats) {
-        changes.number(
+        changes.higher_is_harder(
             format!("{place}.repeats"),
             f64::from(old.repeats),
             f64::from(new.repeats),
@@ -203,18 +199,18 @@ fn compare_case(place: &str, old: &CaseEntry, new: &CaseEntry, changes: &mut Cha
         let (rigor, reason) = if new.deterministic {
             (Rigor::Harder, "one worse result is a regression now")
         } else {
-            (Rigor::Weaker, "one worse result is no regression any more")
+            (Rigor::Weaker, "a single worse result is no longer a regression")
         };
         changes.add(format!("{place}.deterministic"), rigor, reason);
     }
     let place = format!("{place}.timeout_ms");
     match (old.timeout_ms, new.timeout_ms) {
-        (Some(before), Some(now)) => changes.tolerance(place, before as f64, now as f64),
-        (Some(_), None) => changes.add(place, Rigor::Weaker, "the time limit is gone"),
+        (Some(before), Some(now)) => changes.lower_is_harder(place, before as f64, now as f64),
+        (Some(_), None) => changes.add(place, Rigor::Weaker, "time limit removed"),
         (None, Some(_)) => changes.add(
             place,
             Rigor::Incomparable,
-            "a time limit in place of the runner's default, which may be shorter",
+            "time limit replaces the default of the runner, which may be shorter",
         ),
         (None, None) => {}
     }

@@ -1,41 +1,41 @@
-//! Cases that leave the measure for the regression tier, and the runs that show that they may.
+//! Graduation of cases to the regression tier, and the runs required for it.
 
 use std::collections::BTreeMap;
 
 use super::{CaseEntry, Manifest, Tier};
 use crate::harness::measurement::MeasureSettings;
 
-/// A case that tells versions apart in one harness and only has to pass in the next.
+/// Capability case of one harness that is a regression test in the next.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Graduation {
-    /// Its suite before.
+    /// Suite in the old harness.
     pub suite: String,
-    /// Its id before.
+    /// Case id in the old harness.
     pub case_id: String,
-    /// The suite it is in now.
+    /// Suite in the new harness.
     pub new_suite: String,
-    /// Its id now.
+    /// Case id in the new harness.
     pub new_case_id: String,
-    /// The content hash of the case as it is now: runs of anything else are no evidence.
+    /// Current content hash of the case; runs of other content are not evidence.
     pub hash: String,
 }
 
-/// What complete runs in a store say about one case.
+/// Results of one case in the complete runs of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaseRecord {
-    /// Runs in which every result of the case passed.
+    /// Number of runs in which every result of the case passed.
     pub passed: usize,
-    /// Runs in which the case was decided.
+    /// Number of runs in which the case was decided.
     pub decided: usize,
 }
 
-/// Runs that a graduation needs: as many versions as it takes to call a case dead.
+/// Minimum number of runs for a graduation: as many versions as are needed to call a case dead.
 pub(crate) fn graduation_runs() -> usize {
     MeasureSettings::default().minimum_versions
 }
 
-/// Every case of `old` that told versions apart and of which `new` only has a regression test: by what it asks, wherever it
-/// went and whatever it is called.
+/// Returns every capability case of `old` of which `new` has only a regression test. Cases are matched by
+/// input, regardless of suite and id.
 pub fn graduations(old: &Manifest, new: &Manifest) -> Vec<Graduation> {
     type Found<'a> = BTreeMap<&'a str, Vec<(&'a str, &'a str, &'a CaseEntry)>>;
     fn enabled(manifest: &Manifest, tier: Tier) -> Found<'_> {
@@ -83,20 +83,20 @@ pub fn graduations(old: &Manifest, new: &Manifest) -> Vec<Graduation> {
 }
 
 impl Graduation {
-    /// Why runs do not show that every version passes the case; `None` where they do.
+    /// Returns why the runs do not show that every version passes the case; `None` if they do.
     pub fn objection(&self, record: CaseRecord) -> Option<String> {
         let place = format!("suites.{}.{}", self.suite, self.case_id);
         let needed = graduation_runs();
         if record.passed < record.decided {
             return Some(format!(
-                "{place}: moved to the regression tier, and {} of {} runs failed it",
+                "{place}: moved to the regression tier, but {} of {} runs failed it",
                 record.decided - record.passed,
                 record.decided
             ));
         }
         (record.decided < needed).then(|| {
             format!(
-                "{place}: moved to the regression tier after {} of at least {needed} complete runs that passed it",
+                "{place}: moved to the regression tier after {} of at least {needed} passing complete runs",
                 record.decided
             )
         })
@@ -136,14 +136,14 @@ mod tests {
                 ),
                 ("c1", suite, id)
             );
-            // A regression test beside the case takes nothing away.
-            let mut beside = before.clone();
-            beside
+            // An additional regression test removes nothing.
+            let mut with_copy = before.clone();
+            with_copy
                 .suites
                 .get_mut("regression")
                 .unwrap()
                 .insert("copy".into(), entry);
-            assert_eq!(graduations(&before, &beside), []);
+            assert_eq!(graduations(&before, &with_copy), []);
         }
     }
 

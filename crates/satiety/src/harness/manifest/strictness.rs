@@ -1,5 +1,5 @@
-//! When does one expectation ask at least as much as another? `a` implies `b` when every answer that passes `a` passes
-//! `b`. The rules are sound and not complete: what they cannot show is not shown, and counts as incomparable.
+//! Strictness of expectations: `a` implies `b` if every answer that passes `a` passes `b`. The rules are
+//! sound but not complete: what they cannot prove counts as incomparable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,23 +9,25 @@ use crate::bench::expected::{BenchmarkExpected, Direction, Mode};
 use crate::bench::matching::default_direction;
 use crate::bench::rubric::{Rubric, rubric_of};
 
-/// How a new expectation stands to the old one.
+/// Strictness of a new expectation compared with the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// They ask the same.
+    /// Both are equally strict.
     Same,
-    /// The new one asks more.
+    /// The new one is stricter.
     Stricter,
-    /// The new one asks less.
+    /// The new one is weaker.
     Weaker,
-    /// Neither can be shown.
+    /// Neither can be proven.
     Incomparable,
 }
 
-/// How `new` stands to `old`. A bound on a figure that was not looked at before proves nothing, nor does a check that
-/// cannot be made: a case whose figure is not measured is skipped, whatever else it asks.
+/// Compares the strictness of `new` with that of `old`. A bound on a metric that was not checked before
+/// proves nothing, nor does an unsupported check: a case whose metric is not measured is skipped, whatever
+/// else it expects.
 pub fn order(old: &BenchmarkExpected, new: &BenchmarkExpected) -> Order {
-    let checked = new.unsupported_because().is_none() && figures(new).is_subset(&figures(old));
+    let checked =
+        new.unsupported_because().is_none() && checked_metrics(new).is_subset(&checked_metrics(old));
     match (implies(new, old) && checked, implies(old, new)) {
         (true, true) => Order::Same,
         (true, false) => Order::Stricter,
@@ -34,8 +36,8 @@ pub fn order(old: &BenchmarkExpected, new: &BenchmarkExpected) -> Order {
     }
 }
 
-/// The figures that an expectation looks at.
-fn figures(expected: &BenchmarkExpected) -> BTreeSet<&str> {
+/// Returns the metrics that an expectation checks.
+fn checked_metrics(expected: &BenchmarkExpected) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     expected.walk(&mut |part| {
         if part.mode == Mode::MetricThreshold {
@@ -50,21 +52,21 @@ fn figures(expected: &BenchmarkExpected) -> BTreeSet<&str> {
     names
 }
 
-/// Whether every answer that passes `a` surely passes `b`.
+/// Whether every answer that passes `a` certainly passes `b`.
 pub(crate) fn implies(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     if same(a, b) {
         return true;
     }
-    // Not a implies not b exactly when b implies a.
+    // Not a implies not b exactly if b implies a.
     if a.negate && b.negate {
-        return implies(&plain(b), &plain(a));
+        return implies(&without_negation(b), &without_negation(a));
     }
-    // Groups that mean exactly "all hold" or "one holds" are taken apart, in the order in which nothing is missed that
-    // the parts can show (Whitman's for free lattices); every other group is one thing by itself.
+    // Split groups that mean exactly "all hold" or "one holds", in the order of Whitman's algorithm for free
+    // lattices, which misses nothing that the parts can show. Every other group is treated as a unit.
     if is_logic(b) && b.mode == Mode::All {
         return b.parts.iter().all(|part| implies(a, part));
     }
-    // Several texts are one demand each.
+    // Several texts are one requirement each.
     if let (Mode::Contains, false, Some(Value::Array(items))) = (b.mode, b.negate, &b.value)
         && items.len() > 1
     {
@@ -86,7 +88,8 @@ pub(crate) fn implies(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
         return true;
     }
     if is_group(a) || is_group(b) {
-        // Weighted groups pass by their score, and parts of weight 0 do not count: only identity is known about them.
+        // Weighted groups pass by their score, and parts of weight 0 do not count: only identity can be
+        // proven.
         return weighted(a, b);
     }
     !a.negate && !b.negate && leaf(a, b)
@@ -96,7 +99,7 @@ fn is_group(expected: &BenchmarkExpected) -> bool {
     matches!(expected.mode, Mode::All | Mode::Any)
 }
 
-/// A group that means exactly "all hold" or "one holds".
+/// Whether a group means exactly "all hold" or "one holds".
 fn is_logic(expected: &BenchmarkExpected) -> bool {
     is_group(expected)
         && expected.threshold.is_none()
@@ -105,7 +108,7 @@ fn is_logic(expected: &BenchmarkExpected) -> bool {
         && expected.parts.iter().all(|part| part.weight > 0.0)
 }
 
-/// The same weighted parts with a higher threshold.
+/// Whether both have the same weighted parts, and the threshold of `a` is at least that of `b`.
 fn weighted(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     let (Some(high), Some(low)) = (a.threshold, b.threshold) else {
         return false;
@@ -117,7 +120,7 @@ fn weighted(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     !a.negate && !b.negate && high >= low && same(&level(a), &level(b))
 }
 
-/// The same but for what only people or siblings see.
+/// Whether both are equal except for weight and reason.
 fn same(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     let bare = |expected: &BenchmarkExpected| BenchmarkExpected {
         weight: 1.0,
@@ -127,7 +130,7 @@ fn same(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     a.mode != Mode::Unsupported && bare(a) == bare(b)
 }
 
-fn plain(expected: &BenchmarkExpected) -> BenchmarkExpected {
+fn without_negation(expected: &BenchmarkExpected) -> BenchmarkExpected {
     BenchmarkExpected {
         negate: false,
         ..expected.clone()
@@ -137,7 +140,7 @@ fn plain(expected: &BenchmarkExpected) -> BenchmarkExpected {
 fn leaf(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     match (a.mode, b.mode) {
         (Mode::Exact, Mode::Exact) => {
-            // Looser about case or white space is weaker.
+            // Ignoring case or white space is weaker.
             a.value == b.value
                 && (b.ignore_case || !a.ignore_case)
                 && (a.keep_whitespace || !b.keep_whitespace)
@@ -147,12 +150,12 @@ fn leaf(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
             let Some(Value::String(text)) = &a.value else {
                 return false;
             };
-            texts(b).is_some_and(|wanted| wanted.iter().all(|part| holds(text, part, a, b)))
+            texts(b).is_some_and(|wanted| wanted.iter().all(|part| contains_text(text, part, a, b)))
         }
         (Mode::Contains, Mode::Contains) => match (texts(a), texts(b)) {
             (Some(have), Some(wanted)) => wanted
                 .iter()
-                .all(|part| have.iter().any(|text| holds(text, part, a, b))),
+                .all(|part| have.iter().any(|text| contains_text(text, part, a, b))),
             _ => false,
         },
         (Mode::Numeric, Mode::Numeric) => {
@@ -162,7 +165,7 @@ fn leaf(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
                 && a.relative_tolerance.unwrap_or(0.0) <= b.relative_tolerance.unwrap_or(0.0)
         }
         (Mode::JsonPath, Mode::JsonPath) => {
-            // An empty list is also what a path selects that selects nothing.
+            // A path that selects nothing also gives an empty list.
             let selects = a.value != Some(Value::Array(Vec::new()));
             a.path == b.path && selects && b.value.is_none() && b.tolerance.is_none()
         }
@@ -177,7 +180,7 @@ fn rest_equal(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
         == (b.path.as_ref(), b.tolerance, b.relative_tolerance, b.threshold)
 }
 
-/// The texts of a `contains`.
+/// Returns the texts of a `contains` expectation.
 fn texts(expected: &BenchmarkExpected) -> Option<Vec<&str>> {
     match expected.value.as_ref()? {
         Value::String(text) => Some(vec![text]),
@@ -186,9 +189,9 @@ fn texts(expected: &BenchmarkExpected) -> Option<Vec<&str>> {
     }
 }
 
-/// Whether an answer that has `text` by the rules of `a` surely has `part` by those of `b`. White space around a text
-/// counts only where it is kept, and an answer contains its trimmed self.
-fn holds(text: &str, part: &str, a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
+/// Whether an answer that contains `text` by the rules of `a` certainly contains `part` by those of `b`.
+/// Surrounding white space counts only if it is kept, and an answer contains its trimmed self.
+fn contains_text(text: &str, part: &str, a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
     let text = if a.keep_whitespace { text } else { text.trim() };
     let part = if b.keep_whitespace { part } else { part.trim() };
     if !b.ignore_case {
@@ -198,7 +201,8 @@ fn holds(text: &str, part: &str, a: &BenchmarkExpected, b: &BenchmarkExpected) -
     if a.ignore_case || a.mode == Mode::Exact {
         return text.to_lowercase().contains(&part);
     }
-    // Σ is ς at the end of a word and σ elsewhere: inside a longer answer it may become either, so it proves nothing.
+    // Σ is lowercased to ς at the end of a word and to σ elsewhere. Inside a longer answer either may occur,
+    // so it proves nothing.
     text.split('Σ')
         .any(|stretch| stretch.to_lowercase().contains(&part))
 }
@@ -212,7 +216,7 @@ fn judge_threshold(expected: &BenchmarkExpected) -> f64 {
 }
 
 fn metrics(a: &BenchmarkExpected, b: &BenchmarkExpected) -> bool {
-    // A threshold on the share of bounds that are kept makes it a weighted group.
+    // A threshold on the share of met bounds makes it a weighted group.
     if a.threshold != b.threshold || a.threshold.is_some() {
         return false;
     }

@@ -1,6 +1,6 @@
 #![expect(
     clippy::semicolon_if_nothing_returned,
-    reason = "the tables of edits read better so"
+    reason = "the tables of edits are easier to read"
 )]
 
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn case(id: &str, needles: usize) -> BenchmarkCase {
     case
 }
 
-/// Two suites, a threshold of either direction, a gate and a judge.
+/// Returns a harness with two suites, a threshold of either direction, a gate and a judge.
 pub(in crate::harness) fn manifest(cases: usize) -> Manifest {
     let mut capability = BenchmarkSuite::new("capability");
     capability.cases = (0..cases.max(2))
@@ -66,7 +66,7 @@ fn entry<'a>(manifest: &'a mut Manifest, suite: &str, id: &str) -> &'a mut CaseE
     manifest.suites.get_mut(suite).unwrap().get_mut(id).unwrap()
 }
 
-/// Gives a case another expectation, with the hash that goes with it.
+/// Replaces the expectation of a case and updates its hash.
 fn expect(entry: &mut CaseEntry, expected: BenchmarkExpected) {
     entry.hash = content_hash(&(&entry.input_hash, &expected));
     entry.expected = expected;
@@ -79,7 +79,7 @@ fn fresh(manifest: &Manifest, id: &str) -> CaseEntry {
     CaseEntry::of(&suite, &suite.cases[0], &BTreeMap::new())
 }
 
-/// An id that no case has or had.
+/// Returns an id that no case has or had.
 fn unused(manifest: &Manifest, prefix: &str) -> String {
     let taken = |id: &String| {
         manifest.cases().any(|(_, known, _)| known == id)
@@ -118,7 +118,7 @@ fn judge(manifest: &mut Manifest, to: &str, agreement: f64, rescored: u64) {
     judge.fingerprint = to.into();
 }
 
-/// What it does, and how.
+/// Name and edit.
 type Edit = (&'static str, fn(&mut Manifest));
 
 const WEAKENINGS: [Edit; 25] = [
@@ -178,14 +178,14 @@ const WEAKENINGS: [Edit; 25] = [
     ("threshold dropped", |m| {
         m.thresholds.remove("capability/pass");
     }),
-    ("threshold turned round", |m| {
+    ("threshold reversed", |m| {
         m.thresholds.get_mut("capability/pass").unwrap().direction = Direction::Lower
     }),
     ("gate dropped", |m| m.gates.clear()),
     ("gate tolerates more", |m| {
         m.gates.get_mut("release").unwrap().margin = 0.2
     }),
-    ("gate finds less", |m| {
+    ("gate detects less", |m| {
         m.gates.get_mut("release").unwrap().alpha = 1e-9
     }),
     ("alpha raised", |m| m.alpha = 0.1),
@@ -194,7 +194,7 @@ const WEAKENINGS: [Edit; 25] = [
     }),
     ("judge that disagrees", |m| judge(m, "j1", 0.8, 100)),
     ("fewer votes", |m| m.judges.get_mut("main").unwrap().votes = 1),
-    ("retired without a replacement", |m| retire(m, "c0", "nobody")),
+    ("retired without a replacement", |m| retire(m, "c0", "missing")),
 ];
 
 const STRENGTHENINGS: [Edit; 16] = [
@@ -304,8 +304,8 @@ fn each_weakening_is_found_and_each_strengthening_passes() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However long the series: the last harness is at least as rigorous as the first, and one weakening anywhere in it
-    /// is refused there.
+    /// After a series of any length the last harness is at least as rigorous as the first, and one weakening
+    /// anywhere in it is rejected.
     #[test]
     fn no_series_of_accepted_changes_weakens(
         size in 2_usize..5,
@@ -318,7 +318,7 @@ proptest! {
         for (index, edit) in edits.iter().enumerate() {
             if index == place.index(edits.len()) {
                 let mut weak = current.clone();
-                // A case of the list may have graduated or been retired by now.
+                // A case of the list may have graduated or been retired.
                 let there = current.suites["capability"].contains_key("c0");
                 if there && current.suites["capability"]["c0"].expected == first.suites["capability"]["c0"].expected {
                     (WEAKENINGS[weakening].1)(&mut weak);
@@ -335,7 +335,7 @@ proptest! {
         }
     }
 
-    /// Any pair of manifests that differ are told apart by their versions, and only one direction can be harder.
+    /// Manifests that differ have different versions, and only one direction can be harder.
     #[test]
     fn harder_one_way_is_not_admissible_the_other(edit in 1..STRENGTHENINGS.len()) {
         let old = manifest(3);
@@ -350,7 +350,7 @@ proptest! {
 }
 
 #[test]
-fn many_small_steps_of_a_judge_do_not_add_up_unseen() {
+fn many_small_judge_replacements_cannot_hide_a_drift() {
     let mut current = manifest(2);
     let mut accepted = 0;
     for step in 1..10 {
@@ -369,7 +369,7 @@ fn many_small_steps_of_a_judge_do_not_add_up_unseen() {
 }
 
 #[test]
-fn a_replacement_must_be_new_run_and_nobody_elses() {
+fn a_replacement_must_be_new_enabled_and_unique() {
     let old = manifest(4);
     let with = |edit: fn(&mut Manifest)| {
         let mut new = old.clone();

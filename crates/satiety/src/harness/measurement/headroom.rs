@@ -1,4 +1,4 @@
-//! How much better could a successor be, and would this suite show it?
+//! Headroom of a suite: how much better a successor could be, and whether this suite would detect it.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,31 @@ use crate::stats::bootstrap::replicates;
 use crate::stats::power::{differences_needed, effective_sample_size, normal_detectable, smallest_p};
 use crate::stats::{Alternative, mean, variance, wilson};
 
-/// What is left to gain, and whether gaining it would be seen.
+/// Headroom of a suite, and whether it is detectable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Headroom {
-    /// Cases.
+    /// Number of cases in the suite.
     pub cases: u64,
-    /// Cases that the accepted version does not always pass.
+    /// Number of cases that the accepted version does not always pass.
     pub failing: u64,
-    /// Mean of what is missing to the ceiling.
+    /// Mean distance of the cases to the ceiling, as a share.
     pub headroom: f64,
-    /// 95 % upper bound of the share that can still fail: `1 − 0.05^(1/n)` when nothing fails, Wilson's otherwise.
+    /// 95 % upper bound of the failure rate: `1 − 0.05^(1/n)` without failures, Wilson's bound otherwise.
     pub upper_bound: f64,
-    /// The smallest one-sided p that a successor without any failure could reach: `2^−failing`.
+    /// Smallest one-sided p-value that a successor without failures could reach: `2^−failing`.
     pub p_floor: f64,
-    /// The fewest failing cases with which an improvement can be shown at all.
+    /// Minimum number of failing cases with which an improvement can be shown.
     pub failing_needed: u64,
-    /// The smallest improvement that is found with the wanted power.
+    /// Smallest improvement that is detected with the desired power.
     pub detectable: f64,
-    /// Headroom over that; absent when anything at all would be found. Below 1, closing all headroom goes unseen.
+    /// Headroom divided by `detectable`; absent if any improvement would be detected. Below 1, closing all
+    /// headroom goes undetected.
     pub detectability: Option<f64>,
-    /// What the cases are worth in independent ones.
+    /// Effective number of independent cases.
     pub effective_cases: f64,
-    /// The probability, over resampled clusters of cases, that closing all headroom would go unseen.
+    /// Probability, over resampled clusters of cases, that closing all headroom would go undetected.
     pub saturation: f64,
-    /// How many cases of this kind would make the headroom visible; absent when there is no headroom to see.
+    /// Number of cases of this kind that would make the headroom detectable; absent without headroom.
     pub cases_needed: Option<u64>,
 }
 
@@ -56,8 +57,8 @@ pub(super) fn headroom(matrix: &Matrix, settings: &MeasureSettings) -> Result<He
         .filter_map(|case| Some((case, case.tallies.last().copied().flatten()?)));
     for (case, tally) in decided {
         gaps.push(ceiling - rate(tally));
-        // An unbiased estimate of p(1 − p)/R: what the successor's repeats add. What the accepted version's add is in
-        // the spread of the gaps already.
+        // Unbiased estimate of p(1 − p)/R, the noise of the successor's repeats. The noise of the accepted
+        // version is already in the spread of the gaps.
         let (passes, tries) = (tally.passes as f64, tally.tries as f64);
         noises.push(if tally.tries < 2 {
             0.0
@@ -72,22 +73,22 @@ pub(super) fn headroom(matrix: &Matrix, settings: &MeasureSettings) -> Result<He
     let mean_gap = mean(&gaps)?.max(0.0);
     let design = design_effect(&gaps, &clusters)?;
     let sums = cluster_sums(&gaps, &noises, &clusters);
-    // What is detectable with unit spread and one case; all else is proportional.
+    // Detectable difference for unit spread and one case; everything else is proportional.
     let unit = normal_detectable(1.0, 1.0, settings.power, settings.alpha, Alternative::Greater)?;
     let whole = detect(sums.iter(), design, unit)?;
     let picks: Vec<f64> = (0..sums.len()).map(|index| index as f64).collect();
-    let unseen = replicates(
+    let undetected = replicates(
         &picks,
         |drawn| {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "they are the indices made above"
+                reason = "the values are the indices created above"
             )]
             let drawn = drawn.iter().filter_map(|&pick| sums.get(pick as usize));
             match detect(drawn, design, unit) {
                 Ok(found) => f64::from(u8::from(found.ratio.is_some_and(|ratio| ratio < 1.0))),
-                // Too few cases to tell: whatever is there would go unseen.
+                // Too few cases: any headroom would go undetected.
                 Err(_) => 1.0,
             }
         },
@@ -109,12 +110,12 @@ pub(super) fn headroom(matrix: &Matrix, settings: &MeasureSettings) -> Result<He
         detectable: whole.detectable,
         detectability: whole.ratio,
         effective_cases: cases as f64 / design,
-        saturation: mean(&unseen)?,
+        saturation: mean(&undetected)?,
         cases_needed: cases_needed(cases, whole.ratio),
     })
 }
 
-/// The detectable difference shrinks with the root of the number of cases.
+/// Number of cases needed: the detectable difference shrinks with the square root of the number of cases.
 fn cases_needed(cases: u64, ratio: Option<f64>) -> Option<u64> {
     match ratio {
         None => Some(cases),
@@ -152,9 +153,9 @@ fn detect<'a>(
         return Err(MeasureError::OneCase);
     }
     let mean = all.gaps / all.cases;
-    // Gaps lie in [−1, 1], so nothing is lost by taking the variance from sums.
+    // Gaps are in [−1, 1], so computing the variance from sums loses no precision.
     let spread = ((all.squares - all.cases * mean * mean) / (all.cases - 1.0)).max(0.0);
-    // Rounding leaves a little where all gaps are equal.
+    // Remove the rounding error that remains if all gaps are equal.
     let spread = if spread < 1e-12 { 0.0 } else { spread };
     let deviation = (spread + all.noise / all.cases).sqrt();
     let effective = (all.cases / design).max(1.0);
@@ -169,7 +170,7 @@ fn detect<'a>(
     Ok(Detection { detectable, ratio })
 }
 
-/// A case without a cluster is one by itself.
+/// Numbers the clusters; a case without one is its own cluster.
 fn cluster_numbers(names: &[Option<&str>]) -> Vec<usize> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     let mut next = 0;

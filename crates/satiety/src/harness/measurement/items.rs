@@ -1,4 +1,4 @@
-//! What each case still tells about the versions, and what all of them together do.
+//! Item analysis: how much information each case carries about the versions, and all cases together.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,39 +7,39 @@ use super::MeasureSettings;
 use super::matrix::{Matrix, rate};
 use crate::stats::{clustered_mean_interval, mean};
 
-/// What the cases tell.
+/// Item analysis of the cases of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Items {
-    /// How many versions back "always" and "never" look.
+    /// Number of recent versions considered for "always" and "never".
     pub versions: usize,
-    /// Always passed: they tell nothing any more.
+    /// Ids of cases that always passed and carry no information.
     pub always_pass: Vec<String>,
-    /// Never passed: too hard, or broken.
+    /// Ids of cases that never passed: too hard, or broken.
     pub never_pass: Vec<String>,
-    /// Pass now and then within one version.
+    /// Ids of cases that pass only sometimes within one version.
     pub flaky: Vec<String>,
-    /// Share of cases that always passed; absent with fewer versions than wanted.
+    /// Share of cases that always passed; absent with too few versions.
     pub dead_share: Option<f64>,
-    /// `4 · mean p̄(1 − p̄)` over cases: 1 when every case divides the versions in half.
+    /// Mean of `4 p̄(1 − p̄)` over cases: 1 if every case splits the versions in half.
     pub information: f64,
-    /// KR-20 (Cronbach's alpha for repeats) over versions; absent when totals do not vary.
+    /// KR-20 (Cronbach's alpha with repeats) over versions; absent if the totals do not vary.
     pub reliability: Option<f64>,
-    /// For each case that varies: its correlation with the rest. Negative is suspicious.
+    /// Correlation of each varying case with the rest; a negative value is suspicious.
     pub discrimination: Vec<Discrimination>,
-    /// The published saturation index `exp(−R²)` of the five best versions, with `n_eff = √n`.
+    /// Published saturation index `exp(−R²)` of the five best versions, with `n_eff = √n`.
     pub s_index: Option<f64>,
-    /// The same with the standard error of paired differences.
+    /// Saturation index with the standard error of paired differences.
     pub s_index_paired: Option<f64>,
-    /// Range of the versions' means over the noise of re-running; absent without repeats or noise.
+    /// Range of the versions' means divided by the noise of repeating a run; absent without repeats or noise.
     pub signal_to_noise: Option<f64>,
 }
 
-/// How a case goes with the rest.
+/// Correlation of a case with the rest of the suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Discrimination {
-    /// Which.
+    /// Id of the case.
     pub case_id: String,
-    /// Corrected item-total correlation.
+    /// Corrected item-total correlation, from -1 to 1.
     pub correlation: f64,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn items(matrix: &Matrix, settings: &MeasureSettings) -> Items {
     let mut judged = 0_usize;
     for case in &matrix.cases {
         let recent: Vec<_> = case.tallies.iter().rev().take(window).flatten().collect();
-        // A case that is new in the window has not had the chance to be dead.
+        // A case that is new in the window cannot be dead yet.
         if recent.len() == window {
             judged += 1;
             if recent.iter().all(|tally| tally.passes == tally.tries) {
@@ -86,7 +86,7 @@ pub(super) fn items(matrix: &Matrix, settings: &MeasureSettings) -> Items {
     }
 }
 
-/// The mean of each version over the cases that all decided.
+/// Returns the mean of each version over the cases that all versions decided.
 fn column_means(rows: &[Vec<f64>]) -> Vec<f64> {
     let versions = rows.first().map_or(0, Vec::len);
     (0..versions)
@@ -148,7 +148,8 @@ fn discrimination(matrix: &Matrix, totals: &[f64], cases: usize) -> Vec<Discrimi
         .collect()
 }
 
-/// Pearson's; absent when one does not vary, or with fewer than three versions, where it is always ±1.
+/// Pearson correlation; `None` if one side does not vary, or with fewer than three versions, where it is
+/// always ±1.
 pub(super) fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() < 3 {
         return None;
@@ -163,7 +164,7 @@ pub(super) fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     (spread > 1e-12).then(|| (mean(&products).unwrap_or(0.0) / spread).clamp(-1.0, 1.0))
 }
 
-/// The best version and the fifth.
+/// Returns the best and the fifth-best version.
 fn first_and_fifth(totals: &[f64]) -> Option<(usize, usize)> {
     let mut order: Vec<usize> = (0..totals.len()).collect();
     order.sort_by(|&a, &b| {
@@ -211,7 +212,7 @@ fn signal_to_noise(matrix: &Matrix, totals: &[f64]) -> Option<f64> {
     }
     let variances: Vec<f64> = (0..matrix.versions)
         .filter_map(|version| {
-            // The variance of one repeat of the whole suite: the mean of n independent results.
+            // Variance of one repeat of the whole suite: the mean of n independent results.
             let single: Vec<f64> = matrix
                 .cases
                 .iter()

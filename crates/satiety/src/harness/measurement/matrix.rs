@@ -1,4 +1,4 @@
-//! What the versions of a system did on the cases of a suite: passes among decided repeats, version by version.
+//! Results of the versions of a system on the cases of a suite: passes among decided repeats, by version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,29 +10,32 @@ use crate::bench::gate::Tally;
 use crate::bench::run::{BenchmarkResult, BenchmarkRun};
 use crate::bench::summary::by_case;
 
-/// Cases by versions.
+/// Matrix of results: cases by versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Matrix {
-    /// How many versions, oldest first; the last is the accepted one.
+    /// Number of versions, oldest first; the last is the accepted one.
     pub versions: usize,
-    /// The cases that the accepted version decided, in the order of their ids.
+    /// Cases that the accepted version decided, sorted by id.
     pub cases: Vec<CaseHistory>,
 }
 
-/// One case over the versions.
+/// Results of one case over the versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseHistory {
-    /// Which.
+    /// Id of the case.
     pub case_id: String,
-    /// Cases of one cluster stand or fall together (variants of one template, say); alone when absent.
+    /// Name of a cluster of correlated cases, such as variants of one template; absent for an independent
+    /// case.
     pub cluster: Option<String>,
-    /// Passes among decided repeats for each version; absent where the version did not decide the case as it is now.
+    /// Passes among decided repeats for each version; absent if the version did not decide the current
+    /// content of the case.
     pub tallies: Vec<Option<Tally>>,
 }
 
 impl Matrix {
-    /// From runs of one suite, oldest version first. Cases are those of the last run; a result of an earlier run counts
-    /// only if the case was the same by its hash. `clusters` gives case → cluster.
+    /// Builds the matrix from runs of one suite, oldest version first. Cases are those of the last run; a
+    /// result of an earlier run counts only if the hash of the case is the same. `clusters` maps cases to
+    /// clusters.
     pub fn from_runs(
         runs: &[&BenchmarkRun],
         clusters: &BTreeMap<String, String>,
@@ -82,7 +85,7 @@ impl Matrix {
         })
     }
 
-    /// The cases that every version decided, as pass rates: rows are cases, columns versions.
+    /// Returns the pass rates of the cases that every version decided: rows are cases, columns versions.
     pub(super) fn complete(&self) -> Vec<Vec<f64>> {
         self.cases
             .iter()
@@ -91,7 +94,7 @@ impl Matrix {
     }
 }
 
-/// Passes over tries.
+/// Returns passes over tries.
 pub(super) fn rate(tally: Tally) -> f64 {
     tally.passes as f64 / tally.tries.max(1) as f64
 }

@@ -80,13 +80,13 @@ fn worked_values() {
 fn too_easy_is_not_too_small() {
     let settings = MeasureSettings::default();
     let of = |matrix: &Matrix| measure(matrix, &settings).unwrap().verdict;
-    // One version: decided by how many such cases can fail at all.
+    // One version: decided by the upper bound of the failure rate.
     assert_eq!(of(&single(20, 2)), Verdict::Underpowered);
     assert_eq!(of(&single(20, 0)), Verdict::Underpowered);
     assert_eq!(of(&single(100, 0)), Verdict::Saturated);
     assert_eq!(of(&single(1000, 5)), Verdict::Saturated);
     assert_eq!(of(&single(100, 10)), Verdict::Discriminates);
-    // All zero: an improvement would be seen, and every case may be broken.
+    // All zero: an improvement would be detected, and every case may be broken.
     let broken = measure(&single(30, 30), &settings).unwrap();
     assert_eq!(
         (broken.verdict, broken.headroom.detectability),
@@ -183,14 +183,14 @@ fn the_published_index_and_noise() {
 }
 
 #[test]
-fn clusters_that_stand_and_fall_together_are_worth_less() {
+fn correlated_cases_count_less() {
     let mut matrix = single(100, 10);
     let alone = measure(&matrix, &MeasureSettings::default()).unwrap().headroom;
     for (index, case) in matrix.cases.iter_mut().enumerate() {
         case.cluster = Some(format!("template-{}", index / 10));
     }
     let together = measure(&matrix, &MeasureSettings::default()).unwrap().headroom;
-    // One template fails whole: the hundred cases are ten.
+    // One template fails completely: the hundred cases count as ten.
     assert!(
         (together.effective_cases - 10.0).abs() < 1e-9,
         "{}",
@@ -215,7 +215,7 @@ fn run(id: &str, results: Vec<BenchmarkResult>) -> BenchmarkRun {
 }
 
 #[test]
-fn runs_become_a_matrix_of_what_is_still_the_same() {
+fn runs_become_a_matrix_of_unchanged_cases() {
     let result = |id: &str, hash: &str, status| {
         let mut result = BenchmarkResult::new(id, 0, status);
         result.case_hash = Some(hash.into());
@@ -238,7 +238,7 @@ fn runs_become_a_matrix_of_what_is_still_the_same() {
             result("j", "1", Status::Error),
         ],
     );
-    // The judge broke on one; the target on the other, which is no way out of the measure.
+    // The judge failed on one case; the target failed on the other, which still counts.
     let mut new = new;
     new.results[3].error_owner = Some(crate::bench::run::ErrorOwner::Judge);
     let matrix = Matrix::from_runs(&[&old, &new], &BTreeMap::new()).unwrap();
@@ -274,7 +274,7 @@ fn runs_become_a_matrix_of_what_is_still_the_same() {
     );
 }
 
-/// A matrix that was read from somewhere may lack the accepted version's result of a case.
+/// A matrix from an external source may lack the accepted version's result of a case.
 #[test]
 fn a_case_that_the_accepted_version_did_not_decide_does_not_shift_the_clusters() {
     let clustered = |matrix: &mut Matrix| {
@@ -298,7 +298,7 @@ fn a_case_that_the_accepted_version_did_not_decide_does_not_shift_the_clusters()
 }
 
 #[test]
-fn bad_settings_are_refused_and_the_same_seed_gives_the_same_answer() {
+fn invalid_settings_are_rejected_and_seeds_are_reproducible() {
     for change in [
         |settings: &mut MeasureSettings| settings.alpha = 1.5,
         |settings: &mut MeasureSettings| settings.power = f64::NAN,

@@ -10,12 +10,12 @@ fn metrics(ceiling: f64, regression: f64, proposals: f64, auditors: f64) -> Sign
     }
 }
 
-fn of(metrics: &SignalMetrics, deltas: &[f64]) -> (f64, Level) {
+fn score_of(metrics: &SignalMetrics, deltas: &[f64]) -> (f64, Level) {
     let result = score(metrics, deltas, &SignalSettings::default()).unwrap();
     (result.score, result.level)
 }
 
-/// By hand from the weights: the specification's worked example, then the archetypes.
+/// Computed by hand from the weights: the specification's worked example, then the archetypes.
 #[test]
 fn archetypes() {
     let saturated = metrics(1.0, 1.0, 1.0, 1.0);
@@ -74,14 +74,14 @@ fn archetypes() {
             Level::High,
         ),
     ] {
-        let (score, got) = of(&metrics, &deltas);
+        let (score, got) = score_of(&metrics, &deltas);
         assert!((score - expected).abs() < 1e-9, "{name}: {score}");
         assert_eq!(got, level, "{name}");
     }
 }
 
 #[test]
-fn borders_belong_to_the_upper_level() {
+fn level_bounds_are_inclusive() {
     let levels = SignalSettings::default().levels;
     for (score, level) in [
         (0.4999, Level::Normal),
@@ -95,7 +95,7 @@ fn borders_belong_to_the_upper_level() {
 }
 
 #[test]
-fn what_is_no_number_of_its_range_is_refused() {
+fn metrics_out_of_range_are_rejected() {
     let good = metrics(0.5, 0.5, 0.5, 0.5);
     for value in [f64::NAN, f64::INFINITY, -0.01, 1.01, 82.0] {
         for field in 0..4 {
@@ -121,7 +121,7 @@ fn what_is_no_number_of_its_range_is_refused() {
 }
 
 #[test]
-fn an_unmeasured_signal_adds_nothing_and_says_so() {
+fn an_unmeasured_signal_contributes_nothing() {
     let mut partial = metrics(1.0, 1.0, 1.0, 1.0);
     partial.auditor_unanimous_rate = None;
     let settings = SignalSettings::default();

@@ -44,7 +44,7 @@ fn check(old: &Lock, new: &Lock, steps: &[Transition], hours: i64) -> Succession
     succession(old, new, &steps, &authority).unwrap()
 }
 
-/// One case fewer.
+/// Removes one case.
 fn without_a_case(lock: &Lock) -> Lock {
     let mut new = lock.clone();
     let (suite, id) = lock
@@ -66,7 +66,7 @@ fn exactly_the_signed_step_is_allowed() {
     let allowed = check(&old, &step.to, std::slice::from_ref(&step), 1);
     assert!(allowed.allowed && allowed.used == ["t1"], "{:?}", allowed.unused);
 
-    // Another weakening under the same signature, an edited statement, another key, a key that the agent may use.
+    // Another weakening under the same signature, a modified statement, another key, an agent key.
     let mut other = step.to.clone();
     other.manifest.alpha = 0.9;
     assert!(!check(&old, &other, std::slice::from_ref(&step), 1).allowed);
@@ -79,10 +79,10 @@ fn exactly_the_signed_step_is_allowed() {
     assert!(!check(&old, &other, &[restated], 1).allowed);
     assert!(!check(&old, &step.to, &[sign(&old, &weaker, "t1", &key(2))], 1).allowed);
     assert!(!check(&old, &step.to, &[sign(&old, &weaker, "t1", &key(9))], 1).allowed);
-    // Out of time.
+    // After expiry.
     let late = check(&old, &step.to, std::slice::from_ref(&step), 25);
     assert!(
-        !late.allowed && late.unused[0].1.contains("good until"),
+        !late.allowed && late.unused[0].1.contains("expired at"),
         "{:?}",
         late.unused
     );
@@ -90,7 +90,7 @@ fn exactly_the_signed_step_is_allowed() {
 }
 
 #[test]
-fn keys_of_the_new_side_never_count() {
+fn keys_of_the_new_side_are_never_trusted() {
     let old = base(3);
     let mut new = without_a_case(&old);
     new.keys.approvers[0].public_key = to_hex(key(2).verifying_key().as_bytes());
@@ -103,17 +103,17 @@ fn a_signed_step_is_used_once() {
     let old = base(3);
     let step = sign(&old, &without_a_case(&old), "t1", &key(1));
     let used = step.to.clone();
-    // The case comes back, and goes again under the same signature.
+    // The case is restored, and removed again under the same signature.
     let mut back = old.clone();
     back.transitions = used.transitions.clone();
     assert!(check(&used, &back, &[], 1).allowed, "adding a case is free");
     assert!(!check(&back, &used, std::slice::from_ref(&step), 1).allowed);
-    // Forgetting that it was used is refused too.
+    // Removing the record of its use is rejected too.
     assert!(!check(&back, &old, std::slice::from_ref(&step), 1).allowed);
 }
 
 #[test]
-fn a_stale_signature_undoes_nothing_that_was_added_since() {
+fn a_stale_signature_cannot_undo_later_additions() {
     let old = base(3);
     let step = sign(&old, &without_a_case(&old), "t1", &key(1));
     let mut since = old.clone();
@@ -121,14 +121,14 @@ fn a_stale_signature_undoes_nothing_that_was_added_since() {
     assert!(check(&old, &since, &[], 1).allowed);
     let answer = check(&since, &step.to, std::slice::from_ref(&step), 1);
     assert!(!answer.allowed, "{:?}", answer.used);
-    // What was added since stays, and the step does not fit.
+    // Later additions stay, and the step does not apply.
     let mut both = step.to.clone();
     both.manifest.alpha = since.manifest.alpha;
     assert!(!check(&since, &both, std::slice::from_ref(&step), 1).allowed);
 }
 
 #[test]
-fn free_changes_may_stand_before_and_after_a_signed_step() {
+fn admissible_changes_may_surround_a_signed_step() {
     let old = base(3);
     let mut before = old.clone();
     before.manifest.alpha = 0.04;
@@ -145,12 +145,12 @@ fn free_changes_may_stand_before_and_after_a_signed_step() {
         "{:?}",
         answer.unused
     );
-    // Without the first the second leads from nowhere.
+    // Without the first step the second does not apply.
     assert!(!check(&old, &second.to, std::slice::from_ref(&second), 1).allowed);
 }
 
 #[test]
-fn first_keys_count_only_when_asked_for() {
+fn first_keys_are_trusted_only_on_request() {
     let new = base(3);
     let mut old = new.clone();
     old.keys.approvers.clear();
@@ -166,7 +166,7 @@ fn first_keys_count_only_when_asked_for() {
             succession(&old, &new, &[], &authority).unwrap().allowed,
             accept_first_keys
         );
-        // A second key is not a first one.
+        // A second key is not the first one.
         let mut more = new.clone();
         more.keys.approvers[0].name = "Eve".into();
         assert!(!succession(&new, &more, &[], &authority).unwrap().allowed);
@@ -176,8 +176,8 @@ fn first_keys_count_only_when_asked_for() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever part is weaker: refused without a signature, with one of somebody else and with one for another step;
-    /// allowed with exactly its own.
+    /// Any weakening is rejected without a signature, with a signature by another key, and with one for
+    /// another step; it is allowed with exactly its own.
     #[test]
     fn no_weakening_is_allowed_without_its_own_signature(seed in any::<u64>()) {
         let old = base(seed);

@@ -1,5 +1,5 @@
-//! What single changes of a harness are made of: one field or one case each, at a random place. An edit says whether it
-//! found a place.
+//! Building blocks of single harness changes: each edits one field or one case at a random place and returns
+//! whether it found one.
 
 use super::random::{Dice, case};
 use super::*;
@@ -7,7 +7,7 @@ use crate::bench::expected::Mode;
 
 pub(in crate::harness) type Edit = (&'static str, fn(&mut Manifest, &mut Dice) -> bool);
 
-/// A random case that is run and fits.
+/// Picks a random enabled case that fits.
 pub(super) fn some<'a>(
     m: &'a mut Manifest,
     d: &mut Dice,
@@ -38,7 +38,7 @@ pub(super) fn remove(m: &mut Manifest, (suite, id): &(String, String)) -> Option
     m.suites.get_mut(suite)?.remove(id)
 }
 
-/// Gives a case another expectation, with the hash that goes with it.
+/// Replaces the expectation of a case and updates its hash.
 pub(super) fn expect(case: &mut CaseEntry, edit: impl FnOnce(&mut BenchmarkExpected)) {
     edit(&mut case.expected);
     case.hash = content_hash(&(&case.input_hash, &case.expected));
@@ -68,7 +68,7 @@ pub(super) fn gate<'a>(m: &'a mut Manifest, d: &mut Dice) -> Option<&'a mut Gate
     m.gates.get_mut(&name)
 }
 
-/// Multiplies one of the numbers that a gate tolerates.
+/// Multiplies one of the tolerances of a gate.
 pub(super) fn tolerate(gate: &mut GatePolicy, d: &mut Dice, factor: f64) {
     let fields = [
         &mut gate.margin,
@@ -100,7 +100,7 @@ pub(super) fn replace_judge(judge: &mut JudgeEntry, agreement: f64, rescored: u6
     judge.fingerprint = to;
 }
 
-/// An id that no case has or had.
+/// Returns an id that no case has or had.
 pub(super) fn unused(m: &Manifest) -> String {
     let taken = |id: &str| {
         m.cases().any(|(_, known, _)| known == id)

@@ -1,6 +1,6 @@
-//! The ratchet on random harnesses: every single weakening is found, every strengthening passes, and whatever series of
-//! changes is accepted, the last harness is at least as rigorous as each one before it — by the order itself and by an
-//! oracle that knows nothing of it and simply tries answers.
+//! Properties of the ratchet on random harnesses: every single weakening is found, every strengthening
+//! passes, and after any series of accepted changes the last harness is at least as rigorous as each one
+//! before it, both by the order itself and by an independent oracle that tries answers.
 
 pub(in crate::harness) mod edits;
 pub(in crate::harness) mod random;
@@ -19,8 +19,8 @@ use super::*;
 use crate::bench::matching::{Answers, Observed, assess};
 use crate::bench::run::Status;
 
-/// For each input the answers that are found wrong by some case that is run.
-fn found_wrong(manifest: &Manifest) -> BTreeMap<&str, BTreeSet<(usize, usize)>> {
+/// Returns, for each input, the answers that some enabled case rejects.
+fn rejected_answers(manifest: &Manifest) -> BTreeMap<&str, BTreeSet<(usize, usize)>> {
     let answers = ["", "w0", "w1", "w0 w1", "w1 w2", "w0 w1 w2", "5", "5.3"];
     let mut wrong: BTreeMap<&str, BTreeSet<(usize, usize)>> = BTreeMap::new();
     for (_, _, case) in manifest.cases().filter(|(_, _, case)| case.enabled) {
@@ -49,23 +49,23 @@ fn found_wrong(manifest: &Manifest) -> BTreeMap<&str, BTreeSet<(usize, usize)>> 
     wrong
 }
 
-/// What the oracle objects to: fewer cases, or an answer that was found wrong and is not any more, but for inputs whose
-/// case was retired.
+/// Returns the objections of the oracle: fewer cases, or an answer that is no longer rejected, except for
+/// inputs whose case was retired.
 fn objections(old: &Manifest, new: &Manifest) -> Vec<String> {
     let run = |manifest: &Manifest| manifest.cases().filter(|(_, _, case)| case.enabled).count();
     let mut objections = Vec::new();
     if run(new) < run(old) {
-        objections.push(format!("{} cases are run, {} before", run(new), run(old)));
+        objections.push(format!("{} cases are enabled, {} before", run(new), run(old)));
     }
     let retired: BTreeSet<&str> = new
         .retired
         .values()
         .map(|record| record.input_hash.as_str())
         .collect();
-    let now = found_wrong(new);
-    for (input, wrong) in found_wrong(old) {
+    let now = rejected_answers(new);
+    for (input, wrong) in rejected_answers(old) {
         if !retired.contains(input) && !now.get(input).is_some_and(|now| wrong.is_subset(now)) {
-            objections.push(format!("{input} finds less"));
+            objections.push(format!("{input} rejects fewer answers"));
         }
     }
     objections
@@ -105,8 +105,8 @@ proptest! {
         }
     }
 
-    /// Steps of one to three random edits of any kind, in any order; those that are accepted are taken. Every harness of
-    /// the series must stand above every earlier one: the order is transitive.
+    /// Steps of one to three random edits of any kind, in any order; accepted steps are applied. Every
+    /// harness of the series must be at least as rigorous as every earlier one: the order is transitive.
     #[test]
     fn no_series_of_accepted_changes_weakens_a_random_harness(
         seed in any::<u64>(),
@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// The edits apply to most random harnesses, so that the laws above are about something.
+/// The edits apply to most random harnesses, so that the properties above are not vacuous.
 #[test]
 fn every_edit_applies_somewhere() {
     for (name, edit) in WEAKER.iter().chain(STRONGER).chain(NEUTRAL) {

@@ -1,4 +1,5 @@
-//! Random harnesses. Inputs and words come from small pools, so that cases share inputs and imply each other now and then.
+//! Random harnesses. Inputs and words come from small pools, so that cases share inputs and sometimes imply
+//! each other.
 
 use serde_json::json;
 
@@ -6,7 +7,7 @@ use super::*;
 use crate::bench::expected::Mode;
 use crate::stats::random::{stream, uniform};
 
-/// A seeded source of choices.
+/// Seeded source of random choices.
 pub(in crate::harness) struct Dice(rand_chacha::ChaCha8Rng);
 
 impl Dice {
@@ -14,7 +15,7 @@ impl Dice {
         Self(stream(seed, 3))
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -36,7 +37,7 @@ impl Dice {
     }
 }
 
-/// An expectation, nested at most once.
+/// Returns a random expectation, nested at most once.
 pub(super) fn expectation(dice: &mut Dice, nested: bool) -> BenchmarkExpected {
     let word = |dice: &mut Dice| format!("w{}", dice.roll(3));
     match dice.roll(if nested { 8 } else { 6 }) {
@@ -78,7 +79,7 @@ pub(super) fn case(dice: &mut Dice, tier: Tier) -> CaseEntry {
     }
 }
 
-/// Two suites of capability, one of regression, and some of everything else.
+/// Returns a harness with two capability suites, one regression suite, and some rules of every kind.
 pub(in crate::harness) fn harness(dice: &mut Dice) -> Manifest {
     let mut manifest = Manifest::of_suites(&[], &BTreeMap::new()).unwrap();
     for (suite, tier) in [

@@ -1,4 +1,4 @@
-//! Changes that must pass: those that ask more, and those that ask as much.
+//! Changes that must pass: stricter and neutral ones.
 
 #![expect(
     clippy::semicolon_if_nothing_returned,
@@ -77,7 +77,7 @@ pub(super) const STRONGER: &[Edit] = &[
     }),
     ("threshold added", |m, d| {
         let (value, direction) = (0.1, Direction::Higher);
-        let name = format!("two/figure-{}", d.roll(1_000_000));
+        let name = format!("two/metric-{}", d.roll(1_000_000));
         m.thresholds
             .insert(name, Threshold { value, direction })
             .is_none()

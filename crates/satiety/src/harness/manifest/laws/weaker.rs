@@ -1,8 +1,8 @@
-//! Changes that must be refused.
+//! Changes that must be rejected.
 
 #![expect(
     clippy::semicolon_if_nothing_returned,
-    reason = "the tables of edits read better so"
+    reason = "the tables of edits are easier to read"
 )]
 
 use super::edits::*;
@@ -40,7 +40,7 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
             case.timeout_ms = None
         })
     }),
-    ("a limit for the runner's default", |m, d| {
+    ("a limit instead of the runner's default", |m, d| {
         change(some(m, d, |case| case.timeout_ms.is_none()), |case| {
             case.timeout_ms = Some(1_000_000);
         })
@@ -50,7 +50,7 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
             case.tier = Tier::Capability;
         })
     }),
-    ("a way out", |m, d| {
+    ("alternative added", |m, d| {
         change(some(m, d, every), |case| {
             expect(case, |e| {
                 *e = group(
@@ -60,7 +60,7 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
             });
         })
     }),
-    ("the opposite", |m, d| {
+    ("negated", |m, d| {
         change(some(m, d, every), |case| expect(case, |e| e.negate = true))
     }),
     ("another mode", |m, d| {
@@ -104,7 +104,7 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
             },
         )
     }),
-    ("bound turned round", |m, d| {
+    ("bound reversed", |m, d| {
         change(
             some(m, d, |case| case.expected.mode == Mode::MetricThreshold),
             |case| {
@@ -114,13 +114,13 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
             },
         )
     }),
-    ("a figure that nobody measures", |m, d| {
+    ("a metric that is never measured", |m, d| {
         change(some(m, d, every), |case| {
-            let nobody = BenchmarkExpected {
-                metric_thresholds: Some([("nobody_measures".to_owned(), 1.0)].into()),
+            let unmeasured = BenchmarkExpected {
+                metric_thresholds: Some([("never_measured".to_owned(), 1.0)].into()),
                 ..BenchmarkExpected::of(Mode::MetricThreshold)
             };
-            expect(case, |e| *e = group(Mode::All, vec![e.clone(), nobody]));
+            expect(case, |e| *e = group(Mode::All, vec![e.clone(), unmeasured]));
         })
     }),
     ("a check that cannot be made", |m, d| {
@@ -163,7 +163,7 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
     }),
     ("retired without a reason", |m, d| {
         let (suite, by) = add(m, d, true);
-        // Asked by nobody else, so that it cannot stand for the other by itself.
+        // Its input is unique, so that it cannot match the other case by itself.
         change(
             m.suites.get_mut(&suite).and_then(|cases| cases.get_mut(&by)),
             |case| {
@@ -205,7 +205,7 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
             .is_some()
     }),
     ("threshold dropped", |m, _| m.thresholds.pop_first().is_some()),
-    ("threshold turned round", |m, d| {
+    ("threshold reversed", |m, d| {
         threshold(m, d)
             .map(|threshold| {
                 threshold.direction = match threshold.direction {
@@ -220,7 +220,7 @@ pub(in crate::harness) const WEAKER: &[Edit] = &[
         let mut again = Dice::new(d.roll(1_000) as u64);
         gate(m, d).map(|gate| tolerate(gate, &mut again, 1.5)).is_some()
     }),
-    ("gate finds less", |m, d| {
+    ("gate detects less", |m, d| {
         gate(m, d).map(|gate| gate.alpha *= 0.5).is_some()
     }),
     ("gate alarms more", |m, d| {

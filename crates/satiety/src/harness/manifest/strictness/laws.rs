@@ -1,4 +1,4 @@
-//! Laws of the order, checked on every pair and triple of a universe of expectations rather than on chosen ones.
+//! Laws of the order, checked on every pair and triple of a set of expectations rather than on selected ones.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ fn leaves() -> Vec<Value> {
     ]
 }
 
-/// Leaves, their opposites, groups of two, groups that pass by their score, and groups of groups.
+/// Leaves, their negations, groups of two, groups that pass by their score, and nested groups.
 fn universe() -> Vec<BenchmarkExpected> {
     let leaves = leaves();
     let with = |value: &Value, key: &str, to: Value| {
@@ -89,7 +89,7 @@ fn universe() -> Vec<BenchmarkExpected> {
         .collect()
 }
 
-/// Whether it passes under every answer, figure and judge of a small world.
+/// Whether it passes for every answer, metric and judge of a small world.
 fn passes(expected: &BenchmarkExpected) -> Vec<bool> {
     let outputs = [
         json!("cab"),
@@ -136,7 +136,7 @@ fn passes(expected: &BenchmarkExpected) -> Vec<bool> {
 }
 
 #[test]
-fn what_is_implied_always_holds() {
+fn implied_expectations_always_hold() {
     let universe = universe();
     let worlds: Vec<Vec<bool>> = universe.iter().map(passes).collect();
     let mut implications = 0;
@@ -150,7 +150,7 @@ fn what_is_implied_always_holds() {
             }
         }
     }
-    // Far more than each with itself: the law is not empty.
+    // Far more than the reflexive pairs: the law is not vacuous.
     assert!(implications > 3 * universe.len(), "{implications}");
 }
 
@@ -184,9 +184,9 @@ fn implication_and_order_are_transitive() {
     }
 }
 
-/// Whatever an expectation is, one demand more is stricter or the same, and one way out more is weaker or the same.
+/// An additional requirement is stricter or the same, and an additional alternative is weaker or the same.
 #[test]
-fn a_demand_more_is_stricter_and_a_way_out_is_weaker() {
+fn a_requirement_is_stricter_and_an_alternative_is_weaker() {
     let (more, other) = (
         BenchmarkExpected::with_value(Mode::Regex, "z"),
         BenchmarkExpected::with_value(Mode::Regex, "y"),
@@ -207,7 +207,7 @@ fn a_demand_more_is_stricter_and_a_way_out_is_weaker() {
     let sound = BenchmarkExpected::with_value(Mode::Contains, "a");
     let unchecked = BenchmarkExpected::all(vec![
         sound.clone(),
-        BenchmarkExpected::unsupported("no such check"),
+        BenchmarkExpected::unsupported("unknown check"),
     ]);
     assert_eq!(order(&sound, &unchecked), Order::Incomparable);
 }

@@ -7,7 +7,7 @@ fn parse(value: Value) -> BenchmarkExpected {
 }
 
 #[test]
-fn what_asks_more() {
+fn order_of_expectations() {
     for (old, new, expected) in [
         (
             json!({"mode": "contains", "value": "a"}),
