@@ -1,11 +1,11 @@
-//! `satiety score`: what to do about a conversation, and why.
+//! `satiety score`: recommend what to do about a conversation, with reasons.
 
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
 use owo_colors::OwoColorize;
-use satiety::dialogue::{Level, Report, Signal, Warning};
+use satiety::dialogue::{Level, Report, RoundUnseen, Signal, Warning};
 use satiety_engine::Engine;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use serde::Serialize;
@@ -37,7 +37,7 @@ pub(super) async fn run(
     };
     let scored = engine.dialogue().score(request).await?;
     let signal = scored.report.stop_recommendation.signal;
-    printer.answer(&Shown {
+    printer.answer(&ScoreOutput {
         scored,
         at_every_round: arguments.at_every_round,
     })?;
@@ -48,7 +48,7 @@ pub(super) async fn run(
     })
 }
 
-/// Reads a file whole, or standard input for `-`.
+/// Reads a whole file, or standard input for `-`.
 pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let outcome = if path.as_os_str() == "-" {
@@ -59,12 +59,12 @@ pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
     match outcome {
         Ok(_) => Ok(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => Err(Failure::bad_input(
-            format!("{} is a folder", path.display()),
-            "give a file, or score all labelled conversations of a folder with `satiety sweep`",
+            format!("cannot read {}: it is a directory", path.display()),
+            "pass a file, or score a directory of labelled conversations with `satiety sweep`",
         )),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Failure::bad_input(
-            format!("there is no file {}", path.display()),
-            "give the path of a transcript, a trace, a chat log or a session log, or `-` for standard input",
+            format!("cannot read {}: file not found", path.display()),
+            "pass the path of a transcript, trace, chat log or session log, or `-` for standard input",
         )),
         Err(error) => Err(Failure::environment(
             format!("cannot read {}: {}", path.display(), error.kind()),
@@ -74,14 +74,14 @@ pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ScoreOutput {
     #[serde(flatten)]
     scored: ScoreResponse,
     #[serde(skip)]
     at_every_round: bool,
 }
 
-/// A signal in its colour; the word alone says it all.
+/// A signal in color. The word carries the meaning, so plain output loses nothing.
 pub(super) fn coloured(signal: Signal) -> String {
     match signal {
         Signal::Continue => signal.cyan().bold().to_string(),
@@ -95,46 +95,82 @@ fn level(level: Level) -> String {
     level.as_str().to_lowercase()
 }
 
-impl Render for Shown {
+/// The state of the conversation that the signal responds to.
+fn state(report: &Report) -> &'static str {
+    let blocked = report
+        .readiness_by_round
+        .last()
+        .is_some_and(|round| !round.blockers.is_empty());
+    match report.stop_recommendation.signal {
+        Signal::Continue => "not converged yet",
+        Signal::Ship => "converged",
+        Signal::Stop => "converged, nothing to execute",
+        Signal::Escalate if blocked => "blocked",
+        Signal::Escalate => "stuck",
+    }
+}
+
+/// The estimated share of claims not yet made, if its interval is narrow and supports the signal. Otherwise
+/// it would be uninformative or appear to contradict the verdict; JSON always has it.
+fn unseen_estimate(signal: Signal, last: Option<&RoundUnseen>) -> Option<String> {
+    const WIDEST_INTERVAL: f64 = 0.3;
+    let (share, interval) = last.and_then(|round| Some((round.unseen_share?, round.unseen_interval?)))?;
+    let supports_signal = match signal {
+        Signal::Ship | Signal::Stop => interval.high <= 0.5,
+        Signal::Continue => interval.low >= 0.5,
+        Signal::Escalate => false,
+    };
+    (supports_signal && interval.high - interval.low < WIDEST_INTERVAL).then(|| {
+        format!(
+            "the next claim is new with probability {:.0} % (95 % interval: {:.0} % to {:.0} %)",
+            100.0 * share,
+            100.0 * interval.low,
+            100.0 * interval.high
+        )
+    })
+}
+
+impl Render for ScoreOutput {
     fn human(&self) -> String {
         let report = &self.scored.report;
+        let stop = &report.stop_recommendation;
         let mut text = String::new();
         if let Some(topic) = &self.scored.topic {
-            let _ = writeln!(text, "{}", topic.bold());
+            let _ = writeln!(text, "{}\n", topic.bold());
         }
-        text.push_str(&rounds(report, self.at_every_round));
-        let curve: Vec<f64> = report
-            .novelty_by_round
-            .iter()
-            .map(|round| round.novelty.unwrap_or(0.0))
-            .collect();
-        let _ = write!(text, "\n\nnovelty  {}", sparkline(&curve));
-        if let Some(summary) = &report.unseen.summary {
-            let _ = write!(text, "\nunsaid   {summary}");
-        }
-        let stop = &report.stop_recommendation;
         let _ = write!(
             text,
-            "\n\n{}  {} (novelty {}, readiness {})",
+            "{}: {} (novelty {}, readiness {})",
             coloured(stop.signal),
-            report.hint,
+            state(report),
             level(stop.novelty_classification),
             level(stop.readiness_classification)
         );
         for reason in &report.reasons {
             let _ = write!(text, "\n  - {reason}");
         }
+        let _ = write!(text, "\nnext: {}", report.hint);
         if let Some(caveat) = &stop.caveat {
-            let _ = write!(text, "\n  caveat: {caveat}");
+            let _ = write!(text, "\ncaveat: {caveat}");
+        }
+        let _ = write!(text, "\n\n{}", rounds(report, self.at_every_round));
+        let curve: Vec<f64> = report
+            .novelty_by_round
+            .iter()
+            .map(|round| round.novelty.unwrap_or(0.0))
+            .collect();
+        let _ = write!(text, "\n\nnovelty  {}", sparkline(&curve));
+        if let Some(estimate) = unseen_estimate(stop.signal, report.unseen.by_round.last()) {
+            let _ = write!(text, "\nunseen   {estimate}");
         }
         if self.at_every_round {
             let _ = match report.first_stop_round {
-                Some(round) => write!(text, "\n\nfirst to stop after round {round}"),
-                None => write!(text, "\n\nwould not have stopped yet"),
+                Some(round) => write!(text, "\n\nfirst signal other than CONTINUE: round {round}"),
+                None => write!(text, "\n\nevery round so far: CONTINUE"),
             };
         }
         for warning in &report.warnings {
-            let _ = write!(text, "\n{}", shown_warning(warning));
+            let _ = write!(text, "\n{}", render_warning(warning));
         }
         let model = report
             .embedder
@@ -151,9 +187,13 @@ impl Render for Shown {
     fn markdown(&self) -> String {
         let report = &self.scored.report;
         let stop = &report.stop_recommendation;
-        let mut text = format!("### {}: {}\n\n", stop.signal, report.hint);
+        let mut text = format!("### {}: {}\n\n", stop.signal, state(report));
         for reason in &report.reasons {
             let _ = writeln!(text, "- {reason}");
+        }
+        let _ = writeln!(text, "\n**Next:** {}", report.hint);
+        if let Some(caveat) = &stop.caveat {
+            let _ = writeln!(text, "\n**Caveat:** {caveat}");
         }
         text.push_str(
             "\n| round | claims | new | novelty | readiness | signal |\n|--:|--:|--:|--:|--:|---|\n",
@@ -161,8 +201,8 @@ impl Render for Shown {
         for row in round_rows(report, true) {
             let _ = writeln!(text, "| {} |", row.join(" | "));
         }
-        if let Some(summary) = &report.unseen.summary {
-            let _ = write!(text, "\n{summary}\n");
+        if let Some(estimate) = unseen_estimate(stop.signal, report.unseen.by_round.last()) {
+            let _ = write!(text, "\nUnseen claims: {estimate}\n");
         }
         if !report.warnings.is_empty() {
             text.push_str("\n**Warnings**\n\n");
@@ -212,7 +252,7 @@ fn round_rows(report: &Report, with_signals: bool) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn shown_warning(warning: &Warning) -> String {
+fn render_warning(warning: &Warning) -> String {
     let mut text = format!(
         "\n{} round {}: {}",
         "warning:".yellow().bold(),
@@ -225,13 +265,13 @@ fn shown_warning(warning: &Warning) -> String {
             let round = evidence
                 .against_round
                 .map_or_else(String::new, |round| format!(" (round {round})"));
-            let _ = write!(text, "\n    beside \"{}\"{round}", shortened(against));
+            let _ = write!(text, "\n    compared with \"{}\"{round}", shortened(against));
         }
     }
     text
 }
 
-/// Evidence as far as a line of a terminal shows it; JSON has it whole.
+/// Evidence cut to one terminal line; JSON has the full text.
 fn shortened(text: &str) -> String {
     const WIDTH: usize = 96;
     if text.chars().count() <= WIDTH {
@@ -239,4 +279,43 @@ fn shortened(text: &str) -> String {
     }
     let start: String = text.chars().take(WIDTH - 1).collect();
     format!("{}…", start.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use satiety::stats::Interval;
+
+    use super::*;
+
+    fn estimate(signal: Signal, low: f64, high: f64) -> bool {
+        let round = RoundUnseen {
+            round: 4,
+            claims: 40,
+            distinct: 20,
+            unseen_share: Some(f64::midpoint(low, high)),
+            unseen_interval: Some(Interval {
+                low,
+                high,
+                confidence: 0.95,
+            }),
+            total_estimate: None,
+            total_interval: None,
+            absent_because: None,
+        };
+        unseen_estimate(signal, Some(&round)).is_some()
+    }
+
+    #[test]
+    fn the_unseen_estimate_is_printed_only_where_it_supports_the_signal() {
+        assert!(estimate(Signal::Ship, 0.05, 0.2));
+        assert!(estimate(Signal::Stop, 0.0, 0.29));
+        assert!(estimate(Signal::Continue, 0.7, 0.95));
+        // Too wide, on the wrong side, or about something else.
+        assert!(!estimate(Signal::Ship, 0.35, 1.0));
+        assert!(!estimate(Signal::Ship, 0.0, 0.31));
+        assert!(!estimate(Signal::Ship, 0.4, 0.6));
+        assert!(!estimate(Signal::Continue, 0.05, 0.2));
+        assert!(!estimate(Signal::Escalate, 0.05, 0.2));
+        assert_eq!(unseen_estimate(Signal::Ship, None), None);
+    }
 }

@@ -176,16 +176,16 @@ fn what_is_wrong_is_told_with_file_and_line() {
     place.write("other.txt", "x1 Q0 b 1 9 t\n");
     place.write("empty.txt", "");
     for (run, told) in [
-        ("short.txt", "short.txt: line 2: 3 fields instead of 6"),
+        ("short.txt", "short.txt: line 2: expected 6 fields"),
         (
             "twice.txt",
-            "twice.txt: line 2: query `q1` has document `b` twice",
+            "twice.txt: line 2: duplicate document `b` for query `q1`",
         ),
         (
             "other.txt",
-            "other.txt: no query of the judgments can be evaluated",
+            "other.txt: cannot evaluate the run: it shares no usable query",
         ),
-        ("empty.txt", "empty.txt: there is nothing in it"),
+        ("empty.txt", "empty.txt: the input is empty"),
         ("absent.txt", "cannot read absent.txt"),
     ] {
         let text = place.run(&["retrieval", "eval", "--qrels", "qrels.txt", "--run", run]);
@@ -196,7 +196,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
     assert!(text.starts_with("exit 0"), "{text}");
     let text = place.run(&[&base[..], &["run.txt", "--metrics", "ndgc@10"]].concat());
     assert!(
-        text.starts_with("exit 2") && text.contains("is no measure"),
+        text.starts_with("exit 2") && text.contains("invalid measure `ndgc@10`"),
         "{text}"
     );
     let text = place.run(&["retrieval", "compare", "--qrels", "qrels.txt", "--run", "run.txt"]);
@@ -223,7 +223,7 @@ fn files_that_are_no_rankings_are_refused() {
         (
             "qrels.txt",
             "nan.txt",
-            "nan.txt: line 2: the score `nan` is no number",
+            "nan.txt: line 2: score `nan` is not a number",
         ),
         ("qrels.txt", "latin.txt", "latin.txt: line 2: not UTF-8 text"),
         (
@@ -231,7 +231,7 @@ fn files_that_are_no_rankings_are_refused() {
             "line.gz",
             "line.gz: line 1 is longer than 65535 bytes",
         ),
-        ("empty.txt", "run.txt", "empty.txt: there is nothing in it"),
+        ("empty.txt", "run.txt", "empty.txt: the input is empty"),
     ] {
         let text = place.run(&["retrieval", "eval", "--qrels", qrels, "--run", run]);
         assert!(text.starts_with("exit 2") && text.contains(told), "{text}");

@@ -66,7 +66,7 @@ fn measures_that_need_to_know_documents() {
     let text = place.run(&[&EVAL[..], &["--metrics", "ils@5"]].concat());
     assert!(
         text.starts_with("exit 2")
-            && text.contains("`ils@5` needs folders of documents")
+            && text.contains("cannot compute `ils@5`: no document has a folder")
             && text.contains("--corpus"),
         "{text}"
     );

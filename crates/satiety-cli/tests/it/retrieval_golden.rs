@@ -127,7 +127,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
     let unicorns = taken.iter().find(|one| one["query"] == "unicorns").unwrap();
     assert_eq!(
         (&unicorns["category"], &unicorns["because"]),
-        (&json!("edge-case"), &json!("nothing was found"))
+        (&json!("edge-case"), &json!("no results"))
     );
     // Again, and after a replay: nothing is left to take, and the log has not grown.
     retrieval_exit_3(&place, &["run", "--memory"]);
@@ -144,7 +144,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
     // Both sessions count for the one query that stands for both.
     assert_eq!(
         (&of(&ids[0])["grade"], &of(&ids[0])["reasons"]),
-        (&json!(3), &json!(["called useful in 2 sessions"]))
+        (&json!(3), &json!(["marked useful in 2 sessions"]))
     );
     assert_eq!(
         (&of(&ids[1])["grade"], &of(&ids[1])["outcome"]),
@@ -155,7 +155,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
         judged["written"].as_u64().unwrap()
     );
     let text = place.run(&["retrieval", "judge", "--from-feedback"]);
-    assert!(text.contains("wrote") && text.contains("called useful"), "{text}");
+    assert!(text.contains("wrote") && text.contains("marked useful"), "{text}");
     assert_eq!(
         rows(&place, "eval_judgments"),
         judged["written"].as_u64().unwrap()
@@ -249,7 +249,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
     assert_eq!(step["progress"]["judged"], 0);
     let text = place.run(&["retrieval", "agreement"]);
     assert!(
-        text.starts_with("exit 3") && text.contains("no result was judged by two people"),
+        text.starts_with("exit 3") && text.contains("no result was judged by two annotators"),
         "{text}"
     );
     let keys: String = (0..total)
@@ -395,7 +395,7 @@ fn another_server_is_measured_by_the_same_judgments() {
         })
         .collect();
     let text = place.run(&[&["retrieval"], &wrong[..]].concat());
-    assert!(text.contains("the answer has nothing at `/found`"), "{text}");
+    assert!(text.contains("the answer has no value at `/found`"), "{text}");
     for (arguments, part) in [
         (vec!["run"], "--memory"),
         (

@@ -403,11 +403,11 @@ mod tests {
         let good = run_of(4_000);
         let long = "x".repeat(1 << 20);
         for (wrong, told) in [
-            ("query-5 Q0 document-1 x", "line 4010: 4 fields instead of 6"),
-            ("query-5 Q0 a 1 NaN t", "line 4010: the score `NaN` is no number"),
+            ("query-5 Q0 document-1 x", "line 4010: expected 6 fields"),
+            ("query-5 Q0 a 1 NaN t", "line 4010: score `NaN` is not a number"),
             (
                 "query-43 Q0 document-3900 1 1 t",
-                "line 4010: query `query-43` has document `document-3900` twice",
+                "line 4010: duplicate document `document-3900` for query `query-43`",
             ),
             (long.as_str(), "line 4010 is longer than 65535 bytes"),
         ] {

@@ -1,4 +1,4 @@
-//! How the claims of a round stand to those before: does a claim endorse, modify or contradict an earlier one?
+//! Stance detection: whether a claim endorses, modifies or contradicts an earlier one.
 
 use std::cell::LazyCell;
 
@@ -6,7 +6,7 @@ use super::lexicon::{self, Phrases};
 use super::novelty::{ClaimLedger, RoundClaims};
 use super::profile::AgreementRules;
 
-/// Finds the stance of claims.
+/// Detects the stance of claims.
 #[derive(Debug, Clone)]
 pub(super) struct StanceReader {
     endorsing: Phrases,
@@ -15,7 +15,7 @@ pub(super) struct StanceReader {
     related: f64,
 }
 
-/// How a claim stands to an earlier one.
+/// Stance of a claim on an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stance {
     Endorses,
@@ -33,8 +33,8 @@ impl StanceReader {
         }
     }
 
-    /// The share of the round's claims that take a stance on a claim of an earlier round; none in the first round or
-    /// without claims.
+    /// Share of the round's claims that take a stance on a claim of an earlier round; `None` in the first
+    /// round and in rounds without claims.
     pub(super) fn structural_agreement(
         &self,
         ledger: &ClaimLedger,
@@ -54,28 +54,28 @@ impl StanceReader {
         claims: &RoundClaims,
         at: usize,
     ) -> Vec<Option<Stance>> {
-        let earlier = |said: usize| ledger.said[said].at < at;
+        let earlier = |index: usize| ledger.recorded[index].at < at;
         claims
             .findings
             .iter()
             .map(|finding| {
-                // Most claims need no reading: they restate, or are near nothing.
-                let folded = LazyCell::new(|| lexicon::folded(&ledger.said[finding.said].text));
+                // Folding is lazy: most claims either restate one or are similar to none.
+                let folded = LazyCell::new(|| lexicon::folded(&ledger.recorded[finding.index].text));
                 let says = |phrases: &Phrases| phrases.found_in(&lexicon::words(&folded)).is_some();
                 let related = finding
                     .nearest
-                    .is_some_and(|near| earlier(near.said) && near.similarity >= self.related);
+                    .is_some_and(|near| earlier(near.index) && near.similarity >= self.related);
                 match (&finding.differs, finding.restates) {
-                    (Some(other), _) if earlier(other.near.said) && other.contradicts => {
+                    (Some(other), _) if earlier(other.near.index) && other.contradicts => {
                         Some(Stance::Contradicts)
                     }
-                    (Some(other), _) if earlier(other.near.said) => Some(Stance::Modifies),
-                    (_, Some(near)) if earlier(near.said) => Some(Stance::Endorses),
+                    (Some(other), _) if earlier(other.near.index) => Some(Stance::Modifies),
+                    (_, Some(near)) if earlier(near.index) => Some(Stance::Endorses),
                     _ if !related => None,
                     _ if says(&self.contradicting) => Some(Stance::Contradicts),
                     _ if says(&self.modifying) => Some(Stance::Modifies),
                     _ if says(&self.endorsing) => Some(Stance::Endorses),
-                    // Near an earlier claim and not the same: it adds to it.
+                    // Similar to an earlier claim without restating it.
                     _ => Some(Stance::Modifies),
                 }
             })

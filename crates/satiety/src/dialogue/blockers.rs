@@ -1,5 +1,5 @@
-//! What keeps a plan from being carried out, by its words and, with vectors, by what it sounds like.
-//! Knows negation ("no blockers remain"), resolution and work on what is missing ("add missing tests").
+//! Detection of blockers by phrases and, with vectors, by similarity to prototype sentences.
+//! Handles negation ("no blockers remain"), resolution, and work on missing things ("add missing tests").
 
 use std::sync::Arc;
 
@@ -8,26 +8,25 @@ use super::profile::{ActionRules, BlockerRules};
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
 
-/// A text that speaks of a blocker.
+/// A text that mentions a blocker.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blocker {
     pub(super) text: String,
-    /// The phrase or prototype that gave it away.
+    /// The matching phrase or prototype.
     pub(super) because: String,
-    /// Cosine to the prototype; absent where words were enough.
+    /// Cosine similarity to the prototype; `None` for a phrase match.
     pub(super) similarity: Option<f64>,
 }
 
-/// What a round says about blockers.
+/// Blockers found in a round.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BlockerState {
-    /// Decisive ones.
+    /// Blockers that affect the decision.
     pub(super) blockers: Vec<Blocker>,
-    /// Sound like one, without the words.
+    /// Texts similar to a prototype without a blocking phrase.
     pub(super) evasions: Vec<Blocker>,
 }
 
-/// Finds blockers in rounds.
 #[derive(Debug, Clone)]
 pub(super) struct BlockerScan {
     phrases: Phrases,
@@ -42,9 +41,10 @@ pub(super) struct BlockerScan {
     blocks: f64,
 }
 
-/// How many words before a phrase may negate it, and after it resolve it.
-const REACH_BEFORE: usize = 3;
-const REACH_AFTER: usize = 4;
+/// Number of words before a phrase that are searched for a negation.
+const NEGATION_WINDOW: usize = 3;
+/// Number of words after a phrase that are searched for a resolution.
+const RESOLUTION_WINDOW: usize = 4;
 
 impl BlockerScan {
     pub(super) fn new(rules: &BlockerRules, actions: &ActionRules) -> Self {
@@ -88,19 +88,19 @@ impl BlockerScan {
         ];
         for (texts, words, vectors) in lists {
             for (position, (text, words)) in texts.iter().zip(words).enumerate() {
-                if let Some(because) = self.words_that_block(text, words) {
+                if let Some(because) = self.blocking_phrase(text, words) {
                     state.blockers.push(Blocker {
                         text: text.clone(),
                         because,
                         similarity: None,
                     });
                 } else if let Some(vectors) = vectors {
-                    self.sound(text, &vectors[position], &mut state);
+                    self.match_prototypes(text, &vectors[position], &mut state);
                 }
             }
         }
         for (claim, words) in outputs.claims.iter().zip(&words.claims) {
-            if let Some(because) = self.standing(&self.claim_phrases, words) {
+            if let Some(because) = self.find_active(&self.claim_phrases, words) {
                 state.blockers.push(Blocker {
                     text: claim.text.clone(),
                     because,
@@ -111,10 +111,10 @@ impl BlockerScan {
         state
     }
 
-    fn words_that_block(&self, text: &str, words: &[&str]) -> Option<String> {
-        self.standing(&self.phrases, words).or_else(|| {
-            let mut places = self.attributes.places(words);
-            places
+    fn blocking_phrase(&self, text: &str, words: &[&str]) -> Option<String> {
+        self.find_active(&self.phrases, words).or_else(|| {
+            let mut occurrences = self.attributes.occurrences(words);
+            occurrences
                 .find(|(phrase, at)| {
                     !self.is_cancelled(words, phrase, *at) && !self.is_worked_on(text, words, *at)
                 })
@@ -122,9 +122,9 @@ impl BlockerScan {
         })
     }
 
-    fn standing(&self, phrases: &Phrases, words: &[&str]) -> Option<String> {
+    fn find_active(&self, phrases: &Phrases, words: &[&str]) -> Option<String> {
         phrases
-            .places(words)
+            .occurrences(words)
             .find(|(phrase, at)| !self.is_cancelled(words, phrase, *at))
             .map(|(phrase, _)| phrase.join(" "))
     }
@@ -134,26 +134,29 @@ impl BlockerScan {
         let negated = !self.negative_phrases.contains(phrase)
             && self
                 .negations
-                .found_in(&words[at.saturating_sub(REACH_BEFORE)..at])
+                .found_in(&words[at.saturating_sub(NEGATION_WINDOW)..at])
                 .is_some();
         let resolved = self
             .resolutions
-            .found_in(&words[end..words.len().min(end + REACH_AFTER)])
+            .found_in(&words[end..words.len().min(end + RESOLUTION_WINDOW)])
             .is_some();
         negated || resolved
     }
 
-    /// "Add missing tests": an attribute of something that the action's verb works on. "The key is missing" is not.
+    /// Whether the action's verb works on the attribute: true for "add missing tests", false for "the key is
+    /// missing".
     fn is_worked_on(&self, text: &str, words: &[&str], at: usize) -> bool {
-        const NO_NOUN: [&str; 10] = [
+        const FUNCTION_WORDS: [&str; 10] = [
             "from", "for", "in", "on", "at", "and", "but", "so", "because", "to",
         ];
-        let describes = words.get(at + 1).is_some_and(|next| !NO_NOUN.contains(next))
+        let describes = words
+            .get(at + 1)
+            .is_some_and(|next| !FUNCTION_WORDS.contains(next))
             && !text.to_lowercase().contains(&format!("{}:", words[at]));
         describes && self.work_verbs.found_in(&words[..at]).is_some()
     }
 
-    fn sound(&self, text: &str, vector: &[f32], state: &mut BlockerState) {
+    fn match_prototypes(&self, text: &str, vector: &[f32], state: &mut BlockerState) {
         let nearest = self
             .prototypes
             .iter()
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn negated_resolved_and_worked_on_blockers_do_not() {
+    fn negated_resolved_and_worked_on_phrases_do_not_block() {
         for text in [
             "No blockers remain",
             "The team was unblocked",
@@ -237,7 +240,7 @@ mod tests {
         ] {
             for profile in Profile::built_in_names() {
                 if text.starts_with("Blocked thread") {
-                    assert!(blocks(profile, text), "the first of two mentions stands: {text}");
+                    assert!(blocks(profile, text), "the first of two mentions blocks: {text}");
                 } else {
                     assert!(!blocks(profile, text), "{profile}: {text}");
                 }
@@ -247,23 +250,23 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_blocks_only_where_it_speaks_of_us() {
+    fn a_claim_blocks_only_if_it_is_about_the_speakers() {
         let profile = Profile::default();
         let scan = BlockerScan::new(&profile.blockers, &profile.actions);
-        let of = |claim: &str| {
+        let blocker_count = |claim: &str| {
             let outputs = Outputs {
                 claims: vec![claim.into()],
                 ..Outputs::default()
             };
             found(&scan, &Round::new(1, outputs), None).blockers.len()
         };
-        assert_eq!(of("We are blocked until the contract is signed"), 1);
-        assert_eq!(of("A blocked thread waits on the lock"), 0);
-        assert_eq!(of("The parser depends on two crates"), 0);
+        assert_eq!(blocker_count("We are blocked until the contract is signed"), 1);
+        assert_eq!(blocker_count("A blocked thread waits on the lock"), 0);
+        assert_eq!(blocker_count("The parser depends on two crates"), 0);
     }
 
     #[test]
-    fn what_sounds_like_a_blocker_is_reported_and_from_higher_on_decides() {
+    fn similarity_to_a_prototype_is_reported_and_blocks_above_a_higher_threshold() {
         let profile = Profile::default();
         let mut scan = BlockerScan::new(&profile.blockers, &profile.actions);
         scan.set_prototypes(vec![("held up".to_owned(), vec![1.0, 0.0])]);

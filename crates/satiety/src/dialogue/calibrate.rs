@@ -1,39 +1,39 @@
-//! The threshold at which a sentence model's cosine means "said before", fitted from pairs of texts whose answer is
-//! known. Another model has other cosines, so a threshold belongs to the model it was fitted for.
+//! Calibration of the similarity threshold of an embedding model on labelled pairs of texts. Models differ in
+//! the range of their cosine similarities, so a threshold is only valid for the model that it was fitted for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{StatsError, auc};
 
-/// Cosine of a pair and whether the two texts say the same.
+/// Cosine similarity of a pair of texts, with its label.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoredPair {
-    /// Cosine of the two vectors; use a value below every threshold where the guard objects to the match.
+    /// Cosine similarity; pass a value below every threshold if the guard rejects the match.
     pub cosine: f64,
-    /// Whether they say the same.
+    /// Whether both texts have the same meaning.
     pub same: bool,
 }
 
-/// A fitted threshold and what it does on the pairs it was fitted with.
+/// A fitted threshold and its performance on the calibration pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
-    /// At or above this cosine, two texts count as the same.
+    /// Minimum cosine similarity at which two texts count as the same.
     pub threshold: f64,
-    /// Share of the same pairs that it finds.
+    /// Share of the pairs with the same meaning at or above the threshold.
     pub recall: f64,
-    /// Share of the different pairs that it takes for the same.
+    /// Share of the pairs with different meanings at or above the threshold.
     pub false_positives: f64,
-    /// How well cosines order the pairs at all: 1 is perfect, 0.5 chance.
+    /// Area under the ROC curve: 1 is perfect, 0.5 is chance.
     pub auc: f64,
-    /// Pairs that say the same.
+    /// Number of pairs with the same meaning.
     pub same: usize,
-    /// Pairs that do not.
+    /// Number of pairs with different meanings.
     pub different: usize,
 }
 
-/// The lowest threshold that takes at most `max_false_positives` of the different pairs for the same. It lies half way
-/// between the pairs it separates, so that it does not hang on the last digit of one of them.
+/// Fits the lowest threshold with a false-positive rate of at most `max_false_positives`. It lies halfway
+/// between the two cosine similarities that it separates.
 pub fn fit_threshold(pairs: &[ScoredPair], max_false_positives: f64) -> Result<Fit, StatsError> {
     let scores: Vec<f64> = pairs.iter().map(|pair| pair.cosine).collect();
     let outcomes: Vec<bool> = pairs.iter().map(|pair| pair.same).collect();
@@ -54,7 +54,7 @@ pub fn fit_threshold(pairs: &[ScoredPair], max_false_positives: f64) -> Result<F
     let mut position = 0;
     while position < sorted.len() {
         let cosine = sorted[position].cosine;
-        // Pairs with one cosine are accepted together or not at all.
+        // Accept pairs with equal similarity together.
         while position < sorted.len() && sorted[position].cosine >= cosine {
             found += usize::from(sorted[position].same);
             wrong += usize::from(!sorted[position].same);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn pairs(same: &[f64], different: &[f64]) -> Vec<ScoredPair> {
-        let of = |cosines: &[f64], same| {
+        let labelled = |cosines: &[f64], same| {
             cosines
                 .iter()
                 .map(move |cosine| ScoredPair {
@@ -89,7 +89,7 @@ mod tests {
                 })
                 .collect::<Vec<_>>()
         };
-        [of(same, true), of(different, false)].concat()
+        [labelled(same, true), labelled(different, false)].concat()
     }
 
     #[test]
@@ -99,7 +99,8 @@ mod tests {
         assert!((fit.threshold - 0.65).abs() < 1e-12, "{}", fit.threshold);
     }
 
-    /// By hand: accepting .9 .8 (same) .75 (different) .7 (same) costs 1 of 4 different pairs, .6 would cost 2 of 4.
+    /// By hand: accepting .9 .8 (same) .75 (different) .7 (same) costs 1 of 4 different pairs, .6 would cost
+    /// 2 of 4.
     #[test]
     fn a_share_of_false_positives_buys_recall() {
         let all = pairs(&[0.9, 0.8, 0.7, 0.4], &[0.75, 0.6, 0.3, 0.2]);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_of_pairs_is_no_evidence() {
+    fn pairs_of_one_kind_are_rejected() {
         assert!(fit_threshold(&pairs(&[0.9], &[]), 0.1).is_err());
         assert!(fit_threshold(&[], 0.1).is_err());
         assert!(fit_threshold(&pairs(&[f64::NAN], &[0.1]), 0.1).is_err());

@@ -1,5 +1,5 @@
-//! A conversation under observation: rounds go in one at a time, a verdict comes out after each.
-//! Puts the parts together and keeps what they need to remember; every rule lives in the part that owns it.
+//! The incremental scorer: takes rounds one at a time and returns a verdict after each. This module connects
+//! novelty, readiness, decision and warnings and owns their state; the rules are in those modules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
-use super::decide::{Course, Decision, Facts, classify, decide};
+use super::decide::{Decision, Facts, History, classify, decide};
 use super::lexicon::RoundTexts;
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, NearestClaim, RoundClaims};
 use super::profile::{Profile, ProfileError};
@@ -19,7 +19,7 @@ use super::report::{
     RoundSignal, RoundUnseen, SCORING_VERSION, Signal, StopRecommendation, Verdict, Warning,
 };
 use super::vectors::{RoundVectors, VectorError, cosine, normalized};
-use super::warnings::{Footprint, Seen, warnings};
+use super::warnings::{Footprint, RoundContext, warnings};
 use super::wire::Round;
 use super::{explain, unseen};
 use crate::cancel::{Cancellation, Cancelled};
@@ -27,32 +27,32 @@ use crate::explanation::Explanation;
 use crate::text::stem::Vocabulary;
 use crate::text::{StopWords, Tokenization, jaccard};
 
-/// What can go wrong while a conversation is observed.
+/// Errors of scoring a conversation.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum ConversationError {
     /// The vectors do not belong to the round or the conversation.
     #[error("round {round}: {source}")]
     Vectors {
-        /// The writer's number of the round.
+        /// Number of the round as given in the input.
         round: u32,
-        /// What is wrong with them.
+        /// The defect found in the vectors.
         source: VectorError,
     },
     /// The vectors of the blocker prototypes cannot be used.
     #[error("blocker prototypes: {0}")]
     Prototypes(#[source] VectorError),
-    /// The profile was changed by hand into one that cannot decide.
+    /// The profile contains a value outside its valid range.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A report was asked for before the first round.
+    /// A report was requested before the first round.
     #[error("the conversation has no rounds")]
     NoRounds,
-    /// Scoring was cancelled; the conversation is incomplete and must not be used any more.
+    /// Scoring was cancelled; the conversation is incomplete and must be discarded.
     #[error("scoring was cancelled")]
     Cancelled(#[from] Cancelled),
 }
 
-/// A conversation under observation.
+/// Scores a conversation incrementally.
 ///
 /// ```
 /// use satiety::dialogue::{Conversation, Outputs, Profile, Round, Signal};
@@ -81,7 +81,7 @@ pub struct Conversation {
     reader: ActionReader,
     scan: BlockerScan,
     stances: StanceReader,
-    course: Course,
+    history: History,
     footprints: Vec<Footprint>,
     embedding: Embedding,
     agents: BTreeSet<String>,
@@ -91,7 +91,7 @@ pub struct Conversation {
     cancellation: Cancellation,
 }
 
-/// Which model the rounds were embedded with; one round without vectors ends L2 for good.
+/// The model that embedded the rounds. One round without vectors disables L2 permanently.
 #[derive(Debug, Clone, Default)]
 enum Embedding {
     #[default]
@@ -103,7 +103,7 @@ enum Embedding {
     Off,
 }
 
-/// What is kept of a round for the report. Its explanation is the larger part and is made again where it is told.
+/// The results of a round, kept for the report. Explanations are large and are rebuilt on demand.
 #[derive(Debug, Clone)]
 struct Observed {
     novelty: RoundNovelty,
@@ -116,7 +116,7 @@ struct Observed {
 }
 
 impl Conversation {
-    /// A conversation that nobody has spoken in yet. The profile is checked again: its fields can be set one by one.
+    /// Creates a conversation without rounds. Validates the profile, because its fields are public.
     pub fn new(profile: Profile) -> Result<Self, ConversationError> {
         profile.check()?;
         let claims = ClaimLedger::new(&profile.novelty).map_err(|_| ProfileError::OutOfRange {
@@ -132,7 +132,7 @@ impl Conversation {
             reader: ActionReader::new(&profile.actions),
             scan: BlockerScan::new(&profile.blockers, &profile.actions),
             stances: StanceReader::new(&profile.agreement),
-            course: Course::default(),
+            history: History::default(),
             footprints: Vec::new(),
             embedding: Embedding::default(),
             agents: BTreeSet::new(),
@@ -144,7 +144,8 @@ impl Conversation {
         })
     }
 
-    /// Adds the vectors of [`prototype_texts`](super::prototype_texts), so that blockers are also found by meaning.
+    /// Adds the vectors of [`prototype_texts`](super::prototype_texts), which enables detection of blockers
+    /// by meaning.
     pub fn with_blocker_prototypes(mut self, vectors: Vec<Vec<f32>>) -> Result<Self, ConversationError> {
         let texts = &self.profile.blockers.prototypes;
         if vectors.len() != texts.len() {
@@ -160,26 +161,27 @@ impl Conversation {
         Ok(self)
     }
 
-    /// Has rounds from here on end with [`ConversationError::Cancelled`] once the flag is set. The flag is looked at before
-    /// each claim, question and action, so a round of thousands of claims ends within one comparison of a claim with the
-    /// others. After that error the conversation has taken half a round: drop it.
+    /// Makes further rounds fail with [`ConversationError::Cancelled`] once the flag is set. The flag is
+    /// checked before each claim, question and action, so that even a round of thousands of claims ends soon.
+    /// After that error the conversation contains a partial round: discard it.
     pub fn set_cancellation(&mut self, cancellation: Cancellation) {
         self.cancellation = cancellation;
     }
 
-    /// Number of claims that were taken so far: each further claim is compared with all of them.
+    /// Number of claims so far. Each further claim is compared with all of them.
     pub fn claim_count(&self) -> usize {
-        self.claims.said.len()
+        self.claims.recorded.len()
     }
 
-    /// Takes the next round and says what to do. Without `meaning` only L0 and L1 are active from here on.
+    /// Adds the next round and returns the verdict. Without `meaning`, only L0 and L1 remain active from here
+    /// on.
     pub fn observe(
         &mut self,
         round: &Round,
         meaning: Option<&RoundVectors>,
     ) -> Result<Verdict, ConversationError> {
-        let observed = self.take(round, meaning)?;
-        let (reasons, explanation) = self.why(&observed);
+        let observed = self.score_round(round, meaning)?;
+        let (reasons, explanation) = self.explain(&observed);
         let verdict = Verdict {
             round: round.round,
             signal: observed.decision.signal,
@@ -193,14 +195,19 @@ impl Conversation {
         Ok(verdict)
     }
 
-    /// As [`observe`](Self::observe), for who asks only at the end: the verdict is decided and not put into words.
+    /// Like [`observe`](Self::observe) without building the text of the verdict, for callers that only need
+    /// the report.
     pub fn follow(&mut self, round: &Round, meaning: Option<&RoundVectors>) -> Result<(), ConversationError> {
-        let observed = self.take(round, meaning)?;
+        let observed = self.score_round(round, meaning)?;
         self.rounds.push(observed);
         Ok(())
     }
 
-    fn take(&mut self, round: &Round, meaning: Option<&RoundVectors>) -> Result<Observed, ConversationError> {
+    fn score_round(
+        &mut self,
+        round: &Round,
+        meaning: Option<&RoundVectors>,
+    ) -> Result<Observed, ConversationError> {
         self.cancellation.check()?;
         self.check_vectors(round, meaning)
             .map_err(|source| ConversationError::Vectors {
@@ -233,7 +240,7 @@ impl Conversation {
             &self.cancellation,
         )?;
         let blockers = self.scan.scan(round, &words, vectors);
-        let new_actions = self.name_actions(round, vectors)?;
+        let new_actions = self.record_actions(round, vectors)?;
         let input = ReadinessInput {
             actions: &round.outputs.next_actions,
             words: &words.actions,
@@ -245,19 +252,19 @@ impl Conversation {
         let (score, level) = composite(&detail, &self.profile.readiness);
         let actions = (specific_actions, new_actions);
         let facts = self.facts(round, &claims, &questions, &blockers, level, actions);
-        let decision = decide(&mut self.course, facts, &self.profile);
+        let decision = decide(&mut self.history, facts, &self.profile);
 
         let clusters = claims
             .findings
             .iter()
-            .map(|finding| self.claims.said[finding.said].cluster)
+            .map(|finding| self.claims.recorded[finding.index].cluster)
             .collect();
         self.footprints.push(Footprint {
             round: round.round,
             agent: round.agent.clone(),
             clusters,
         });
-        let seen = Seen {
+        let context = RoundContext {
             round,
             ledger: &self.claims,
             claims: &claims,
@@ -269,9 +276,9 @@ impl Conversation {
             was_ready: self.was_ready,
             signal: decision.signal,
             empty: facts.empty,
-            course: &self.footprints,
+            footprints: &self.footprints,
         };
-        let warnings = warnings(&seen, &self.profile.warnings);
+        let warnings = warnings(&context, &self.profile.warnings);
         let novelty = self.round_novelty(round, &claims, decision, at);
         let readiness = round_readiness(round.round, score, level, detail, &questions, &blockers);
 
@@ -285,15 +292,15 @@ impl Conversation {
             warnings,
             decision,
             facts,
-            cusum: self.course.cusum,
+            cusum: self.history.cusum,
             unseen: unseen::after_round(round.round, &self.claims.abundances()),
         })
     }
 
-    /// Everything found so far.
+    /// Builds the report over all rounds so far.
     pub fn report(&self) -> Result<Report, ConversationError> {
         let last = self.rounds.last().ok_or(ConversationError::NoRounds)?;
-        let (reasons, explanation) = self.why(last);
+        let (reasons, explanation) = self.explain(last);
         let signal_by_round: Vec<RoundSignal> = self
             .rounds
             .iter()
@@ -349,7 +356,7 @@ impl Conversation {
                 .iter()
                 .flat_map(|observed| observed.warnings.iter().cloned())
                 .collect(),
-            unseen: unseen::of(
+            unseen: unseen::summarize(
                 self.rounds
                     .iter()
                     .map(|observed| observed.unseen.clone())
@@ -369,7 +376,7 @@ impl Conversation {
             self.embedding = Embedding::Off;
             return Ok(());
         };
-        meaning.fit(round)?;
+        meaning.check_counts(round)?;
         let now = meaning.dimensions();
         match &mut self.embedding {
             Embedding::Off => {}
@@ -397,8 +404,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Remembers the round's actions; how many of them nobody had named before.
-    fn name_actions(&mut self, round: &Round, vectors: Option<&RoundVectors>) -> Result<usize, Cancelled> {
+    /// Records the round's actions and returns how many of them are new.
+    fn record_actions(&mut self, round: &Round, vectors: Option<&RoundVectors>) -> Result<usize, Cancelled> {
         let rules = &self.profile.novelty;
         let known = self.actions_named.len();
         for (position, action) in round.outputs.next_actions.iter().enumerate() {
@@ -406,11 +413,11 @@ impl Conversation {
             let words = Tokenization::Words.set(action);
             let vector = vectors.map(|vectors| vectors.actions[position].clone());
             let seen = self.actions_named.iter().any(|(earlier, other)| {
-                let alike = vector
+                let similarity = vector
                     .as_deref()
                     .zip(other.as_deref())
                     .map_or(0.0, |(a, b)| cosine(a, b));
-                jaccard(&words, earlier) >= rules.jaccard_threshold || alike >= rules.semantic_threshold
+                jaccard(&words, earlier) >= rules.jaccard_threshold || similarity >= rules.semantic_threshold
             });
             if !seen {
                 self.actions_named.push((words, vector));
@@ -440,18 +447,18 @@ impl Conversation {
             .findings
             .iter()
             .filter(|finding| {
-                finding.is_new() && answers.contains(self.claims.said[finding.said].text.as_str())
+                finding.is_new() && answers.contains(self.claims.recorded[finding.index].text.as_str())
             })
             .count();
         let near = claims
             .findings
             .iter()
             .filter(|finding| finding.possibly_restates.is_some())
-            .filter(|finding| !answers.contains(self.claims.said[finding.said].text.as_str()))
+            .filter(|finding| !answers.contains(self.claims.recorded[finding.index].text.as_str()))
             .count();
         let share = ((new - answering) as f64 - 0.5 * near as f64) / new.max(1) as f64;
-        let ground = claims.rate * share;
-        // With several named speakers, whoever repeats himself is no second witness.
+        let effective_rate = claims.rate * share;
+        // With several named speakers, a speaker who repeats an own claim does not confirm it.
         let echo = |finding: &&ClaimFinding| self.agents.len() > 1 && finding.self_echo;
         let repeated = claims
             .findings
@@ -461,7 +468,7 @@ impl Conversation {
             .count();
         Facts {
             rate: claims.rate,
-            ground,
+            effective_rate,
             readiness,
             blocked: !blockers.blockers.is_empty(),
             open_questions: questions.open.len(),
@@ -496,9 +503,9 @@ impl Conversation {
         at: usize,
     ) -> RoundNovelty {
         let restatement = |finding: &ClaimFinding, near: NearestClaim| {
-            let earlier = &self.claims.said[near.said];
+            let earlier = &self.claims.recorded[near.index];
             Restatement {
-                claim: self.claims.said[finding.said].text.clone(),
+                claim: self.claims.recorded[finding.index].text.clone(),
                 of: earlier.text.clone(),
                 of_round: self
                     .footprints
@@ -513,7 +520,7 @@ impl Conversation {
                 similarity: round6(near.similarity),
             }
         };
-        let of = |pick: fn(&ClaimFinding) -> Option<NearestClaim>| {
+        let collect_matches = |pick: fn(&ClaimFinding) -> Option<NearestClaim>| {
             claims
                 .findings
                 .iter()
@@ -537,13 +544,13 @@ impl Conversation {
                 .stances
                 .structural_agreement(&self.claims, claims, at)
                 .map(round6),
-            restatements: of(|finding| finding.restates),
-            possible_restatements: of(|finding| finding.possibly_restates),
+            restatements: collect_matches(|finding| finding.restates),
+            possible_restatements: collect_matches(|finding| finding.possibly_restates),
         }
     }
 
-    /// The reasons for a round's signal, in words and as a tree.
-    fn why(&self, observed: &Observed) -> (Vec<String>, Explanation) {
+    /// The reasons for a round's signal, as text and as a tree.
+    fn explain(&self, observed: &Observed) -> (Vec<String>, Explanation) {
         let Observed {
             novelty,
             readiness,
@@ -598,7 +605,7 @@ fn round_readiness(
     }
 }
 
-/// Six decimals are more than any of these numbers means, and keep 0.65 from being written 0.6500000000000001.
+/// Rounds to six decimals, so that reports contain 0.65 instead of 0.6500000000000001.
 fn round6(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -1,16 +1,17 @@
-//! From what a round showed to a signal. Three rules, chosen by the profile; all share the matrix of seed 4.1.
-//! Sees facts and what went before, never texts.
+//! The decision rules: turn the facts of a round and the history into a signal. The profile selects one of
+//! three rules; all share the matrix of seed section 4.1. Rules never read texts.
 
 use super::profile::{DecisionRules, NoveltyRules, Profile, Rule};
 use super::report::{Level, Signal};
 
-/// What a round showed.
+/// Facts about a round that decision rules use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     /// Combined novelty rate.
     pub(super) rate: f64,
-    /// The same without claims that answer an open question, and with claims near an earlier one counted half.
-    pub(super) ground: f64,
+    /// The rate without claims that answer an open question, and with claims near an earlier one counted
+    /// half.
+    pub(super) effective_rate: f64,
     pub(super) readiness: Level,
     pub(super) blocked: bool,
     pub(super) open_questions: usize,
@@ -18,227 +19,230 @@ pub(super) struct Facts {
     pub(super) specific_actions: usize,
     /// Open questions that do not name a blocker.
     pub(super) other_questions: usize,
-    /// Questions asked for the first time, and actions that nobody named before.
+    /// Questions asked for the first time.
     pub(super) asked: usize,
+    /// Actions named for the first time.
     pub(super) new_actions: usize,
-    /// The last open questions were closed here, by an answer or a decision, and nobody else is left to be heard.
+    /// Whether this round closes the last open questions by an answer or a decision, and there is only one
+    /// speaker.
     pub(super) closes: bool,
     pub(super) claims: usize,
-    /// No claims, decisions, questions or actions.
+    /// Whether there are no claims, decisions, questions or actions.
     pub(super) empty: bool,
-    /// New and repeated claims, where a repeat by a speaker of what the same speaker said is neither.
+    /// New claims.
     pub(super) new: usize,
+    /// Repeated claims, except those that repeat the same speaker.
     pub(super) repeated: usize,
 }
 
-/// What went before, in the few numbers that a rule may look at.
+/// Running totals of the rounds so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Course {
+pub(super) struct History {
     rounds: u32,
     low_run: u32,
     empty_run: u32,
     high_readiness_in_run: bool,
     blocked_run: u32,
     repeats: u32,
-    /// Most new claims in any round before the present one.
+    /// Largest number of new claims in any earlier round.
     peak: usize,
     /// Page's CUSUM over claims.
     pub(super) cusum: f64,
     signal: Option<Signal>,
 }
 
-/// The answer, and which consideration gave it.
+/// The signal and the reason for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decision {
     pub(super) signal: Signal,
     pub(super) novelty: Level,
     pub(super) low_run: u32,
-    pub(super) ground: Ground,
+    pub(super) reason: Reason,
 }
 
-/// Which consideration decided.
+/// Reason for a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ground {
-    /// A round without content is no evidence.
+pub(super) enum Reason {
+    /// The round is empty.
     Empty,
-    /// A second one is.
+    /// Two consecutive rounds are empty.
     EmptyAgain,
-    /// A round without claims, on the way.
+    /// The round has no claims, but other content.
     NoClaims,
-    /// LOW and a blocker.
+    /// Novelty is LOW and there is a blocker.
     Blocked,
-    /// Nothing left to talk about but the blocker.
+    /// Only the blocker is left to discuss.
     BlockedOtherwiseDone,
-    /// LOW for long without HIGH readiness (4.2.3).
+    /// Novelty was LOW for long without HIGH readiness (4.2.3).
     LowForLong,
-    /// LOW and not ready.
+    /// Novelty and readiness are LOW.
     Stuck,
-    /// LOW and ready.
+    /// Novelty is LOW and readiness HIGH.
     Converged,
-    /// LOW, questions open and nothing that could be carried out.
+    /// Novelty is LOW, questions are open and no action is specific.
     NothingToShip,
-    /// LOW and half ready.
+    /// Novelty is LOW and readiness MEDIUM.
     ConvergedWithGaps,
-    /// LOW with nothing to execute.
+    /// Novelty is LOW and there is nothing to execute.
     NothingToExecute,
-    /// The plan is finished while new ground tapers off.
+    /// The plan is finished and novelty tapers off.
     Settled,
-    /// Was settled, and nothing has changed that.
+    /// The plan was settled before and is unchanged.
     StillSettled,
-    /// Quiet, but it opens something.
+    /// Novelty is low, but the round raises a new question or action.
     Pause,
-    /// Quiet, but too little was said to tell.
+    /// Novelty is low, but too few claims were repeated to decide.
     TooFewRepeats,
-    /// Low, but not often enough in a row.
+    /// Novelty is low, but not for `k` consecutive rounds.
     NotYetLow,
-    /// New claims keep coming.
+    /// New claims still come in.
     Producing,
 }
 
-/// Decides after a round and moves the course on.
-pub(super) fn decide(course: &mut Course, facts: Facts, profile: &Profile) -> Decision {
+/// Decides on a signal after a round and updates the history.
+pub(super) fn decide(history: &mut History, facts: Facts, profile: &Profile) -> Decision {
     let rules = &profile.decision;
-    course.rounds += 1;
-    course.empty_run = if facts.empty { course.empty_run + 1 } else { 0 };
-    course.blocked_run = if facts.blocked { course.blocked_run + 1 } else { 0 };
+    history.rounds += 1;
+    history.empty_run = if facts.empty { history.empty_run + 1 } else { 0 };
+    history.blocked_run = if facts.blocked { history.blocked_run + 1 } else { 0 };
     let is_low = facts.claims > 0 && facts.rate < profile.novelty.low;
     if facts.claims > 0 {
-        course.low_run = if is_low { course.low_run + 1 } else { 0 };
-        course.high_readiness_in_run = is_low
-            && (facts.readiness == Level::High || (course.low_run > 1 && course.high_readiness_in_run));
-        course.repeats = if facts.new == 0 {
-            course.repeats.saturating_add(count(facts.repeated))
+        history.low_run = if is_low { history.low_run + 1 } else { 0 };
+        history.high_readiness_in_run = is_low
+            && (facts.readiness == Level::High || (history.low_run > 1 && history.high_readiness_in_run));
+        history.repeats = if facts.new == 0 {
+            history.repeats.saturating_add(count(facts.repeated))
         } else {
             count(facts.repeated)
         };
-        course.cusum = cusum(course.cusum, facts.new, facts.repeated, rules);
+        history.cusum = cusum(history.cusum, facts.new, facts.repeated, rules);
     }
-    let (signal, novelty, ground) = match rules.rule {
-        _ if facts.claims == 0 => without_claims(course, facts),
-        Rule::KConsecutive => by_matrix(course, facts, profile, course.low_run >= rules.k),
-        Rule::Cusum => by_matrix(course, facts, profile, course.cusum > rules.cusum_alarm),
-        Rule::Course => by_course(course, facts, profile),
+    let (signal, novelty, reason) = match rules.rule {
+        _ if facts.claims == 0 => without_claims(history, facts),
+        Rule::KConsecutive => by_matrix(history, facts, profile, history.low_run >= rules.k),
+        Rule::Cusum => by_matrix(history, facts, profile, history.cusum > rules.cusum_alarm),
+        Rule::Course => by_course(history, facts, profile),
     };
-    course.peak = course.peak.max(facts.new);
-    course.signal = Some(signal);
+    history.peak = history.peak.max(facts.new);
+    history.signal = Some(signal);
     Decision {
         signal,
         novelty,
-        low_run: course.low_run,
-        ground,
+        low_run: history.low_run,
+        reason,
     }
 }
 
-/// Page's CUSUM of claims, in the order of their rounds: `C <- max(0, C + llr)`, llr(old) = ln((1-p1)/(1-p0)),
-/// llr(new) = ln(p1/p0). Within a round the new claims come first, which is the order that forgives a round most.
+/// Page's CUSUM over claims: `C <- max(0, C + llr)`, llr(repeated) = ln((1-p1)/(1-p0)), llr(new) = ln(p1/p0).
+/// Within a round new claims come first, which is the most lenient order.
 fn cusum(start: f64, new: usize, repeated: usize, rules: &DecisionRules) -> f64 {
     let (p0, p1) = (rules.cusum_living, rules.cusum_exhausted);
     let after_new = (start + new as f64 * (p1 / p0).ln()).max(0.0);
     after_new + repeated as f64 * ((1.0 - p1) / (1.0 - p0)).ln()
 }
 
-fn without_claims(course: &Course, facts: Facts) -> (Signal, Level, Ground) {
-    match course.signal {
+fn without_claims(history: &History, facts: Facts) -> (Signal, Level, Reason) {
+    match history.signal {
         Some(settled @ (Signal::Ship | Signal::Stop)) if !facts.blocked => {
-            (settled, Level::Low, Ground::StillSettled)
+            (settled, Level::Low, Reason::StillSettled)
         }
-        _ if course.empty_run >= 2 => (Signal::Escalate, Level::Low, Ground::EmptyAgain),
-        _ if facts.empty => (Signal::Continue, Level::Low, Ground::Empty),
-        // A plan may come as a list of actions alone, after the claims were made.
-        _ if course.rounds > 1 && facts.readiness == Level::High && facts.open_questions == 0 => {
-            (Signal::Ship, Level::Low, Ground::Settled)
+        _ if history.empty_run >= 2 => (Signal::Escalate, Level::Low, Reason::EmptyAgain),
+        _ if facts.empty => (Signal::Continue, Level::Low, Reason::Empty),
+        // A plan may consist of actions only, after the claims were made in earlier rounds.
+        _ if history.rounds > 1 && facts.readiness == Level::High && facts.open_questions == 0 => {
+            (Signal::Ship, Level::Low, Reason::Settled)
         }
-        _ => (Signal::Continue, Level::Low, Ground::NoClaims),
+        _ => (Signal::Continue, Level::Low, Reason::NoClaims),
     }
 }
 
-/// Seed 4.1 and 4.2, given whether novelty is LOW for good.
-fn by_matrix(course: &Course, facts: Facts, profile: &Profile, low: bool) -> (Signal, Level, Ground) {
+/// Seed 4.1 and 4.2, given whether novelty counts as LOW.
+fn by_matrix(history: &History, facts: Facts, profile: &Profile, low: bool) -> (Signal, Level, Reason) {
     if low {
-        let (signal, ground) = when_low(course, facts, &profile.decision);
-        return (signal, Level::Low, ground);
+        let (signal, reason) = when_low(history, facts, &profile.decision);
+        return (signal, Level::Low, reason);
     }
     match classify(facts.rate, &profile.novelty) {
-        // Low in this round, but not for good (seed 2.4).
-        Level::Low => (Signal::Continue, Level::Medium, Ground::NotYetLow),
-        level => (Signal::Continue, level, Ground::Producing),
+        // Low in this round, but not yet for `k` rounds (seed 2.4).
+        Level::Low => (Signal::Continue, Level::Medium, Reason::NotYetLow),
+        level => (Signal::Continue, level, Reason::Producing),
     }
 }
 
-fn by_course(course: &Course, facts: Facts, profile: &Profile) -> (Signal, Level, Ground) {
+fn by_course(history: &History, facts: Facts, profile: &Profile) -> (Signal, Level, Reason) {
     let rules = &profile.decision;
     let level = classify(facts.rate, &profile.novelty);
-    let exhausted = course.cusum > rules.cusum_alarm;
-    let quiet = facts.ground < profile.novelty.low;
+    let exhausted = history.cusum > rules.cusum_alarm;
+    let quiet = facts.effective_rate < profile.novelty.low;
     let tapering =
-        course.rounds > 1 && (quiet || (facts.rate < 1.0 && facts.ground <= rules.settled_novelty));
-    let settled = matches!(course.signal, Some(Signal::Ship | Signal::Stop));
+        history.rounds > 1 && (quiet || (facts.rate < 1.0 && facts.effective_rate <= rules.settled_novelty));
+    let settled = matches!(history.signal, Some(Signal::Ship | Signal::Stop));
     let done = facts.readiness == Level::High && facts.open_questions == 0;
     if level == Level::Low || exhausted {
-        let (signal, ground) = if facts.blocked {
-            (Signal::Escalate, Ground::Blocked)
-        } else if let (true, Some(before)) = (settled, course.signal) {
-            // Waiting does not unmake a plan; STOP becomes SHIP when something to execute turns up.
+        let (signal, reason) = if facts.blocked {
+            (Signal::Escalate, Reason::Blocked)
+        } else if let (true, Some(before)) = (settled, history.signal) {
+            // A settled plan stays settled; STOP becomes SHIP when an action appears.
             if before == Signal::Stop && facts.actions > 0 {
-                when_low(course, facts, rules)
+                when_low(history, facts, rules)
             } else {
-                (before, Ground::StillSettled)
+                (before, Reason::StillSettled)
             }
-        } else if facts.readiness == Level::High || exhausted || course.low_run >= rules.k {
-            when_low(course, facts, rules)
-        } else if course.repeats < rules.minimum_repeats {
-            (Signal::Continue, Ground::TooFewRepeats)
+        } else if facts.readiness == Level::High || exhausted || history.low_run >= rules.k {
+            when_low(history, facts, rules)
+        } else if history.repeats < rules.minimum_repeats {
+            (Signal::Continue, Reason::TooFewRepeats)
         } else if is_pause(facts) {
-            (Signal::Continue, Ground::Pause)
+            (Signal::Continue, Reason::Pause)
         } else {
-            when_low(course, facts, rules)
+            when_low(history, facts, rules)
         };
-        return (signal, Level::Low, ground);
+        return (signal, Level::Low, reason);
     }
-    if tapering && facts.blocked && (facts.other_questions == 0 || course.blocked_run > 1) {
-        return (Signal::Escalate, level, Ground::BlockedOtherwiseDone);
+    if tapering && facts.blocked && (facts.other_questions == 0 || history.blocked_run > 1) {
+        return (Signal::Escalate, level, Reason::BlockedOtherwiseDone);
     }
-    // The round that closes the last question may be full of new claims: they are what was asked for. Only a round
-    // that finds more than any before is still on the way up.
-    let closing = course.rounds > 1 && facts.closes && facts.new <= course.peak;
+    // New claims are expected in the round that closes the last question. It ships unless it has more new
+    // claims than any earlier round, which means that the conversation is still growing.
+    let closing = history.rounds > 1 && facts.closes && facts.new <= history.peak;
     if (tapering || closing) && done && !facts.blocked {
-        return (Signal::Ship, level, Ground::Settled);
+        return (Signal::Ship, level, Reason::Settled);
     }
-    // What was settled is reopened by new ground, new questions or a blocker, not by a plan worded less well.
-    if let (true, Some(before)) = (settled && tapering && !facts.blocked, course.signal)
+    // New claims, new questions or a blocker reopen a settled plan; lower readiness alone does not.
+    if let (true, Some(before)) = (settled && tapering && !facts.blocked, history.signal)
         && facts.open_questions == 0
     {
-        return (before, level, Ground::StillSettled);
+        return (before, level, Reason::StillSettled);
     }
-    (Signal::Continue, level, Ground::Producing)
+    (Signal::Continue, level, Reason::Producing)
 }
 
-/// A quiet round that opens something while there is something to find out.
+/// Whether a quiet round raises a new question or action while questions are open.
 fn is_pause(facts: Facts) -> bool {
     let opens = facts.asked > 0 || (facts.readiness == Level::Low && facts.new_actions > 0);
     opens && facts.open_questions > 0
 }
 
 /// The LOW row of the matrix with the conditions of 4.2.
-fn when_low(course: &Course, facts: Facts, rules: &DecisionRules) -> (Signal, Ground) {
+fn when_low(history: &History, facts: Facts, rules: &DecisionRules) -> (Signal, Reason) {
     if facts.blocked {
-        (Signal::Escalate, Ground::Blocked)
+        (Signal::Escalate, Reason::Blocked)
     } else if facts.readiness == Level::Low {
-        (Signal::Escalate, Ground::Stuck)
-    } else if rules.escalate_after.is_some_and(|k| course.low_run >= k) && !course.high_readiness_in_run {
-        (Signal::Escalate, Ground::LowForLong)
+        (Signal::Escalate, Reason::Stuck)
+    } else if rules.escalate_after.is_some_and(|k| history.low_run >= k) && !history.high_readiness_in_run {
+        (Signal::Escalate, Reason::LowForLong)
     } else if rules.stop_signal && facts.actions == 0 && facts.open_questions == 0 {
-        (Signal::Stop, Ground::NothingToExecute)
+        (Signal::Stop, Reason::NothingToExecute)
     } else if rules.ship_needs_action && facts.specific_actions == 0 && facts.open_questions > 0 {
-        (Signal::Escalate, Ground::NothingToShip)
+        (Signal::Escalate, Reason::NothingToShip)
     } else if facts.readiness == Level::High {
-        (Signal::Ship, Ground::Converged)
+        (Signal::Ship, Reason::Converged)
     } else {
-        (Signal::Ship, Ground::ConvergedWithGaps)
+        (Signal::Ship, Reason::ConvergedWithGaps)
     }
 }
 
-/// Seed 2.3: HIGH above one half, LOW below 0.15.
+/// Classifies a novelty rate (seed 2.3: HIGH above 0.5, LOW below 0.15).
 pub(super) fn classify(rate: f64, rules: &NoveltyRules) -> Level {
     if rate > rules.high {
         Level::High
@@ -261,7 +265,7 @@ mod tests {
         let rate = new as f64 / peak as f64;
         Facts {
             rate,
-            ground: rate,
+            effective_rate: rate,
             readiness,
             blocked: false,
             open_questions: 0,
@@ -280,10 +284,10 @@ mod tests {
 
     fn signals(profile: &str, rounds: &[Facts]) -> Vec<Signal> {
         let profile = Profile::built_in(profile).unwrap();
-        let mut course = Course::default();
+        let mut history = History::default();
         rounds
             .iter()
-            .map(|facts| decide(&mut course, *facts, &profile).signal)
+            .map(|facts| decide(&mut history, *facts, &profile).signal)
             .collect()
     }
 

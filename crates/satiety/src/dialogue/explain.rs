@@ -1,43 +1,41 @@
-//! Verdicts in words: rationale, hint, the three most telling reasons and the explanation tree.
+//! Text of verdicts: rationale, hint, the three strongest reasons and the explanation tree.
 
-use super::decide::{Decision, Facts, Ground};
+use super::decide::{Decision, Facts, Reason};
 use super::profile::Profile;
 use super::report::{Level, RoundNovelty, RoundReadiness, Signal, Warning};
 use crate::explanation::{Explanation, Number, Relation};
 
-/// What to do, in a sentence.
+/// The recommended action as one sentence.
 pub(super) fn hint(decision: Decision) -> &'static str {
-    match (decision.signal, decision.ground) {
-        (Signal::Continue, Ground::Empty | Ground::NoClaims) => {
-            "No evidence in this round. Let it speak once more."
+    match (decision.signal, decision.reason) {
+        (Signal::Continue, Reason::Empty | Reason::NoClaims) => {
+            "Run one more round: this one contains no evidence."
         }
-        (Signal::Continue, Ground::Pause) => {
-            "A quiet round that opened something. See what the next one brings."
+        (Signal::Continue, Reason::Pause) => {
+            "Run one more round: this one is quiet but raises a new question or action."
         }
-        (Signal::Continue, Ground::NotYetLow | Ground::TooFewRepeats) => {
-            "Quiet, but not for long enough. One more round."
+        (Signal::Continue, Reason::NotYetLow | Reason::TooFewRepeats) => {
+            "Run one more round: novelty is low, but not for long enough."
         }
-        (Signal::Continue, _) => "Still producing. Let it run.",
-        (Signal::Ship, Ground::ConvergedWithGaps) => {
-            "Converged. Ship the decision, and mind what is left open."
-        }
-        (Signal::Ship, _) => "Converged. Ship the decision and verify.",
-        (Signal::Stop, _) => "Converged with nothing to execute. End it and keep the result.",
-        (Signal::Escalate, Ground::Blocked | Ground::BlockedOtherwiseDone) => {
-            "Talking will not remove the blocker. Take it to whoever can."
+        (Signal::Continue, _) => "Let it run: new claims still come in.",
+        (Signal::Ship, Reason::ConvergedWithGaps) => "Ship the decision and track the remaining gaps.",
+        (Signal::Ship, _) => "Ship the decision and verify it.",
+        (Signal::Stop, _) => "End the conversation and keep the result; there is nothing to execute.",
+        (Signal::Escalate, Reason::Blocked | Reason::BlockedOtherwiseDone) => {
+            "Hand the blocker to someone who can remove it; more discussion will not."
         }
         (Signal::Escalate, _) => {
-            "Stuck. Change something: bring in a person, another agent, or a narrower question."
+            "Change the setup: involve a person or another agent, or narrow the question."
         }
     }
 }
 
-/// Seed 4.3 `rationale`.
+/// The `rationale` of seed section 4.3.
 pub(super) fn rationale(decision: Decision, readiness: &RoundReadiness) -> String {
     format!("{} {}", about_novelty(decision), about_readiness(readiness))
 }
 
-/// What a SHIP leaves undone.
+/// Gaps that a SHIP leaves; `None` for other signals and for HIGH readiness.
 pub(super) fn caveat(signal: Signal, readiness: &RoundReadiness) -> Option<String> {
     if signal != Signal::Ship || readiness.classification == Level::High {
         return None;
@@ -51,7 +49,7 @@ pub(super) fn caveat(signal: Signal, readiness: &RoundReadiness) -> Option<Strin
         ));
     }
     if readiness.detail.next_actions_score <= 0.0 {
-        gaps.push("this round names no next action".to_owned());
+        gaps.push("the round has no next action".to_owned());
     } else if readiness.detail.next_actions_score < 0.7 {
         gaps.push("no next action is specific".to_owned());
     }
@@ -63,26 +61,26 @@ pub(super) fn caveat(signal: Signal, readiness: &RoundReadiness) -> Option<Strin
 }
 
 fn about_novelty(decision: Decision) -> String {
-    match decision.ground {
-        Ground::Empty => "The round says nothing, which is no evidence.".to_owned(),
-        Ground::EmptyAgain => "Two rounds in a row say nothing.".to_owned(),
-        Ground::NoClaims => "The round makes no claim.".to_owned(),
-        Ground::Settled => "The plan is complete and little new ground is broken.".to_owned(),
-        Ground::StillSettled => {
-            "The plan was complete before, and nothing has been added that changes it.".to_owned()
+    match decision.reason {
+        Reason::Empty => "The round is empty, so there is no evidence either way.".to_owned(),
+        Reason::EmptyAgain => "Two consecutive rounds are empty.".to_owned(),
+        Reason::NoClaims => "The round contains no claims.".to_owned(),
+        Reason::Settled => "The plan is complete and novelty is tapering off.".to_owned(),
+        Reason::StillSettled => {
+            "The plan was already complete, and this round does not change it.".to_owned()
         }
-        Ground::Pause => "Hardly anything new was claimed, but the round opens something.".to_owned(),
-        Ground::TooFewRepeats => "Hardly anything was claimed, too little to tell.".to_owned(),
-        Ground::BlockedOtherwiseDone => "Little new ground is broken and the same blocker stands.".to_owned(),
-        Ground::NothingToShip => {
-            "Hardly anything new is said, questions are open and no action is specific.".to_owned()
+        Reason::Pause => "Few claims are new, but the round raises a new question or action.".to_owned(),
+        Reason::TooFewRepeats => "The round has too few claims to decide.".to_owned(),
+        Reason::BlockedOtherwiseDone => "Novelty is tapering off and the blocker remains.".to_owned(),
+        Reason::NothingToShip => {
+            "Few claims are new, questions are open and no action is specific.".to_owned()
         }
-        Ground::Producing => match decision.novelty {
-            Level::High => "Most of what is said is new.".to_owned(),
-            _ => "New claims still come, fewer than at the peak.".to_owned(),
+        Reason::Producing => match decision.novelty {
+            Level::High => "Most claims are new.".to_owned(),
+            _ => "New claims still come in, but fewer than at the peak.".to_owned(),
         },
         _ => match decision.low_run {
-            0 => "Over many claims hardly any was new.".to_owned(),
+            0 => "Very few of the latest claims were new.".to_owned(),
             1 => "Novelty is low in this round.".to_owned(),
             run => format!("Novelty has been low for {run} consecutive rounds."),
         },
@@ -110,7 +108,7 @@ fn about_readiness(readiness: &RoundReadiness) -> String {
     format!("Action readiness is {level}: {actions}, {questions}, {blockers}.")
 }
 
-/// The three most telling reasons: what decided, then what stands out on the other side, then what looks wrong.
+/// The three strongest reasons: the deciding one first, then readiness details, then warnings.
 pub(super) fn reasons(
     decision: Decision,
     novelty: &RoundNovelty,
@@ -119,6 +117,7 @@ pub(super) fn reasons(
 ) -> Vec<String> {
     let mut reasons = vec![about_novelty(decision)];
     if let Some(blocker) = readiness.blockers.first() {
+        let blocker = blocker.trim_end_matches('.');
         reasons.push(format!("Blocked: \u{201c}{blocker}\u{201d}."));
     }
     if novelty.claims > 0 {
@@ -171,7 +170,10 @@ pub(super) fn explanation(
         .with(Number::of("novelty_rate_L1", novelty.novelty_rate_l1))
         .with(match novelty.novelty_rate_l2 {
             Some(rate) => Number::of("novelty_rate_L2", rate),
-            None => Number::absent("novelty_rate_L2", "no embedder: meaning was not compared"),
+            None => Number::absent(
+                "novelty_rate_L2",
+                "no embedder: similarity of meaning was not computed",
+            ),
         })
         .with(
             Number::of("low rounds in a row", f64::from(decision.low_run))
@@ -183,7 +185,7 @@ pub(super) fn explanation(
         );
     if profile.decision.settled_novelty > 0.0 {
         about_novelty = about_novelty.with(
-            Number::of("new ground", facts.ground)
+            Number::of("new ground", facts.effective_rate)
                 .compared(Relation::AtMost, profile.decision.settled_novelty),
         );
     }

@@ -1,5 +1,4 @@
-//! The words of a round, and phrases of whole words found among them. What the phrases mean is the business of the
-//! modules that own the lists.
+//! Tokenized texts of a round, and search for phrases of whole words.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,17 +9,17 @@ use super::wire::Round;
 use crate::text::stem::Vocabulary;
 use crate::text::words::WordRule;
 
-/// A text as its words are compared.
+/// Case-folds a text for comparison by words.
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
     WordRule::Phrase.fold(text)
 }
 
-/// The words of a folded text, apostrophes and inner hyphens kept.
+/// Words of a folded text, including apostrophes and inner hyphens.
 pub(super) fn words(folded: &str) -> Vec<&str> {
     WordRule::Phrase.words(folded)
 }
 
-/// The texts of a round that several parts read, folded.
+/// Folded texts of a round.
 pub(super) struct RoundTexts<'a> {
     claims: Vec<Cow<'a, str>>,
     decisions: Vec<Cow<'a, str>>,
@@ -28,12 +27,12 @@ pub(super) struct RoundTexts<'a> {
     questions: Vec<Cow<'a, str>>,
 }
 
-/// The words of these texts, cut once for all who read them; each list in the order of the round's.
+/// Words of [`RoundTexts`], computed once and shared; each list keeps the order of the round.
 pub(super) struct RoundWords<'a> {
     pub(super) claims: Vec<Vec<&'a str>>,
     pub(super) actions: Vec<Vec<&'a str>>,
     pub(super) questions: Vec<Vec<&'a str>>,
-    /// What each text is about: its terms, as often as they stand there.
+    /// Terms of each text, with repetitions.
     pub(super) claim_terms: Vec<Vec<u32>>,
     pub(super) decision_terms: Vec<Vec<u32>>,
     pub(super) question_terms: Vec<Vec<u32>>,
@@ -68,15 +67,15 @@ impl<'a> RoundTexts<'a> {
     }
 }
 
-/// A list of phrases, cut into words once. Copies share it: every conversation has the same few hundred phrases.
+/// A list of phrases, split into words once. Clones share the list.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Phrases(Arc<Listed>);
+pub(super) struct Phrases(Arc<PhraseIndex>);
 
 #[derive(Debug, Default)]
-struct Listed {
-    /// Longest first, so that what is reported is the most telling phrase.
+struct PhraseIndex {
+    /// Longest first, so that the most specific phrase is reported.
     phrases: Vec<Vec<String>>,
-    /// Numbers of the phrases that begin with a word, ascending.
+    /// Indexes of the phrases that begin with a word, ascending.
     by_first: FxHashMap<String, Vec<usize>>,
 }
 
@@ -95,10 +94,10 @@ impl Phrases {
                 by_first.entry(first.clone()).or_default().push(number);
             }
         }
-        Self(Arc::new(Listed { phrases, by_first }))
+        Self(Arc::new(PhraseIndex { phrases, by_first }))
     }
 
-    /// Numbers and words of the phrases that these words open with, longest phrases first.
+    /// Indexes and words of the phrases that `words` starts with, longest first.
     fn opening<'a, W: AsRef<str>>(&'a self, words: &'a [W]) -> impl Iterator<Item = (usize, &'a [String])> {
         let numbers = words
             .first()
@@ -116,12 +115,12 @@ impl Phrases {
             })
     }
 
-    /// Whether the text opens with one of the phrases.
-    pub(super) fn open(&self, words: &[&str]) -> bool {
+    /// Whether `words` starts with one of the phrases.
+    pub(super) fn match_start(&self, words: &[&str]) -> bool {
         self.opening(words).next().is_some()
     }
 
-    /// The first phrase found anywhere.
+    /// The longest phrase found anywhere in `words`.
     pub(super) fn found_in(&self, words: &[&str]) -> Option<String> {
         let found = (0..words.len()).filter_map(|at| self.opening(&words[at..]).next());
         found
@@ -129,13 +128,16 @@ impl Phrases {
             .map(|(_, phrase)| phrase.join(" "))
     }
 
-    /// Whether the phrase is on the list.
+    /// Whether the list contains the phrase.
     pub(super) fn contains<W: AsRef<str>>(&self, phrase: &[W]) -> bool {
         self.opening(phrase).any(|(_, own)| own.len() == phrase.len())
     }
 
-    /// Every phrase with every place where it stands, longest phrases first.
-    pub(super) fn places<'a>(&'a self, words: &'a [&str]) -> impl Iterator<Item = (&'a [String], usize)> {
+    /// All occurrences of all phrases with their positions, longest phrases first.
+    pub(super) fn occurrences<'a>(
+        &'a self,
+        words: &'a [&str],
+    ) -> impl Iterator<Item = (&'a [String], usize)> {
         let mut found: Vec<(usize, usize)> = (0..words.len())
             .flat_map(|at| self.opening(&words[at..]).map(move |(number, _)| (number, at)))
             .collect();
@@ -146,7 +148,7 @@ impl Phrases {
     }
 }
 
-/// The share of the different terms of `part` that `whole` has; both ascending and without repeats.
+/// Share of the terms of `part` that `whole` contains; both must be sorted and distinct.
 pub(super) fn containment(part: &[u32], whole: &[u32]) -> f64 {
     let common = part
         .iter()
@@ -169,21 +171,21 @@ mod tests {
             Some("blocked on")
         );
         assert_eq!(phrases.found_in(&words(&folded("It was unblocked"))), None);
-        assert!(phrases.open(&words(&folded("Blocked: keys"))));
+        assert!(phrases.match_start(&words(&folded("Blocked: keys"))));
         assert!(
             phrases.contains(&words(&folded("blocked on")))
                 && !phrases.contains(&words(&folded("blocked on legal")))
         );
-        assert!(!phrases.contains::<&str>(&[]) && !phrases.open(&[]));
+        assert!(!phrases.contains::<&str>(&[]) && !phrases.match_start(&[]));
     }
 
     #[test]
-    fn places_are_told_longest_phrase_first_then_in_order() {
+    fn occurrences_are_sorted_by_phrase_length_then_position() {
         let phrases = Phrases::new(&["on".to_owned(), "blocked on".to_owned(), "blocked".to_owned()]);
         let lower = folded("Blocked on keys, blocked on legal");
         let text = words(&lower);
         let found: Vec<(String, usize)> = phrases
-            .places(&text)
+            .occurrences(&text)
             .map(|(phrase, at)| (phrase.join(" "), at))
             .collect();
         let expected = [

@@ -1,9 +1,10 @@
-//! Is the conversation still producing anything, and what to do about it?
+//! Stopping decisions for conversations: CONTINUE, SHIP, STOP or ESCALATE after each round.
 //!
-//! [`Conversation`] takes rounds one at a time and answers CONTINUE, SHIP, STOP or ESCALATE after each, with reasons.
-//! Novelty ([`Profile::novelty`]) asks whether claims were made before, by form, words and meaning; readiness whether
-//! there is something to carry out; the decider looks at both and at the course so far. Values in, verdict out:
-//! meaning comes in as vectors ([`RoundVectors`]), files and models are somebody else's business.
+//! [`Conversation`] takes rounds one at a time and returns a signal with reasons after each. Novelty
+//! ([`Profile::novelty`]) measures which claims are new, by normal form, words and embedding; readiness
+//! measures whether there is something to execute; the decision rule combines both with the history of the
+//! conversation. The module does no I/O: callers pass embeddings as [`RoundVectors`] and read files
+//! themselves.
 
 mod agreement;
 mod blockers;

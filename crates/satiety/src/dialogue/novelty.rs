@@ -1,6 +1,5 @@
-//! Which claims of a round are new: L0 (same normal form), L1 (same words), L2 (same meaning), each against everything
-//! said before. Keeps the claims said so far, their clusters and the running peaks; decides nothing about the
-//! conversation.
+//! Novelty of claims: compares each claim with all earlier ones by normal form (L0), words (L1) and embedding
+//! (L2). Owns the claims so far, their clusters and the running peaks.
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
@@ -16,27 +15,26 @@ use crate::cancel::{Cancellation, Cancelled};
 use crate::text::guard::{Difference, ParsedStatement, differences_between};
 use crate::text::{JaccardIndex, ThresholdError, WordSet, normalize};
 
-/// A claim that was made, and where it belongs.
+/// A recorded claim and its cluster.
 #[derive(Debug, Clone)]
-pub(super) struct Said {
+pub(super) struct RecordedClaim {
     pub(super) text: String,
-    /// Position of its round in the conversation, from zero.
+    /// Zero-based position of its round in the conversation.
     pub(super) at: usize,
     pub(super) cluster: usize,
     vector: Option<Vec<f32>>,
-    /// The text as the guard reads it, read when the guard first needs it: a later claim may be compared with it again and
-    /// again, and reading takes ten times as long as comparing.
-    reading: OnceLock<Arc<ParsedStatement>>,
+    /// The text as parsed by the guard, cached on first use: parsing takes ten times as long as comparing.
+    parsed: OnceLock<Arc<ParsedStatement>>,
 }
 
-impl Said {
-    fn reading(&self) -> &ParsedStatement {
-        self.reading
+impl RecordedClaim {
+    fn parsed(&self) -> &ParsedStatement {
+        self.parsed
             .get_or_init(|| Arc::new(ParsedStatement::of(&self.text)))
     }
 }
 
-/// How a claim was recognised as said before.
+/// Level at which a claim matches an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MatchLevel {
     L0,
@@ -44,49 +42,49 @@ pub(super) enum MatchLevel {
     L2,
 }
 
-/// An earlier claim and how near it is.
+/// An earlier claim and its similarity.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NearestClaim {
-    pub(super) said: usize,
+    pub(super) index: usize,
     pub(super) similarity: f64,
     pub(super) level: MatchLevel,
 }
 
-/// An earlier claim that sounds the same and does not say the same.
+/// An earlier claim with similar wording but a different meaning.
 #[derive(Debug, Clone)]
 pub(super) struct Differing {
     pub(super) near: NearestClaim,
-    /// Whether one denies the other, as against naming another number, name or strength.
+    /// Whether one claim negates the other, rather than stating another number, name or strength.
     pub(super) contradicts: bool,
 }
 
-/// What was found out about one claim of a round.
+/// Result of comparing one claim of a round.
 #[derive(Debug, Clone)]
 pub(super) struct ClaimFinding {
-    /// Its number among everything said.
-    pub(super) said: usize,
-    /// Whether L0, L1 and L2 call it new; L2 is absent without vectors.
+    /// Index among all recorded claims.
+    pub(super) index: usize,
+    /// Whether it is new at L0, L1 and L2; L2 is `None` without vectors.
     pub(super) new_at: (bool, bool, Option<bool>),
     /// The earlier claim that it restates.
     pub(super) restates: Option<NearestClaim>,
-    /// A new claim that comes near an earlier one.
+    /// The earlier claim that a new claim may restate.
     pub(super) possibly_restates: Option<NearestClaim>,
-    /// An earlier claim that would match but for a difference in meaning.
+    /// An earlier claim that would match except for a difference in meaning.
     pub(super) differs: Option<Differing>,
-    /// The largest similarity to anything said in earlier rounds, by meaning if there are vectors.
+    /// The most similar claim of earlier rounds, by embedding if there are vectors.
     pub(super) nearest: Option<NearestClaim>,
-    /// Whether the same speaker, by name, had made this claim already.
+    /// Whether the same named speaker made this claim in an earlier round.
     pub(super) self_echo: bool,
 }
 
 impl ClaimFinding {
-    /// New at every active level.
+    /// Whether the claim is new at every active level.
     pub(super) fn is_new(&self) -> bool {
         self.restates.is_none()
     }
 }
 
-/// The claims of one round, judged.
+/// Novelty of the claims of one round.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundClaims {
     pub(super) findings: Vec<ClaimFinding>,
@@ -96,31 +94,31 @@ pub(super) struct RoundClaims {
     pub(super) rate: f64,
     /// Share of the round's terms that no earlier round used.
     pub(super) term_novelty: Option<f64>,
-    /// The graded figure: geometric mean of `term_novelty` and the mean distance to the nearest earlier claim.
+    /// Graded novelty: geometric mean of `term_novelty` and the mean distance to the nearest earlier claim.
     pub(super) graded: Option<f64>,
-    /// Mean over claims of the cosine to the nearest earlier claim.
+    /// Mean cosine similarity of the claims to their nearest earlier claim.
     pub(super) similarity: Option<f64>,
 }
 
-/// Where a normal form was said.
+/// Occurrences of a normal form.
 #[derive(Debug, Clone, Copy)]
 struct Mentions {
-    /// The claim that said it first.
+    /// Index of the first claim with this form.
     first: usize,
-    /// The position of the latest round that did.
+    /// Position of the latest round with this form.
     latest: usize,
 }
 
-/// Everything claimed so far.
+/// All claims so far.
 #[derive(Debug, Clone)]
 pub(super) struct ClaimLedger {
-    pub(super) said: Vec<Said>,
+    pub(super) recorded: Vec<RecordedClaim>,
     by_normal_form: FxHashMap<String, Mentions>,
     index: JaccardIndex,
-    /// By cluster, who has said it: a speaker by name, or a round where nobody is named.
+    /// Sources of each cluster: named speakers, or rounds without a named speaker.
     sources: Vec<BTreeSet<(Option<String>, usize)>>,
     peaks: (usize, usize, usize),
-    /// By term, the position of the latest round that used it.
+    /// Position of the latest round that used each term.
     terms: FxHashMap<u32, usize>,
     rounds: usize,
 }
@@ -128,7 +126,7 @@ pub(super) struct ClaimLedger {
 impl ClaimLedger {
     pub(super) fn new(rules: &NoveltyRules) -> Result<Self, ThresholdError> {
         Ok(Self {
-            said: Vec::new(),
+            recorded: Vec::new(),
             by_normal_form: FxHashMap::default(),
             index: JaccardIndex::new(rules.jaccard_threshold, rules.tokenization)?,
             sources: Vec::new(),
@@ -138,7 +136,7 @@ impl ClaimLedger {
         })
     }
 
-    /// Judges the claims of the next round and remembers them.
+    /// Scores and records the claims of the next round.
     pub(super) fn observe(
         &mut self,
         round: &Round,
@@ -148,7 +146,7 @@ impl ClaimLedger {
         cancellation: &Cancellation,
     ) -> Result<RoundClaims, Cancelled> {
         let at = self.rounds;
-        let before = self.said.len();
+        let before = self.recorded.len();
         let mut findings = Vec::new();
         let mut pending = Vec::new();
         let mut sources = Vec::new();
@@ -156,23 +154,23 @@ impl ClaimLedger {
             cancellation.check()?;
             let normal = normalize(&claim.text);
             let mentions = self.by_normal_form.get(&normal).copied();
-            // L0 step 2: the same normal form within a round is the same claim.
+            // L0 step 2: claims of one round with the same normal form count once.
             if normal.is_empty() || mentions.is_some_and(|mentions| mentions.latest == at) {
                 continue;
             }
             let exact = mentions.map(|mentions| NearestClaim {
-                said: mentions.first,
+                index: mentions.first,
                 similarity: 1.0,
                 level: MatchLevel::L0,
             });
             let set = self.index.words_of_normal(&normal);
             let vector = vectors.map(|vectors| vectors.claims[position].as_slice());
             let horizon = if rules.compare_within_round {
-                self.said.len()
+                self.recorded.len()
             } else {
                 before
             };
-            let mut finding = self.judge(
+            let mut finding = self.compare(
                 &claim.text,
                 &set,
                 exact,
@@ -183,24 +181,24 @@ impl ClaimLedger {
                 cancellation,
             )?;
             let agent = round.speaker_of(claim).map(str::to_owned);
-            finding.said = self.said.len();
+            finding.index = self.recorded.len();
             let cluster = if let Some(near) = finding.restates {
-                self.said[near.said].cluster
+                self.recorded[near.index].cluster
             } else {
                 self.sources.push(BTreeSet::new());
                 self.sources.len() - 1
             };
             let named = agent.is_some();
             let source = (agent, if named { 0 } else { at });
-            // What the round itself says is counted at its end: an echo is one of an earlier round.
+            // Sources of this round are added at its end, so that only earlier rounds count as an echo.
             finding.self_echo = named && self.sources[cluster].contains(&source);
             sources.push((cluster, source));
-            self.said.push(Said {
+            self.recorded.push(RecordedClaim {
                 text: claim.text.clone(),
                 at,
                 cluster,
                 vector: vector.map(<[f32]>::to_vec),
-                reading: OnceLock::new(),
+                parsed: OnceLock::new(),
             });
             if rules.compare_within_round {
                 self.index.insert_words(&set);
@@ -208,7 +206,7 @@ impl ClaimLedger {
                 pending.push(set);
             }
             let mentions = Mentions {
-                first: mentions.map_or(finding.said, |mentions| mentions.first),
+                first: mentions.map_or(finding.index, |mentions| mentions.first),
                 latest: at,
             };
             self.by_normal_form.insert(normal, mentions);
@@ -224,17 +222,17 @@ impl ClaimLedger {
         Ok(self.summarise(words, findings, vectors.is_some()))
     }
 
-    /// Number of times each cluster was said. An agent that repeats itself is one source: a claim counts once a
-    /// speaker, or once a round where nobody is named.
+    /// Number of sources of each cluster. A claim counts once per named speaker, or once per round without a
+    /// named speaker, so that an agent that repeats itself counts once.
     pub(super) fn abundances(&self) -> Vec<u64> {
         self.sources.iter().map(|set| set.len() as u64).collect()
     }
 
     #[expect(
         clippy::too_many_arguments,
-        reason = "a claim in all its forms and what it is held against"
+        reason = "all forms of a claim and the settings to compare it with"
     )]
-    fn judge(
+    fn compare(
         &self,
         text: &str,
         words: &WordSet,
@@ -247,15 +245,15 @@ impl ClaimLedger {
     ) -> Result<ClaimFinding, Cancelled> {
         let mut differs: Option<Differing> = None;
         let own = LazyCell::new(|| ParsedStatement::of(text));
-        // Nearest first; the first one that does not differ in meaning is the match.
+        // Candidates come nearest first; the first one without a difference in meaning is the match.
         let mut accept = |candidates: &mut dyn Iterator<Item = NearestClaim>| {
             for near in candidates {
-                // One claim may be held against thousands; what a cancelled search finds is not used.
+                // There may be thousands of candidates. The result of a cancelled search is discarded.
                 if cancellation.is_cancelled() {
                     return None;
                 }
                 let found = if rules.guard {
-                    differences_between(self.said[near.said].reading(), &own)
+                    differences_between(self.recorded[near.index].parsed(), &own)
                 } else {
                     Vec::new()
                 };
@@ -272,25 +270,25 @@ impl ClaimLedger {
         let words = exact.or_else(|| {
             let found = self.index.matches_of(words);
             accept(&mut found.into_iter().map(|found| NearestClaim {
-                said: found.id as usize,
+                index: found.id as usize,
                 similarity: found.similarity(),
                 level: MatchLevel::L1,
             }))
         });
         let by_meaning = vector.map(|vector| {
-            let mut near: Vec<NearestClaim> = self.said[..horizon]
+            let mut near: Vec<NearestClaim> = self.recorded[..horizon]
                 .iter()
                 .enumerate()
-                .filter_map(|(said, earlier)| {
+                .filter_map(|(index, earlier)| {
                     let similarity = cosine(vector, earlier.vector.as_deref()?);
                     Some(NearestClaim {
-                        said,
+                        index,
                         similarity,
                         level: MatchLevel::L2,
                     })
                 })
                 .collect();
-            near.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(a.said.cmp(&b.said)));
+            near.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(a.index.cmp(&b.index)));
             near
         });
         let meaning = by_meaning.as_ref().map(|near| {
@@ -305,17 +303,21 @@ impl ClaimLedger {
         });
         let restates = exact.or(words).or(meaning.flatten());
         let nearest = match &by_meaning {
-            Some(near) => near.iter().find(|near| near.said < before).copied(),
-            None => words.filter(|near| near.said < before),
+            Some(near) => near.iter().find(|near| near.index < before).copied(),
+            None => words.filter(|near| near.index < before),
         };
         let possibly_restates = by_meaning
             .as_ref()
             .and_then(|near| near.first().copied())
             .filter(|near| restates.is_none() && near.similarity >= rules.possible_restatement)
-            .filter(|near| differs.as_ref().is_none_or(|other| other.near.said != near.said));
+            .filter(|near| {
+                differs
+                    .as_ref()
+                    .is_none_or(|other| other.near.index != near.index)
+            });
         cancellation.check()?;
         Ok(ClaimFinding {
-            said: 0,
+            index: 0,
             new_at: (
                 exact.is_none(),
                 words.is_none(),
@@ -369,7 +371,7 @@ impl ClaimLedger {
             (!findings.is_empty()).then(|| findings.iter().map(value).sum::<f64>() / findings.len() as f64)
         };
         let distance = mean(&|finding| match finding.nearest {
-            // What differs in a number or a name is at least half new, however alike it sounds.
+            // A claim that differs in a number or name counts as half new, even if the wording is similar.
             Some(_) if finding.differs.is_some() => 0.5,
             Some(near) if with_vectors || finding.restates.is_some() => 1.0 - near.similarity.clamp(0.0, 1.0),
             _ => 1.0,

@@ -1,7 +1,7 @@
-//! Profiles: every number, word and rule choice of the dialogue scorer, as data.
+//! Profiles: all thresholds, word lists and rule choices of the dialogue scorer, as TOML.
 //!
-//! Two profiles are built in (`profiles/default.toml`, `profiles/spec.toml`). A user's own file may set only some keys
-//! and names with `extends` what it builds on. This module reads text; where that came from it does not know.
+//! Two profiles are built in (`profiles/default.toml`, `profiles/spec.toml`). A custom profile may set only
+//! some keys; `extends` names the built-in profile that provides the others.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,224 +13,265 @@ use crate::text::Tokenization;
 const DEFAULT: &str = include_str!("profiles/default.toml");
 const SPEC: &str = include_str!("profiles/spec.toml");
 
-/// A key with this ending adds to the list it is named after instead of replacing it.
-const ALSO: &str = "_also";
+/// Suffix of keys that append to a list instead of replacing it.
+const APPEND_SUFFIX: &str = "_also";
 
-/// Everything that a verdict about a conversation depends on, besides the conversation.
+/// All settings that affect how a conversation is scored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The name that reports carry.
+    /// Name of the profile, as shown in reports.
     pub name: String,
-    /// What it is for, in a line.
+    /// Purpose of the profile in one line.
     pub description: String,
-    /// When a claim is new.
+    /// Rules that decide whether a claim is new.
     pub novelty: NoveltyRules,
-    /// How near the conversation is to something that can be carried out.
+    /// Weights and thresholds of action readiness.
     pub readiness: ReadinessRules,
-    /// How both become a signal.
+    /// Rules that turn novelty and readiness into a signal.
     pub decision: DecisionRules,
-    /// What makes a question open, answered or put off.
+    /// Rules that decide whether a question is open, answered or deferred.
     pub questions: QuestionRules,
-    /// What makes an action specific or vague.
+    /// Rules that decide whether an action is specific or vague.
     pub actions: ActionRules,
-    /// What keeps a plan from being carried out.
+    /// Rules that detect blockers in questions, actions and claims.
     pub blockers: BlockerRules,
-    /// How a claim takes a stance on an earlier one.
+    /// Rules that detect the stance of a claim on an earlier one.
     pub agreement: AgreementRules,
-    /// When something looks wrong.
+    /// Thresholds of the warnings about failure modes.
     pub warnings: WarningRules,
 }
 
-/// Thresholds of the three levels of sameness and of the classification.
+/// Thresholds of the three matching levels and of the novelty classification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoveltyRules {
-    /// L1: how claims are cut into words, `words` or `whitespace`.
+    /// L1: how claims are split into words, `words` or `whitespace`.
     pub tokenization: Tokenization,
-    /// L1: Jaccard similarity from which a claim is a restatement.
+    /// L1: minimum Jaccard similarity of a restatement, above 0 and at most 1.
     pub jaccard_threshold: f64,
-    /// L2: cosine from which a claim is a restatement.
+    /// L2: minimum cosine similarity of a restatement, above 0 and at most 1.
     pub semantic_threshold: f64,
-    /// L2: cosine from which a new claim is reported as a possible restatement.
+    /// L2: minimum cosine similarity at which a new claim is reported as a possible restatement.
     pub possible_restatement: f64,
-    /// Whether a match also needs the same numbers, negation and names.
+    /// Whether a match also requires the same numbers, negation and names.
     pub guard: bool,
-    /// Whether the claims of one round are compared with each other.
+    /// Whether claims are also compared with others of the same round.
     pub compare_within_round: bool,
-    /// Rates below this are LOW.
+    /// Novelty rates below this are LOW; must be below `high`.
     pub low: f64,
-    /// Rates above this are HIGH.
+    /// Novelty rates above this are HIGH.
     pub high: f64,
 }
 
-/// Weights, scores and borders of action readiness (seed section 3).
+/// Weights, scores and thresholds of action readiness (seed section 3).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the profile files explain each number beside it")]
 pub struct ReadinessRules {
+    /// Weight of the next actions; the three weights must sum to 1.
     pub actions_weight: f64,
+    /// Weight of the open questions.
     pub questions_weight: f64,
+    /// Weight of the absence of blockers.
     pub blockers_weight: f64,
+    /// Minimum score of MEDIUM readiness.
     pub medium: f64,
+    /// Minimum score of HIGH readiness.
     pub high: f64,
+    /// Action score without next actions.
     pub actions_none: f64,
+    /// Action score with only vague actions.
     pub actions_vague: f64,
+    /// Action score with a specific action.
     pub actions_specific: f64,
+    /// Action score with several specific actions and an owner.
     pub actions_owned: f64,
+    /// Question score without open questions.
     pub questions_none: f64,
+    /// Question score with fewer open questions than in the previous round.
     pub questions_fewer: f64,
+    /// Question score with as many open questions as in the previous round.
     pub questions_same: f64,
+    /// Question score with more open questions than in the previous round.
     pub questions_more: f64,
+    /// Question score with open questions in the first round.
     pub questions_first: f64,
 }
 
-/// Which rule decides, and its parameters.
+/// The decision rule and its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionRules {
-    /// The rule.
+    /// Rule that decides when novelty is exhausted.
     pub rule: Rule,
-    /// Low rounds in a row that make novelty LOW for good.
+    /// Consecutive rounds of low novelty after which novelty counts as LOW, at least 1.
     pub k: u32,
-    /// Low rounds in a row that become ESCALATE unless readiness was HIGH in one of them (seed 4.2.3).
+    /// Consecutive low rounds after which to ESCALATE unless readiness was HIGH in one of them (seed 4.2.3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalate_after: Option<u32>,
-    /// Whether "converged, nothing to execute" is STOP instead of SHIP.
+    /// Whether a converged conversation with nothing to execute is STOP instead of SHIP.
     pub stop_signal: bool,
-    /// Whether a converged round with open questions needs a specific action to be SHIP; without one it is ESCALATE.
+    /// Whether SHIP with open questions requires a specific action; without one the signal is ESCALATE.
     pub ship_needs_action: bool,
-    /// `course`: share of the peak up to which a finished plan ships.
+    /// Rule `course`: maximum novelty, as a share of the peak, at which a finished plan ships.
     pub settled_novelty: f64,
-    /// `course`: repeated claims in a row before one quiet round can end the conversation.
+    /// Rule `course`: minimum number of consecutive repeated claims before one quiet round can end the
+    /// conversation.
     pub minimum_repeats: u32,
-    /// CUSUM: share of new claims in a living conversation, `p0`.
+    /// CUSUM: share of new claims in a productive conversation (`p0`), between 0 and 1.
     pub cusum_living: f64,
-    /// CUSUM: share of new claims in an exhausted one, `p1`.
+    /// CUSUM: share of new claims in an exhausted conversation (`p1`), below `cusum_living`.
     pub cusum_exhausted: f64,
-    /// CUSUM: the alarm, `h`.
+    /// CUSUM: alarm threshold (`h`).
     pub cusum_alarm: f64,
 }
 
-/// The rules that can decide.
+/// Decision rules that a profile can select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// The seed: novelty is LOW after `k` low rounds in a row, then the matrix.
+    /// Rule of the seed: novelty is LOW after `k` consecutive low rounds; the matrix then selects the signal.
     KConsecutive,
-    /// Novelty is LOW when the claim-level CUSUM raises its alarm, then the matrix.
+    /// Novelty is LOW when the claim-level CUSUM raises an alarm; the matrix then selects the signal.
     Cusum,
-    /// The whole course: a finished plan ships when new ground tapers off, a quiet round that moves nothing ends the
-    /// conversation, one that does move something is a pause, and the CUSUM ends long tails.
+    /// Uses the history of the conversation: a finished plan ships when novelty tapers off, a quiet round
+    /// that raises nothing new ends the conversation, one that raises a question or action is a pause, and
+    /// the CUSUM ends long tails.
     Course,
 }
 
-/// What makes a question open, answered or put off.
+/// Rules that decide whether a question is open, answered or deferred.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct QuestionRules {
+    /// Minimum cosine similarity of a claim or decision that answers a question no longer listed.
     pub answer_similarity: f64,
+    /// Minimum cosine similarity of a decision that answers a question still listed.
     pub decision_similarity: f64,
+    /// Minimum share of the question's words in an answer, used without vectors.
     pub answer_overlap: f64,
+    /// Entries that mean that there is no question, such as "none".
     pub nothing: Vec<String>,
+    /// Prefixes of answered or deferred questions, such as "resolved".
     pub closed_prefixes: Vec<String>,
+    /// First words of questions among the claims.
     pub interrogatives: Vec<String>,
+    /// Prefixes of claims that are implicit questions, such as "it is unclear".
     pub hidden_prefixes: Vec<String>,
 }
 
-/// What makes an action specific or vague.
+/// Rules that decide whether an action is specific or vague.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct ActionRules {
+    /// Prefixes of vague actions, such as "consider".
     pub vague_prefixes: Vec<String>,
+    /// Phrases that make an action vague, such as "maybe".
     pub hedges: Vec<String>,
+    /// Actions without a verb and with fewer words than this are vague.
     pub short_words: usize,
+    /// Imperative verbs of specific actions.
     pub verbs: Vec<String>,
+    /// Words that may precede the verb of an action, such as "will".
     pub owner_markers: Vec<String>,
+    /// Phrases that assign an action to an owner, such as "assigned to".
     pub ownership: Vec<String>,
+    /// Words that do not count as the object of a verb, such as "it".
     pub empty_objects: Vec<String>,
 }
 
-/// What keeps a plan from being carried out.
+/// Rules that detect blockers in questions, actions and claims.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct BlockerRules {
+    /// Phrases that indicate a blocker in questions and actions.
     pub phrases: Vec<String>,
+    /// Phrases that indicate a blocker in claims.
     pub claim_phrases: Vec<String>,
+    /// Words that block unless the action works on them, such as "missing".
     pub attributes: Vec<String>,
+    /// Words that cancel a phrase within three words before it.
     pub negations: Vec<String>,
+    /// Phrases that contain a negation and are not cancelled by one.
     pub negative_phrases: Vec<String>,
+    /// Words that cancel a phrase within four words after it.
     pub resolutions: Vec<String>,
+    /// Example sentences of implicit blockers, compared by embedding.
     pub prototypes: Vec<String>,
+    /// Minimum cosine similarity to a prototype for a warning.
     pub prototype_warns: f64,
+    /// Minimum cosine similarity to a prototype for a blocker.
     pub prototype_blocks: f64,
 }
 
-/// How a claim takes a stance on an earlier one.
+/// Rules that detect the stance of a claim on an earlier one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct AgreementRules {
+    /// Phrases that endorse an earlier claim.
     pub endorsing: Vec<String>,
+    /// Phrases that modify an earlier claim.
     pub modifying: Vec<String>,
+    /// Phrases that contradict an earlier claim.
     pub contradicting: Vec<String>,
+    /// Minimum similarity at which a claim relates to an earlier one.
     pub related_similarity: f64,
 }
 
-/// When something looks wrong.
+/// Thresholds of the warnings about failure modes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the profile files explain each key beside it")]
 pub struct WarningRules {
+    /// Minimum share of reworded claims that restate earlier ones for `paraphrase_gaming`.
     pub paraphrase_share: f64,
+    /// Minimum number of such claims for `paraphrase_gaming`.
     pub paraphrase_minimum: usize,
+    /// Share of new claims below which a long round is `claim_inflation`.
     pub inflation_ratio: f64,
+    /// Minimum number of claims of a long round.
     pub inflation_minimum: usize,
 }
 
-/// What can be wrong with a profile.
+/// Errors of loading or validating a profile.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum ProfileError {
-    /// It is not TOML.
+    /// The text is not valid TOML.
     #[error("the profile is not valid TOML: {0}")]
     Syntax(String),
-    /// It names no profile that exists.
-    #[error("there is no built-in profile `{name}`; there are `default` and `spec`")]
+    /// No built-in profile has this name.
+    #[error("unknown profile `{name}` (expected one of: default, spec)")]
     Unknown {
-        /// The name that was asked for.
+        /// Name that was requested.
         name: String,
     },
     /// A key is unknown, missing or of the wrong type.
-    #[error("the profile does not fit: {0}")]
+    #[error("invalid profile: {0}")]
     Shape(String),
     /// A number is outside its range.
-    #[error("`{key}` is {value}, it must be {range}")]
+    #[error("`{key}` must be {range}, but is {value}")]
     OutOfRange {
-        /// Which key, with its table.
+        /// Full key, including its table.
         key: &'static str,
-        /// What it was set to.
+        /// The value that was set.
         value: f64,
-        /// What it may be.
+        /// Description of the valid range.
         range: &'static str,
     },
 }
 
 impl Profile {
-    /// A built-in profile by its name.
+    /// Returns the built-in profile with this name.
     pub fn built_in(name: &str) -> Result<Self, ProfileError> {
         Self::from_table(built_in_table(name)?)
     }
 
-    /// The names of the built-in profiles, the default first.
+    /// Names of the built-in profiles, the default first.
     pub fn built_in_names() -> [&'static str; 2] {
         ["default", "spec"]
     }
 
-    /// Reads a user's profile. Keys that are not set come from the profile named by `extends`, or from `default`; a
-    /// list key with `_also` after its name adds to the list instead of replacing it.
+    /// Parses a custom profile. Missing keys come from the profile named by `extends`, or from `default`. A
+    /// list key with the suffix `_also` appends to the list instead of replacing it.
     ///
     /// ```
     /// use satiety::dialogue::Profile;
@@ -248,7 +289,7 @@ impl Profile {
             Some(Value::String(name)) => name,
             Some(other) => {
                 return Err(ProfileError::Shape(format!(
-                    "`extends` is a {}, it must be a string",
+                    "`extends` must be a string, found {}",
                     other.type_str()
                 )));
             }
@@ -266,7 +307,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Whether every number is one that can be decided with; built-in profiles and those that were read are.
+    /// Validates the ranges of all numbers. Built-in and parsed profiles are always valid.
     pub fn check(&self) -> Result<(), ProfileError> {
         const UNIT: &str = "above 0 and at most 1";
         let in_unit = |key, value: f64| {
@@ -319,7 +360,7 @@ impl Profile {
         let weights = readiness.actions_weight + readiness.questions_weight + readiness.blockers_weight;
         if (weights - 1.0).abs() > 1e-9 {
             return Err(ProfileError::OutOfRange {
-                key: "the sum of the readiness weights",
+                key: "sum of the readiness weights",
                 value: weights,
                 range: "1",
             });
@@ -352,7 +393,7 @@ fn built_in_table(name: &str) -> Result<Table, ProfileError> {
         .map_err(|error: toml::de::Error| ProfileError::Syntax(error.to_string()))
 }
 
-/// Lays `over` onto `base`, table by table; `place` is for messages.
+/// Merges `over` into `base`, table by table; `place` is the path for error messages.
 fn overlay(base: &mut Table, over: Table, place: &str) -> Result<(), ProfileError> {
     for (key, value) in over {
         let full = if place.is_empty() {
@@ -360,12 +401,12 @@ fn overlay(base: &mut Table, over: Table, place: &str) -> Result<(), ProfileErro
         } else {
             format!("{place}.{key}")
         };
-        if let Some(list) = key.strip_suffix(ALSO) {
+        if let Some(list) = key.strip_suffix(APPEND_SUFFIX) {
             match (base.get_mut(list), value) {
                 (Some(Value::Array(items)), Value::Array(more)) => items.extend(more),
                 _ => {
                     return Err(ProfileError::Shape(format!(
-                        "`{full}` must be a list and `{list}` one to add to"
+                        "`{full}` must be a list, and `{list}` must be an existing list"
                     )));
                 }
             }
@@ -374,7 +415,7 @@ fn overlay(base: &mut Table, over: Table, place: &str) -> Result<(), ProfileErro
         match (base.get_mut(&key), value) {
             (Some(Value::Table(inner)), Value::Table(outer)) => overlay(inner, outer, &full)?,
             (Some(old), new) => {
-                // 1 for 1.0 is what people write.
+                // Accept 1 for 1.0.
                 let new = match (&*old, new) {
                     #[expect(clippy::cast_precision_loss, reason = "settings are small numbers")]
                     (Value::Float(_), Value::Integer(number)) => Value::Float(number as f64),
@@ -383,13 +424,13 @@ fn overlay(base: &mut Table, over: Table, place: &str) -> Result<(), ProfileErro
                 if old.same_type(&new) {
                     *old = new;
                 } else {
-                    let (is, must) = (new.type_str(), old.type_str());
+                    let (found, expected) = (new.type_str(), old.type_str());
                     return Err(ProfileError::Shape(format!(
-                        "`{full}` is a {is}, it must be a {must}"
+                        "`{full}` must be of type {expected}, found {found}"
                     )));
                 }
             }
-            // Keys that a base leaves out on purpose; whether the name exists is checked by the strict type.
+            // Optional keys that the base omits; deserialization rejects unknown names.
             (None, new) => {
                 base.insert(key, new);
             }
@@ -447,20 +488,23 @@ mod tests {
     fn mistakes_are_named() {
         for (text, part) in [
             ("name = ", "not valid TOML"),
-            ("extends = 'defualt'", "no built-in profile `defualt`"),
-            ("extends = 3", "`extends` is a integer"),
+            ("extends = 'defualt'", "unknown profile `defualt`"),
+            ("extends = 3", "`extends` must be a string, found integer"),
             ("[decision]\nkk = 3", "unknown field `kk`"),
             (
                 "[decision]\nk = 'two'",
-                "`decision.k` is a string, it must be a integer",
+                "`decision.k` must be of type integer, found string",
             ),
             ("[decision]\nrule = 'coin'", "coin"),
-            ("[decision]\nk = 0", "`decision.k` is 0"),
+            ("[decision]\nk = 0", "`decision.k` must be at least 1, but is 0"),
             (
                 "[novelty]\nsemantic_threshold = 75",
-                "`novelty.semantic_threshold` is 75",
+                "`novelty.semantic_threshold` must be above 0 and at most 1, but is 75",
             ),
-            ("[novelty]\nlow = 0.6", "`novelty.low` is 0.6"),
+            (
+                "[novelty]\nlow = 0.6",
+                "`novelty.low` must be at least 0 and below novelty.high, but is 0.6",
+            ),
             (
                 "[readiness]\nactions_weight = 0.9",
                 "sum of the readiness weights",

@@ -1,5 +1,5 @@
-//! What became of every question: open, answered, put off or silently dropped.
-//! An answer is a claim or decision of the same or a later round; whether it is a good one is not judged.
+//! Tracking of questions: open, answered, deferred or dropped without an answer.
+//! A claim or decision of the same or a later round counts as an answer; its quality is not evaluated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,41 +11,41 @@ use super::wire::Round;
 use crate::cancel::{Cancellation, Cancelled};
 use crate::text::{Tokenization, jaccard, normalize};
 
-/// A question and where it stands.
+/// A question and its state.
 #[derive(Debug, Clone)]
 struct Tracked {
     text: String,
     words: BTreeSet<String>,
-    /// Ascending and without repeats.
+    /// Sorted and distinct.
     terms: Vec<u32>,
     vector: Option<Vec<f32>>,
     open: bool,
 }
 
-/// A question and the text that answers it.
+/// A question with the text that answers it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     pub(super) question: String,
     pub(super) reply: String,
-    /// Position among the round's claims, if a claim answers.
+    /// Index among the round's claims; `None` if a decision answers.
     pub(super) claim: Option<usize>,
 }
 
-/// The questions after a round.
+/// State of the questions after a round.
 #[derive(Debug, Clone, Default)]
 pub(super) struct QuestionState {
-    /// Listed as open and not closed by what was said.
+    /// Questions listed as open that the round does not close.
     pub(super) open: Vec<String>,
-    /// Of these, asked for the first time.
+    /// Number of open questions asked for the first time.
     pub(super) asked: usize,
     pub(super) answered: Vec<Answer>,
-    /// No longer listed, and nothing in the round answers them.
+    /// Questions that are no longer listed, without an answer in the round.
     pub(super) dropped: Vec<String>,
-    /// Claims that are questions and stand in no list of open ones.
+    /// Claims phrased as questions.
     pub(super) hidden: Vec<String>,
 }
 
-/// Every question asked so far.
+/// All questions so far.
 #[derive(Debug, Clone)]
 pub(super) struct QuestionLedger {
     tracked: Vec<Tracked>,
@@ -66,7 +66,7 @@ impl QuestionLedger {
         }
     }
 
-    /// Takes the next round's questions and what it says about the earlier ones.
+    /// Updates the questions with the next round.
     pub(super) fn observe(
         &mut self,
         round: &Round,
@@ -90,7 +90,8 @@ impl QuestionLedger {
             if !listed.insert(number) {
                 continue;
             }
-            // Whoever lists a question in the round that decides it copied the list; only a decision is that strong.
+            // A question listed in the round that decides it was copied from an earlier list. Only decisions
+            // close it.
             if let Some(answer) = replies.decision_for(&self.tracked[number], rules) {
                 self.tracked[number].open = false;
                 state.answered.push(answer);
@@ -117,7 +118,7 @@ impl QuestionLedger {
 
     fn is_settled(&self, text: &str, words: &[&str]) -> bool {
         let bare = text.trim_matches(|edge: char| !edge.is_alphanumeric());
-        bare.is_empty() || self.nothing.contains(&normalize(bare)) || self.closed.open(words)
+        bare.is_empty() || self.nothing.contains(&normalize(bare)) || self.closed.match_start(words)
     }
 
     fn track(
@@ -129,11 +130,11 @@ impl QuestionLedger {
     ) -> (usize, bool) {
         let words = Tokenization::Words.set(text);
         let known = self.tracked.iter().position(|earlier| {
-            let alike = vector
+            let similarity = vector
                 .zip(earlier.vector.as_deref())
                 .map_or(0.0, |(a, b)| cosine(a, b));
             jaccard(&words, &earlier.words) >= novelty.jaccard_threshold
-                || alike >= novelty.semantic_threshold
+                || similarity >= novelty.semantic_threshold
         });
         if let Some(number) = known {
             return (number, false);
@@ -151,8 +152,8 @@ impl QuestionLedger {
 
     fn hidden_among_claims(&self, round: &Round, words: &RoundWords<'_>) -> Vec<String> {
         let is_question = |text: &str, words: &[&str]| {
-            (text.trim_end().ends_with('?') && (words.len() > 1 || self.interrogatives.open(words)))
-                || self.hidden.open(words)
+            (text.trim_end().ends_with('?') && (words.len() > 1 || self.interrogatives.match_start(words)))
+                || self.hidden.match_start(words)
         };
         let claims = round.outputs.claims.iter().map(|claim| &claim.text);
         claims
@@ -163,14 +164,14 @@ impl QuestionLedger {
     }
 }
 
-/// What a round says that may answer a question: decisions first, they weigh more.
+/// Possible answers in a round, decisions first because they take precedence.
 struct Replies<'a> {
     replies: Vec<Reply<'a>>,
 }
 
 struct Reply<'a> {
     text: &'a str,
-    /// Ascending and without repeats.
+    /// Sorted and distinct.
     terms: Vec<u32>,
     vector: Option<&'a [f32]>,
     claim: Option<usize>,
@@ -214,7 +215,8 @@ impl<'a> Replies<'a> {
     }
 
     fn decision_for(&self, question: &Tracked, rules: &QuestionRules) -> Option<Answer> {
-        // The words of a question about two options also stand in a claim about one; meaning must carry this alone.
+        // A claim about one option shares words with a question about two, so only similarity of meaning
+        // counts here.
         self.best(question, rules.decision_similarity, 2.0, |reply| {
             reply.claim.is_none()
         })
@@ -242,7 +244,7 @@ impl<'a> Replies<'a> {
             .filter(|reply| counts(reply))
             .map(|reply| (score(reply), reply))
             .filter(|(score, _)| *score >= 1.0)
-            // Of equal ones the first, so a decision before a claim.
+            // On ties keep the first, so that decisions precede claims.
             .reduce(|best, next| if next.0 > best.0 { next } else { best })?;
         Some(Answer {
             question: question.text.clone(),
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_taken_up_is_answered_and_one_that_is_not_was_dropped() {
+    fn a_question_is_answered_by_a_later_claim_or_dropped() {
         let (mut ledger, profile) = ledger();
         let mut observe = |round| self::observe(&mut ledger, &profile, &round);
         let first = observe(round(
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_say_there_is_no_question_are_none() {
+    fn placeholder_entries_are_not_questions() {
         let (mut ledger, profile) = ledger();
         for entry in [
             "None",
@@ -336,7 +338,7 @@ mod tests {
             "No further questions from me.",
         ] {
             let state = observe(&mut ledger, &profile, &round(&[], &[], &[entry]));
-            assert!(state.open.is_empty(), "{entry:?} is no open question");
+            assert!(state.open.is_empty(), "{entry:?} is not an open question");
         }
         for entry in [
             "None of the vendors answered, why?",

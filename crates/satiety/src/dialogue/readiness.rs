@@ -1,22 +1,22 @@
-//! How near a round is to something that can be carried out: specific actions, fewer questions, no blocker
-//! (seed section 3). Looks at one round and the number of questions before it, at nothing else.
+//! Action readiness of a round (seed section 3): specific actions, fewer open questions, no blockers.
+//! Depends only on the round itself and the number of questions open before it.
 
 use super::lexicon::{self, Phrases};
 use super::profile::{ActionRules, ReadinessRules};
 use super::report::{Level, ReadinessDetail};
 
-/// How an action reads.
+/// How specific an action is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Specificity {
-    /// "Consider caching."
+    /// Such as "Consider caching."
     Vague,
-    /// Neither vague nor something one could start on.
+    /// Neither vague nor specific enough to start on.
     Unclear,
-    /// "Write the migration."
+    /// Such as "Write the migration."
     Specific,
 }
 
-/// Reads actions.
+/// Classifies actions by their wording.
 #[derive(Debug, Clone)]
 pub(super) struct ActionReader {
     vague: Phrases,
@@ -41,10 +41,11 @@ impl ActionReader {
         }
     }
 
-    /// Specific = not vague, and an imperative verb with an object or a concrete artifact.
+    /// An action is specific if it is not vague and has an imperative verb with an object, or a concrete
+    /// artifact.
     pub(super) fn specificity(&self, action: &str, words: &[&str]) -> Specificity {
         let start = self.after_owner(action, words);
-        if self.vague.open(&words[start..]) || self.hedges.found_in(words).is_some() {
+        if self.vague.match_start(&words[start..]) || self.hedges.found_in(words).is_some() {
             return Specificity::Vague;
         }
         let verb = self.verb_at(action, words, start);
@@ -62,7 +63,7 @@ impl ActionReader {
         }
     }
 
-    /// Whether the action says who does it.
+    /// Whether the action names an owner.
     fn has_owner(&self, action: &str, words: &[&str]) -> bool {
         let named = action
             .split_whitespace()
@@ -70,14 +71,14 @@ impl ActionReader {
         named || self.ownership.found_in(words).is_some() || self.after_owner(action, words) > 0
     }
 
-    /// Index of the first word after "Ana:", "Ana to", "Ana and Bo will": the owner, if one is named in capitals.
+    /// Index of the first word after a capitalized owner: "Ana:", "Ana to", "Ana and Bo will"; 0 without one.
     fn after_owner(&self, action: &str, words: &[&str]) -> usize {
         const OWNER_WORDS: usize = 4;
         let (head, head_words) = heading(action).unwrap_or_default();
         if (1..=OWNER_WORDS).contains(&head_words)
             && head_words < words.len()
             && starts_with_name(head)
-            && !self.verbs.open(words)
+            && !self.verbs.match_start(words)
         {
             return head_words;
         }
@@ -86,7 +87,7 @@ impl ActionReader {
             .take(OWNER_WORDS + 1)
             .position(|word| matches!(*word, "to" | "will" | "must" | "shall"));
         match marker {
-            Some(at) if at > 0 && starts_with_name(action) && !self.verbs.open(words) => at + 1,
+            Some(at) if at > 0 && starts_with_name(action) && !self.verbs.match_start(words) => at + 1,
             _ => 0,
         }
     }
@@ -100,7 +101,8 @@ impl ActionReader {
         if is_verb(start) {
             return Some(start);
         }
-        // After a marker ("then update", "please send") or after the colon of a heading ("Docs: update the page").
+        // Also accept a verb after a marker ("then update", "please send") or a heading ("Docs: update the
+        // page").
         let head = heading(action).map(|(_, words)| words);
         (start..words.len()).skip(1).find(|&at| {
             is_verb(at) && (self.markers.contains(std::slice::from_ref(&words[at - 1])) || head == Some(at))
@@ -108,7 +110,7 @@ impl ActionReader {
     }
 }
 
-/// What stands before the first colon, and how many words it has.
+/// The text before the first colon and its number of words.
 fn heading(action: &str) -> Option<(&str, usize)> {
     let (head, _) = action.split_once(':')?;
     Some((head, lexicon::words(&lexicon::folded(head)).len()))
@@ -121,7 +123,7 @@ fn starts_with_name(text: &str) -> bool {
         .is_some_and(|first| first.is_uppercase() || first == '@')
 }
 
-/// A path, address, command, flag, pull request or issue: something with a name that can be opened or run.
+/// Whether the action names a path, URL, command, flag, pull request or issue.
 fn has_artifact(action: &str) -> bool {
     action.contains('`')
         || action.split_whitespace().any(|word| {
@@ -146,19 +148,20 @@ fn has_artifact(action: &str) -> bool {
         })
 }
 
-/// What readiness is computed from, besides the rules.
+/// Input of [`readiness`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadinessInput<'a> {
     pub(super) actions: &'a [String],
-    /// The words of each of them.
+    /// Words of each action.
     pub(super) words: &'a [Vec<&'a str>],
-    /// Open questions now, and in the round before if there was one.
+    /// Questions open after this round.
     pub(super) open: usize,
+    /// Questions open after the previous round; `None` in the first round.
     pub(super) open_before: Option<usize>,
     pub(super) blocked: bool,
 }
 
-/// Seed 3.3: 0.5 actions + 0.3 questions + 0.2 blockers, with the weights of the profile; and the number of specific actions.
+/// Returns the scores of seed section 3.2 and the number of specific actions.
 pub(super) fn readiness(
     input: ReadinessInput<'_>,
     reader: &ActionReader,
@@ -197,13 +200,13 @@ pub(super) fn readiness(
     (detail, specific.len())
 }
 
-/// The composite and its class.
+/// The weighted sum of the scores (seed 3.3) and its classification.
 pub(super) fn composite(detail: &ReadinessDetail, rules: &ReadinessRules) -> (f64, Level) {
     let score = rules.actions_weight * detail.next_actions_score
         + rules.questions_weight * detail.open_questions_score
         + rules.blockers_weight * detail.blocker_score;
-    // 0.5 * 0.7 + 0.3 * 0.5 + 0.2 must count as 0.7 however the sum was rounded.
-    let reaches = |border: f64| score >= border - 1e-9;
+    // Tolerate rounding errors: 0.5 * 0.7 + 0.3 * 0.5 + 0.2 must count as 0.7.
+    let reaches = |threshold: f64| score >= threshold - 1e-9;
     let level = if reaches(rules.high) {
         Level::High
     } else if reaches(rules.medium) {
@@ -219,7 +222,7 @@ mod tests {
     use super::*;
     use crate::dialogue::Profile;
 
-    fn of(profile: &str, action: &str) -> Specificity {
+    fn specificity(profile: &str, action: &str) -> Specificity {
         let reader = ActionReader::new(&Profile::built_in(profile).unwrap().actions);
         reader.specificity(action, &lexicon::words(&lexicon::folded(action)))
     }
@@ -227,13 +230,13 @@ mod tests {
     #[test]
     fn the_worked_examples_of_the_seed_hold_in_both_profiles() {
         for profile in Profile::built_in_names() {
-            assert_eq!(of(profile, "End."), Specificity::Vague);
+            assert_eq!(specificity(profile, "End."), Specificity::Vague);
             assert_eq!(
-                of(profile, "Convert this into a 1-page facilitation checklist."),
+                specificity(profile, "Convert this into a 1-page facilitation checklist."),
                 Specificity::Specific
             );
-            assert_eq!(of(profile, "Consider caching."), Specificity::Vague);
-            assert_eq!(of(profile, "Maybe add an index"), Specificity::Vague);
+            assert_eq!(specificity(profile, "Consider caching."), Specificity::Vague);
+            assert_eq!(specificity(profile, "Maybe add an index"), Specificity::Vague);
         }
     }
 
@@ -251,7 +254,7 @@ mod tests {
             "PR #12",
             "Schedule a 30-minute call with legal",
         ] {
-            assert_eq!(of("default", action), Specificity::Specific, "{action}");
+            assert_eq!(specificity("default", action), Specificity::Specific, "{action}");
         }
         for action in [
             "Look into the logs",
@@ -260,14 +263,14 @@ mod tests {
             "Next steps",
             "Continue the discussion",
         ] {
-            assert_eq!(of("default", action), Specificity::Vague, "{action}");
+            assert_eq!(specificity("default", action), Specificity::Vague, "{action}");
         }
         for action in [
             "Ship it.",
             "Wrap up",
             "The team is aligned on the general direction and/or scope",
         ] {
-            assert_eq!(of("default", action), Specificity::Unclear, "{action}");
+            assert_eq!(specificity("default", action), Specificity::Unclear, "{action}");
         }
     }
 

@@ -1,5 +1,4 @@
-//! The JSON shape of what goes out: seed section 4.3 with all its keys, and what this product adds.
-//! Plain data; how it comes about is told in the modules that fill it.
+//! The JSON output format: all keys of seed section 4.3 and the additions of this product.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,35 +6,37 @@ use serde::{Deserialize, Serialize};
 use crate::explanation::Explanation;
 use crate::stats::Interval;
 
-/// Version of the formulas behind a report; raised when the same conversation would be scored differently.
+/// Version of the scoring formulas; incremented when the same conversation would be scored differently.
 pub(crate) const SCORING_VERSION: &str = "1";
 
-/// What to do about a conversation.
+/// Recommendation for a conversation after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
-    /// The next round still buys something.
+    /// Run another round: the conversation has not converged.
     Continue,
-    /// Converged with something to execute: go and do it.
+    /// Converged with actions to execute: carry them out.
     Ship,
-    /// Converged with nothing to execute: end it.
+    /// Converged with nothing to execute: end the conversation.
     Stop,
-    /// It cannot get there like this: change something.
+    /// Stuck or blocked: more rounds will not help, so change the setup.
     Escalate,
 }
 
-/// LOW, MEDIUM or HIGH.
+/// Classification of novelty or readiness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Level {
+    /// Low according to the thresholds of the profile.
     Low,
+    /// Between the low and high thresholds of the profile.
     Medium,
+    /// High according to the thresholds of the profile.
     High,
 }
 
 impl Signal {
-    /// As it stands in JSON.
+    /// The name used in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Continue => "CONTINUE",
@@ -47,7 +48,7 @@ impl Signal {
 }
 
 impl Level {
-    /// As it stands in JSON.
+    /// The name used in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "LOW",
@@ -69,290 +70,291 @@ impl std::fmt::Display for Level {
     }
 }
 
-/// The answer after one round.
+/// Result of scoring one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The writer's number of the round.
+    /// Number of the round as given in the input.
     pub round: u32,
-    /// What to do.
+    /// Recommendation after this round.
     pub signal: Signal,
-    /// The three most telling reasons.
+    /// The three strongest reasons for the signal.
     pub reasons: Vec<String>,
-    /// How new the round was.
+    /// Novelty metrics of the round.
     pub novelty: RoundNovelty,
-    /// How ready it was.
+    /// Readiness metrics of the round.
     pub readiness: RoundReadiness,
-    /// What looks wrong since this round.
+    /// Warnings raised by this round.
     pub warnings: Vec<Warning>,
-    /// The whole tree.
+    /// Tree of all values and thresholds behind the signal.
     pub explanation: Explanation,
 }
 
-/// The answer about a whole conversation.
+/// Result of scoring a complete conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// 1 - combined novelty rate.
+    /// 1 minus the combined novelty rate of the last round, 0 to 1.
     pub score: f64,
-    /// The parts of the score, of the last round.
+    /// Components of the score in the last round.
     pub components: Components,
-    /// Novelty of every round; `novelty` is the graded figure to follow over rounds.
+    /// Novelty of each round; use `novelty` for trends.
     pub novelty_by_round: Vec<RoundNovelty>,
-    /// Readiness of every round.
+    /// Action readiness of each round.
     pub readiness_by_round: Vec<RoundReadiness>,
-    /// What the answer was after every round.
+    /// Signal after each round.
     pub signal_by_round: Vec<RoundSignal>,
-    /// Number of the first round after which the answer was not CONTINUE.
+    /// Number of the first round with a signal other than CONTINUE; null if there is none.
     pub first_stop_round: Option<u32>,
-    /// The answer.
+    /// Recommendation after the last round.
     pub stop_recommendation: StopRecommendation,
-    /// What to do, in a sentence.
+    /// Recommended action as one sentence.
     pub hint: String,
-    /// The three most telling reasons.
+    /// The three strongest reasons for the signal.
     pub reasons: Vec<String>,
-    /// What looks wrong, with evidence.
+    /// Warnings of all rounds, with evidence.
     pub warnings: Vec<Warning>,
-    /// How much is still unsaid, after every round. Reported, not decided with.
+    /// Estimates of unseen claims; reported, but not used for the decision.
     pub unseen: Unseen,
-    /// Name of the profile that decided.
+    /// Name of the profile used for scoring.
     pub profile: String,
-    /// Version of the formulas.
+    /// Version of the scoring formulas.
     pub scoring_version: String,
-    /// Which model gave the vectors of L2; null when L2 was not active.
+    /// Embedding model used for L2; null if L2 was not active.
     pub embedder: Option<String>,
-    /// The active levels of novelty.
+    /// Active matching levels: L0, L1 and, with an embedder, L2.
     pub levels: Vec<String>,
-    /// Why, as a tree.
+    /// Tree of all values and thresholds behind the signal.
     pub explanation: Explanation,
 }
 
-/// Seed 4.3 `components`.
+/// The `components` of seed section 4.3, for the last round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Components {
-    /// Minimum of the active levels.
+    /// Combined novelty rate: minimum over the active levels.
     pub novelty_rate: f64,
-    /// New normal forms over their running peak.
+    /// Novelty rate by normal form: new claims divided by the running peak.
     #[serde(rename = "novelty_rate_L0")]
     pub novelty_rate_l0: f64,
-    /// New by word overlap over their running peak.
+    /// Novelty rate by shared words: new claims divided by the running peak.
     #[serde(rename = "novelty_rate_L1")]
     pub novelty_rate_l1: f64,
-    /// New by meaning over their running peak; null without vectors.
+    /// Novelty rate by embedding: new claims divided by the running peak; null without vectors.
     #[serde(rename = "novelty_rate_L2")]
     pub novelty_rate_l2: Option<f64>,
-    /// The composite of seed 3.3.
+    /// Weighted readiness score (seed section 3.3), 0 to 1.
     pub action_readiness: f64,
-    /// Its three parts.
+    /// Components of the readiness score.
     pub action_readiness_detail: ReadinessDetail,
-    /// Mean cosine of the last round's claims to the nearest claim of an earlier round; null without vectors.
+    /// Mean cosine similarity of the claims to the nearest claim of an earlier round; null without vectors.
     pub semantic_similarity: Option<f64>,
-    /// Share of the last round's claims that endorse, modify or contradict an earlier one; null in the first round.
+    /// Share of the claims that endorse, modify or contradict an earlier one; null in the first round.
     pub structural_agreement: Option<f64>,
 }
 
-/// Seed 3.2: the parts of readiness.
+/// Components of action readiness (seed section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[expect(
-    missing_docs,
-    reason = "named and explained in seed section 3.2 and docs/dialogue.md"
-)]
 pub struct ReadinessDetail {
+    /// Score of the next actions, 0 to 1: none, vague, specific, or several with an owner.
     pub next_actions_score: f64,
+    /// Score of the open questions, 0 to 1: higher for none or fewer than before.
     pub open_questions_score: f64,
+    /// 1 without blockers, otherwise 0.
     pub blocker_score: f64,
 }
 
-/// How new one round was.
+/// Novelty metrics of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundNovelty {
-    /// The writer's number of the round.
+    /// Number of the round as given in the input.
     pub round: u32,
-    /// Who spoke.
+    /// Name of the agent that spoke, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Different claims made.
+    /// Number of distinct claims in the round.
     pub claims: usize,
-    /// Of these, new at every active level.
+    /// Number of claims that are new at every active level.
     pub new_claims: usize,
-    /// The graded figure, 0 to 1: √(new terms × distance to what was said); null in a round without claims.
+    /// Graded novelty, 0 to 1: √(share of new terms × distance to earlier claims); null without claims.
     pub novelty: Option<f64>,
-    /// Combined rate: the minimum of the levels, each over its running peak.
+    /// Combined novelty rate: minimum over the active levels.
     pub novelty_rate: f64,
-    /// L0.
+    /// Novelty rate by normal form: new claims divided by the running peak.
     #[serde(rename = "novelty_rate_L0")]
     pub novelty_rate_l0: f64,
-    /// L1.
+    /// Novelty rate by shared words.
     #[serde(rename = "novelty_rate_L1")]
     pub novelty_rate_l1: f64,
-    /// L2; null without vectors.
+    /// Novelty rate by embedding; null without vectors.
     #[serde(rename = "novelty_rate_L2")]
     pub novelty_rate_l2: Option<f64>,
     /// Share of the round's terms that no earlier round used.
     pub term_novelty: Option<f64>,
-    /// LOW, MEDIUM or HIGH, as the profile's rule sees it.
+    /// Novelty level according to the rule of the profile.
     pub classification: Level,
-    /// Mean cosine to the nearest earlier claim.
+    /// Mean cosine similarity to the nearest earlier claim.
     pub semantic_similarity: Option<f64>,
-    /// Share of claims that take a stance on an earlier one.
+    /// Share of claims that endorse, modify or contradict an earlier one.
     pub structural_agreement: Option<f64>,
-    /// Claims recognised as said before.
+    /// Claims that restate an earlier claim.
     pub restatements: Vec<Restatement>,
-    /// New claims that may have been said before.
+    /// New claims that may restate an earlier claim.
     pub possible_restatements: Vec<Restatement>,
 }
 
 /// A claim and the earlier one that it restates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Restatement {
-    /// The claim.
+    /// Text of the restating claim.
     pub claim: String,
-    /// The earlier one.
+    /// Text of the earlier claim.
     pub of: String,
-    /// The round of the earlier one.
+    /// Number of the round with the earlier claim.
     pub of_round: u32,
-    /// L0, L1 or L2.
+    /// Matching level: L0, L1 or L2.
     pub level: String,
-    /// Jaccard similarity or cosine.
+    /// Jaccard similarity (L1) or cosine similarity (L2); 1 for L0.
     pub similarity: f64,
 }
 
-/// How ready one round was.
+/// Action readiness of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundReadiness {
-    /// The writer's number of the round.
+    /// Number of the round as given in the input.
     pub round: u32,
-    /// The composite of seed 3.3.
+    /// Weighted readiness score (seed section 3.3), 0 to 1.
     pub action_readiness: f64,
-    /// Its parts.
+    /// Components of the readiness score.
     pub detail: ReadinessDetail,
-    /// LOW, MEDIUM or HIGH.
+    /// Readiness level of the round.
     pub classification: Level,
-    /// Questions that are open after the round.
+    /// Questions still open after the round.
     pub open_questions: Vec<String>,
-    /// Questions that the round answered.
+    /// Questions answered in the round.
     pub answered_questions: Vec<AnsweredQuestion>,
-    /// Questions that vanished unanswered.
+    /// Questions no longer listed, without an answer.
     pub dropped_questions: Vec<String>,
-    /// Texts that speak of a blocker.
+    /// Texts that mention a blocker.
     pub blockers: Vec<String>,
 }
 
 /// A question and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct AnsweredQuestion {
+    /// Text of the question.
     pub question: String,
+    /// Text of the claim or decision that answers it.
     pub answer: String,
 }
 
-/// The answer after one round.
+/// Signal after one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct RoundSignal {
+    /// Number of the round as given in the input.
     pub round: u32,
+    /// Recommendation after the round.
     pub signal: Signal,
 }
 
-/// Seed 4.3 `stop_recommendation`.
+/// The `stop_recommendation` of seed section 4.3.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StopRecommendation {
-    /// What to do.
+    /// Recommended signal for the conversation.
     pub signal: Signal,
-    /// Novelty as the profile's rule sees it.
+    /// Novelty level according to the rule of the profile.
     pub novelty_classification: Level,
-    /// Readiness of the last round.
+    /// Readiness level of the last round.
     pub readiness_classification: Level,
-    /// How many rounds in a row, up to now, had a low rate.
+    /// Number of consecutive low-novelty rounds up to the last round.
     pub k_consecutive_low_novelty: u32,
-    /// Why, in sentences.
+    /// Explanation of the signal in sentences.
     pub rationale: String,
-    /// What a SHIP leaves undone.
+    /// Gaps that remain when the signal is SHIP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
 }
 
-/// Something that looks wrong.
+/// A warning about a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// What it is.
+    /// Kind of problem detected.
     pub kind: WarningKind,
-    /// The round that gave rise to it.
+    /// Number of the round that raised the warning.
     pub round: u32,
-    /// What was seen, in a sentence.
+    /// Description of the problem in one sentence.
     pub message: String,
-    /// The texts and numbers that show it.
+    /// Texts and numbers that support the warning.
     pub evidence: Vec<Evidence>,
 }
 
-/// The kinds of warnings: seed section 5, loops, contradictions and empty rounds.
+/// Kinds of warnings: failure modes of seed section 5, loops, contradictions and empty rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarningKind {
-    /// 5.1: the same claims in other words.
+    /// Claims restate earlier ones in other words (seed 5.1).
     ParaphraseGaming,
-    /// 5.2: many claims, hardly any new.
+    /// Many claims, very few of them new (seed 5.2).
     ClaimInflation,
-    /// 5.3: ready to act while the ground still moves.
+    /// High readiness while most claims are still new (seed 5.3).
     FakeReadiness,
-    /// 5.4: questions that vanish unanswered or hide among claims.
+    /// Questions are dropped without an answer or hidden among claims (seed 5.4).
     QuestionSuppression,
-    /// 5.5: sounds like a blocker without saying so.
+    /// A text implies a blocker without stating it (seed 5.5).
     BlockerEvasion,
-    /// 5.6: was ready, then went elsewhere.
+    /// The conversation moved on after it was ready (seed 5.6).
     StaleReadiness,
-    /// A round that says what an earlier one said.
+    /// A round repeats an earlier one.
     RepeatedRound,
-    /// Two positions in turn, over and over.
+    /// Two positions alternate without progress.
     Alternation,
-    /// A claim that negates an earlier one.
+    /// A claim contradicts an earlier one.
     Contradiction,
-    /// A round without any content.
+    /// A round has no claims or no content.
     EmptyRound,
 }
 
-/// A text that shows something, the earlier text it is set against, and how near they are.
+/// Evidence of a warning: a text, the text it is compared with, and their similarity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// The text.
+    /// Text that triggered the warning.
     pub text: String,
-    /// What it is set against.
+    /// Text it is compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
-    /// The round of that.
+    /// Round of the text it is compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against_round: Option<u32>,
-    /// A similarity or share.
+    /// Similarity of the two texts, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
 }
 
-/// How much is still unsaid.
+/// Estimates of the claims that were not made yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unseen {
-    /// After every round.
+    /// Estimates after each round.
     pub by_round: Vec<RoundUnseen>,
-    /// The last of them in a sentence; absent while there is too little evidence.
+    /// The last estimate as a sentence; absent without enough evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// How much was unsaid after one round.
+/// Estimates of unseen claims after one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundUnseen {
-    /// The writer's number of the round.
+    /// Number of the round as given in the input.
     pub round: u32,
-    /// Claims said so far, an agent's echo of itself counted once.
+    /// Number of claims so far; a claim counts once per speaker.
     pub claims: u64,
-    /// Different claims so far.
+    /// Number of distinct claims so far.
     pub distinct: u64,
-    /// Good-Turing: probability that the next claim is new.
+    /// Good-Turing estimate of the probability that the next claim is new.
     pub unseen_share: Option<f64>,
-    /// Its 95 % interval (Esty).
+    /// 95 % confidence interval of the share (Esty).
     pub unseen_interval: Option<Interval>,
-    /// Chao1: at least so many different claims are there to be made.
+    /// Chao1 lower bound of the total number of distinct claims.
     pub total_estimate: Option<f64>,
-    /// Its 95 % interval.
+    /// 95 % confidence interval of the total.
     pub total_interval: Option<Interval>,
-    /// Why a number is absent.
+    /// Reason why an estimate is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_because: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How well a profile decides, over many labelled conversations, and what other thresholds would change.
+//! Evaluation of a profile on labelled conversations, and a grid search over its thresholds.
 
 use std::collections::BTreeMap;
 
@@ -10,84 +10,94 @@ use super::vectors::RoundVectors;
 use super::wire::Round;
 use super::{Conversation, ConversationError, Profile, Report};
 
-/// A conversation whose right answer is known.
+/// A conversation with a known correct answer.
 #[derive(Debug, Clone)]
 pub struct Labelled {
-    /// What to call it.
+    /// Name of the conversation in the report.
     pub name: String,
-    /// The right signal after the last round.
+    /// The correct signal after the last round, if labelled.
     pub expected: Option<Signal>,
-    /// The round after which a person would have stopped.
+    /// The round after which a person would have stopped, if labelled.
     pub stop_round: Option<u32>,
-    /// The rounds, with their vectors where there is an embedder.
+    /// The rounds, with their vectors if an embedder is configured.
     pub rounds: Vec<(Round, Option<RoundVectors>)>,
 }
 
-/// The thresholds to try; an empty list keeps the profile's own.
+/// Thresholds to try; an empty list keeps the value of the profile.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Grid {
-    /// Low rounds in a row.
+    /// Values of `decision.k`: consecutive rounds of low novelty.
     pub k: Vec<u32>,
-    /// L1 thresholds.
+    /// Values of `novelty.jaccard_threshold` (L1), above 0 and at most 1.
     pub jaccard_threshold: Vec<f64>,
-    /// L2 thresholds.
+    /// Values of `novelty.semantic_threshold` (L2), above 0 and at most 1.
     pub semantic_threshold: Vec<f64>,
-    /// Borders of LOW.
+    /// Values of `novelty.low`: rates below it count as LOW.
     pub low: Vec<f64>,
 }
 
-/// What a profile made of the conversations, and what its neighbours would have.
+/// Results of a sweep: the profile itself and every combination of the grid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepReport {
-    /// The profile as it is.
+    /// Results of the profile without changes.
     pub base: Cell,
-    /// Every conversation under the profile as it is.
+    /// Result of each conversation with the unchanged profile.
     pub outcomes: Vec<Outcome>,
-    /// Expected against given signals.
+    /// Confusion matrix of expected and returned signals.
     pub confusion: Confusion,
-    /// Every combination of the grid.
+    /// Results of each combination of the grid.
     pub cells: Vec<Cell>,
 }
 
-/// One setting and how it did.
+/// One combination of thresholds and its results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[expect(
-    missing_docs,
-    reason = "the settings are those of the profile, the counts say what they count"
-)]
 pub struct Cell {
+    /// Value of `decision.k` used.
     pub k: u32,
+    /// Value of `novelty.jaccard_threshold` used.
     pub jaccard_threshold: f64,
+    /// Value of `novelty.semantic_threshold` used.
     pub semantic_threshold: f64,
+    /// Value of `novelty.low` used.
     pub low: f64,
+    /// Conversations whose last signal matches the label.
     pub signals_right: usize,
+    /// Conversations with a labelled signal.
     pub signals_labelled: usize,
+    /// Conversations that stop in the labelled round.
     pub stop_rounds_right: usize,
+    /// Conversations that stop before the labelled round.
     pub stop_rounds_early: usize,
+    /// Conversations that stop after the labelled round or not at all.
     pub stop_rounds_late: usize,
+    /// Conversations with a labelled stop round.
     pub stop_rounds_labelled: usize,
 }
 
-/// One conversation: what was expected and what was given.
+/// Expected and actual result of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Outcome {
+    /// Name of the labelled conversation.
     pub name: String,
+    /// Labelled signal after the last round.
     pub expected: Option<Signal>,
+    /// Actual signal after the last round.
     pub signal: Signal,
+    /// Labelled round after which to stop.
     pub stop_round: Option<u32>,
+    /// First round with a signal other than CONTINUE.
     pub first_stop_round: Option<u32>,
 }
 
-/// How often each expected signal was answered with each signal.
+/// Confusion matrix: how often each expected signal received each actual signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confusion {
-    /// expected, then given, then how often.
+    /// Counts by expected signal, then by actual signal.
     pub counts: BTreeMap<Signal, BTreeMap<Signal, usize>>,
 }
 
-/// Scores every conversation with the profile and with every setting of the grid. `prototypes` are the vectors of
-/// [`prototype_texts`](super::prototype_texts), or none.
+/// Scores every conversation with the profile and with every combination of the grid. `prototypes` are the
+/// vectors of [`prototype_texts`](super::prototype_texts), if an embedder is configured.
 pub fn sweep(
     labelled: &[Labelled],
     profile: &Profile,
@@ -107,10 +117,11 @@ pub fn sweep(
         }
     }
     let mut cells = Vec::new();
-    for k in or_own(&grid.k, profile.decision.k) {
-        for jaccard_threshold in or_own(&grid.jaccard_threshold, profile.novelty.jaccard_threshold) {
-            for semantic_threshold in or_own(&grid.semantic_threshold, profile.novelty.semantic_threshold) {
-                for low in or_own(&grid.low, profile.novelty.low) {
+    for k in or_default(&grid.k, profile.decision.k) {
+        for jaccard_threshold in or_default(&grid.jaccard_threshold, profile.novelty.jaccard_threshold) {
+            for semantic_threshold in or_default(&grid.semantic_threshold, profile.novelty.semantic_threshold)
+            {
+                for low in or_default(&grid.low, profile.novelty.low) {
                     let mut varied = profile.clone();
                     varied.decision.k = k;
                     varied.novelty.jaccard_threshold = jaccard_threshold;
@@ -129,8 +140,12 @@ pub fn sweep(
     })
 }
 
-fn or_own<T: Copy>(list: &[T], own: T) -> Vec<T> {
-    if list.is_empty() { vec![own] } else { list.to_vec() }
+fn or_default<T: Copy>(list: &[T], default: T) -> Vec<T> {
+    if list.is_empty() {
+        vec![default]
+    } else {
+        list.to_vec()
+    }
 }
 
 fn cell(
@@ -160,7 +175,7 @@ fn cell(
         }
         if let Some(right) = conversation.stop_round {
             cell.stop_rounds_labelled += 1;
-            // Never stopping is later than any round.
+            // A conversation that never stops counts as late.
             let given = report.first_stop_round.unwrap_or(u32::MAX);
             match given.cmp(&right) {
                 std::cmp::Ordering::Equal => cell.stop_rounds_right += 1,

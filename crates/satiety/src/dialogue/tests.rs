@@ -1,4 +1,5 @@
-//! Whole conversations: the seed's appendices, the JSON shape, every warning, and laws that hold for any input.
+//! Complete conversations: the seed's appendices, the JSON format, every warning, and properties of any
+//! input.
 
 use std::sync::LazyLock;
 
@@ -366,7 +367,7 @@ fn an_ordinary_conversation_is_not_warned_of() {
 }
 
 #[test]
-fn an_agent_that_echoes_itself_is_no_second_witness() {
+fn an_agent_that_repeats_itself_does_not_confirm_a_claim() {
     let claims = [
         "The importer drops empty lines",
         "Dates before 1970 turn negative",
@@ -384,7 +385,7 @@ fn an_agent_that_echoes_itself_is_no_second_witness() {
     };
     assert_eq!(observe([Some("ada"); 3]), 2);
     assert_eq!(observe([Some("ada"), Some("bob"), Some("cyd")]), 6);
-    assert_eq!(observe([None; 3]), 6, "where nobody is named, once a round");
+    assert_eq!(observe([None; 3]), 6, "without named speakers, once per round");
 }
 
 #[test]
@@ -398,7 +399,9 @@ fn vectors_of_another_model_or_round_are_refused() {
         .observe(&round(2, "b"), Some(&vectors("other", &first)))
         .unwrap_err();
     assert!(
-        error.to_string().contains("`m` so far, this round with `other`"),
+        error
+            .to_string()
+            .contains("earlier rounds use `m`, this round uses `other`"),
         "{error}"
     );
     let two = Round::new(2, outputs(&["b", "c"], &[], &[]));
@@ -414,7 +417,7 @@ fn vectors_of_another_model_or_round_are_refused() {
 }
 
 #[test]
-fn a_round_without_vectors_ends_l2_for_good() {
+fn a_round_without_vectors_disables_l2_permanently() {
     let mut conversation = Conversation::new(Profile::default()).unwrap();
     let round = |number| Round::new(number, outputs(&["a claim of some length"], &[], &[]));
     let vectors = |of: &Round| RoundVectors::new("m", of, vec![vec![1.0]]).unwrap();
@@ -570,7 +573,7 @@ fn a_profile_changed_into_nonsense_is_refused() {
     assert!(Conversation::new(profile).is_err());
 }
 
-/// A flag that is set ends a round of any size, also one that has begun.
+/// Setting the flag ends a round of any size, including one in progress.
 #[test]
 fn a_cancelled_conversation_has_no_verdict() {
     let claims: Vec<crate::dialogue::Claim> = (0..5000)

@@ -1,14 +1,14 @@
-//! How much of what the conversation would still bring up is unsaid: Good-Turing and Chao1 over claim clusters.
-//! Reported and never decided with: every missed paraphrase is a claim seen once for ever.
+//! Estimates of unseen claims: Good-Turing and Chao1 over claim clusters. They are reported but never used
+//! for the decision, because every undetected paraphrase counts as a claim made once and inflates them.
 
 use super::report::{RoundUnseen, Unseen};
 use crate::stats::{Abundance, chao1, unseen_mass};
 
 const CONFIDENCE: f64 = 0.95;
-/// Below so many claims, or with nothing said twice, the estimate says nothing.
-const FEWEST_CLAIMS: u64 = 5;
+/// Minimum number of claims for an estimate.
+const MIN_CLAIMS: u64 = 5;
 
-/// The estimate after a round, from how often each cluster of claims was said.
+/// Estimates after a round, from the number of sources of each claim cluster.
 pub(super) fn after_round(round: u32, abundances: &[u64]) -> RoundUnseen {
     let abundance = Abundance::from_counts(abundances.iter().copied());
     let mut unseen = RoundUnseen {
@@ -21,8 +21,8 @@ pub(super) fn after_round(round: u32, abundances: &[u64]) -> RoundUnseen {
         total_interval: None,
         absent_because: None,
     };
-    if abundance.observations < FEWEST_CLAIMS {
-        unseen.absent_because = Some(format!("not enough evidence: fewer than {FEWEST_CLAIMS} claims"));
+    if abundance.observations < MIN_CLAIMS {
+        unseen.absent_because = Some(format!("not enough evidence: fewer than {MIN_CLAIMS} claims"));
         return unseen;
     }
     if abundance.singletons == abundance.observations {
@@ -40,8 +40,8 @@ pub(super) fn after_round(round: u32, abundances: &[u64]) -> RoundUnseen {
     unseen
 }
 
-/// All rounds, and the last in a sentence.
-pub(super) fn of(by_round: Vec<RoundUnseen>) -> Unseen {
+/// Combines the estimates of all rounds and summarizes the last one.
+pub(super) fn summarize(by_round: Vec<RoundUnseen>) -> Unseen {
     let summary = by_round.last().and_then(|last| {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let share = last.unseen_share?;
@@ -78,7 +78,7 @@ mod tests {
     fn good_turing_is_the_share_of_claims_made_once() {
         let unseen = after_round(3, &[5, 3, 2, 1, 1]);
         assert!((unseen.unseen_share.unwrap() - 2.0 / 12.0).abs() < 1e-12);
-        let summary = of(vec![unseen]).summary.unwrap();
+        let summary = summarize(vec![unseen]).summary.unwrap();
         assert!(summary.starts_with("About 17 % (0 % to "), "{summary}");
     }
 }

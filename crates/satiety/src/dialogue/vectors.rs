@@ -1,47 +1,47 @@
-//! Meaning as values: which texts of a round must be embedded, and the vectors that come back.
-//! No model is known here; whoever has one passes vectors in.
+//! Embeddings of a round: which texts to embed, and validation of the resulting vectors.
+//! This module does not run a model; callers compute the vectors.
 
 use thiserror::Error;
 
 use super::Profile;
 use super::wire::Round;
 
-/// What can be wrong with the vectors of a round.
+/// Errors in the vectors of a round.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum VectorError {
-    /// Not one vector a text.
-    #[error("{expected} vectors were expected, one for each text of `texts_to_embed`, and {got} came")]
+    /// The number of vectors differs from the number of texts.
+    #[error("expected {expected} vectors, one per text of `texts_to_embed`, got {got}")]
     Count {
         /// Number of texts.
         expected: usize,
         /// Number of vectors.
         got: usize,
     },
-    /// Vectors of different length cannot be compared.
-    #[error("a vector has {got} numbers where the others have {expected}")]
+    /// Vectors have different dimensions.
+    #[error("expected vectors of {expected} dimensions, got one of {got}")]
     Length {
-        /// Length of the others.
+        /// Dimensions of the other vectors.
         expected: usize,
-        /// Length of this one.
+        /// Dimensions of this vector.
         got: usize,
     },
-    /// A vector without direction.
-    #[error("vector {position} is zero or holds something that is not a finite number")]
+    /// A vector has no direction.
+    #[error("vector {position} is zero or contains a value that is not finite")]
     NoDirection {
-        /// Which one, counted from zero.
+        /// Zero-based index of the vector.
         position: usize,
     },
-    /// Vectors of two models in one conversation.
-    #[error("the conversation was embedded with `{first}` so far, this round with `{now}`")]
+    /// Rounds of one conversation were embedded with different models.
+    #[error("cannot mix embedders: earlier rounds use `{first}`, this round uses `{now}`")]
     OtherEmbedder {
-        /// The model of the earlier rounds.
+        /// Embedder of the earlier rounds.
         first: String,
-        /// The model of this round.
+        /// Embedder of this round.
         now: String,
     },
 }
 
-/// The texts of a round whose meaning is compared: claims, open questions, next actions, decisions, in this order.
+/// Returns the texts of a round to embed: claims, open questions, next actions and decisions, in this order.
 pub fn texts_to_embed(round: &Round) -> Vec<String> {
     let outputs = &round.outputs;
     let claims = outputs.claims.iter().map(|claim| &claim.text);
@@ -53,16 +53,16 @@ pub fn texts_to_embed(round: &Round) -> Vec<String> {
         .collect()
 }
 
-/// What a hidden blocker sounds like; embed these once and give them to
+/// Returns prototype sentences of implicit blockers. Embed them once and pass the vectors to
 /// [`Conversation::with_blocker_prototypes`](super::Conversation::with_blocker_prototypes).
 pub fn prototype_texts(profile: &Profile) -> Vec<String> {
     profile.blockers.prototypes.clone()
 }
 
-/// The vectors of one round's texts, of length one, sorted by kind.
+/// Normalized vectors of the texts of one round, grouped by kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundVectors {
-    /// Which model made them.
+    /// Name of the embedding model.
     pub(super) embedder: String,
     pub(super) claims: Vec<Vec<f32>>,
     pub(super) questions: Vec<Vec<f32>>,
@@ -71,7 +71,7 @@ pub struct RoundVectors {
 }
 
 impl RoundVectors {
-    /// Sorts vectors that were made of [`texts_to_embed`] for this round. They need not have length one.
+    /// Groups the vectors of [`texts_to_embed`] for this round and normalizes them.
     pub fn new(
         embedder: impl Into<String>,
         round: &Round,
@@ -103,7 +103,7 @@ impl RoundVectors {
         })
     }
 
-    /// Length of the vectors; none for a round without texts.
+    /// Dimensions of the vectors; `None` for a round without texts.
     pub(super) fn dimensions(&self) -> Option<usize> {
         [&self.claims, &self.questions, &self.actions, &self.decisions]
             .into_iter()
@@ -111,8 +111,8 @@ impl RoundVectors {
             .map(Vec::len)
     }
 
-    /// Whether these can be vectors of `round`.
-    pub(super) fn fit(&self, round: &Round) -> Result<(), VectorError> {
+    /// Checks that the number of vectors of each kind matches `round`.
+    pub(super) fn check_counts(&self, round: &Round) -> Result<(), VectorError> {
         let outputs = &round.outputs;
         let expected = [&outputs.open_questions, &outputs.next_actions, &outputs.decisions].map(Vec::len);
         let got = [&self.questions, &self.actions, &self.decisions].map(Vec::len);
@@ -126,7 +126,7 @@ impl RoundVectors {
     }
 }
 
-/// Scales every vector to length one, so that the cosine is the dot product.
+/// Normalizes every vector, so that the cosine similarity is the dot product.
 pub(super) fn normalized(mut vectors: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, VectorError> {
     let expected = vectors.first().map_or(0, Vec::len);
     for (position, vector) in vectors.iter_mut().enumerate() {
@@ -147,7 +147,7 @@ pub(super) fn normalized(mut vectors: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, Ve
     Ok(vectors)
 }
 
-/// The cosine of two vectors of length one.
+/// Cosine similarity of two normalized vectors.
 pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     f64::from(a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>()).clamp(-1.0, 1.0)
 }

@@ -1,4 +1,4 @@
-//! What looks wrong in a conversation, each with the texts that show it: the failure modes of seed section 5, loops,
+//! Warnings about conversations, each with evidence: the failure modes of seed section 5, loops,
 //! contradictions and empty rounds. Warnings never change the signal.
 
 use std::collections::BTreeSet;
@@ -10,26 +10,26 @@ use super::questions::QuestionState;
 use super::report::{Evidence, Level, Signal, Warning, WarningKind};
 use super::wire::Round;
 
-/// What the checks look at: the round just judged and a few things about those before.
-pub(super) struct Seen<'a> {
+/// Input of the checks: the current round and a summary of the earlier ones.
+pub(super) struct RoundContext<'a> {
     pub(super) round: &'a Round,
     pub(super) ledger: &'a ClaimLedger,
     pub(super) claims: &'a RoundClaims,
     pub(super) questions: &'a QuestionState,
     pub(super) open_before: usize,
     pub(super) blockers: &'a BlockerState,
-    /// By rate alone, whatever the profile's rule makes of it.
+    /// Classification of the novelty rate, independent of the decision rule.
     pub(super) novelty: Level,
     pub(super) readiness: Level,
-    /// Number of the latest earlier round with HIGH readiness or a SHIP, if it was not this one.
+    /// Number of the latest earlier round with HIGH readiness or SHIP.
     pub(super) was_ready: Option<u32>,
     pub(super) signal: Signal,
     pub(super) empty: bool,
-    /// Clusters and speaker of every round up to this one.
-    pub(super) course: &'a [Footprint],
+    /// Footprints of all rounds up to and including this one.
+    pub(super) footprints: &'a [Footprint],
 }
 
-/// What a round said, reduced to clusters, and who said it.
+/// Claim clusters and speaker of a round.
 #[derive(Debug, Clone)]
 pub(super) struct Footprint {
     pub(super) round: u32,
@@ -37,26 +37,26 @@ pub(super) struct Footprint {
     pub(super) clusters: BTreeSet<usize>,
 }
 
-/// All warnings that the round gives rise to, in a fixed order.
-pub(super) fn warnings(seen: &Seen<'_>, rules: &WarningRules) -> Vec<Warning> {
+/// Returns all warnings about the round, in a fixed order.
+pub(super) fn warnings(context: &RoundContext<'_>, rules: &WarningRules) -> Vec<Warning> {
     [
-        paraphrase_gaming(seen, rules),
-        claim_inflation(seen, rules),
-        fake_readiness(seen),
-        question_suppression(seen),
-        blocker_evasion(seen),
-        stale_readiness(seen),
-        repeated_round(seen),
-        alternation(seen),
-        contradiction(seen),
-        empty_round(seen),
+        paraphrase_gaming(context, rules),
+        claim_inflation(context, rules),
+        fake_readiness(context),
+        question_suppression(context),
+        blocker_evasion(context),
+        stale_readiness(context),
+        repeated_round(context),
+        alternation(context),
+        contradiction(context),
+        empty_round(context),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-impl Seen<'_> {
+impl RoundContext<'_> {
     fn warn(&self, kind: WarningKind, message: String, evidence: Vec<Evidence>) -> Warning {
         Warning {
             kind,
@@ -67,11 +67,11 @@ impl Seen<'_> {
     }
 
     fn pair(&self, finding: &ClaimFinding, near: NearestClaim) -> Evidence {
-        let earlier = &self.ledger.said[near.said];
+        let earlier = &self.ledger.recorded[near.index];
         Evidence {
-            text: self.ledger.said[finding.said].text.clone(),
+            text: self.ledger.recorded[finding.index].text.clone(),
             against: Some(earlier.text.clone()),
-            against_round: self.course.get(earlier.at).map(|footprint| footprint.round),
+            against_round: self.footprints.get(earlier.at).map(|footprint| footprint.round),
             value: Some(near.similarity),
         }
     }
@@ -87,8 +87,8 @@ fn texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Vec<Evidence> {
         .collect()
 }
 
-fn paraphrase_gaming(seen: &Seen<'_>, rules: &WarningRules) -> Option<Warning> {
-    let reworded: Vec<&ClaimFinding> = seen
+fn paraphrase_gaming(context: &RoundContext<'_>, rules: &WarningRules) -> Option<Warning> {
+    let reworded: Vec<&ClaimFinding> = context
         .claims
         .findings
         .iter()
@@ -96,80 +96,81 @@ fn paraphrase_gaming(seen: &Seen<'_>, rules: &WarningRules) -> Option<Warning> {
         .collect();
     let restated: Vec<Evidence> = reworded
         .iter()
-        .filter_map(|finding| finding.restates.map(|near| seen.pair(finding, near)))
+        .filter_map(|finding| finding.restates.map(|near| context.pair(finding, near)))
         .collect();
     let share = restated.len() as f64 / reworded.len().max(1) as f64;
     if restated.len() < rules.paraphrase_minimum || share < rules.paraphrase_share {
         return None;
     }
     let message = format!(
-        "{} of {} claims in new words say what was said before.",
+        "{} of {} reworded claims restate earlier ones.",
         restated.len(),
         reworded.len()
     );
-    Some(seen.warn(WarningKind::ParaphraseGaming, message, restated))
+    Some(context.warn(WarningKind::ParaphraseGaming, message, restated))
 }
 
-/// Seed 5.2: new over all claims below the ratio while the round stays long.
-fn claim_inflation(seen: &Seen<'_>, rules: &WarningRules) -> Option<Warning> {
-    let findings = &seen.claims.findings;
+/// Seed 5.2: a long round with a share of new claims below the threshold.
+fn claim_inflation(context: &RoundContext<'_>, rules: &WarningRules) -> Option<Warning> {
+    let findings = &context.claims.findings;
     let new = findings.iter().filter(|finding| finding.is_new()).count();
     let ratio = new as f64 / findings.len().max(1) as f64;
-    let same_round = |near: &NearestClaim| seen.ledger.said[near.said].at + 1 == seen.course.len();
+    let same_round =
+        |near: &NearestClaim| context.ledger.recorded[near.index].at + 1 == context.footprints.len();
     let padded: Vec<Evidence> = findings
         .iter()
         .filter_map(|finding| {
             finding
                 .restates
                 .filter(same_round)
-                .map(|near| seen.pair(finding, near))
+                .map(|near| context.pair(finding, near))
         })
         .collect();
     if findings.len() >= rules.inflation_minimum && padded.len() * 2 >= findings.len() {
         let message = format!(
-            "{} of the round's {} claims repeat another one of it.",
+            "{} of {} claims repeat another claim of the same round.",
             padded.len(),
             findings.len()
         );
-        return Some(seen.warn(WarningKind::ClaimInflation, message, padded));
+        return Some(context.warn(WarningKind::ClaimInflation, message, padded));
     }
-    if findings.len() < rules.inflation_minimum || ratio >= rules.inflation_ratio || seen.course.len() < 2 {
+    if findings.len() < rules.inflation_minimum
+        || ratio >= rules.inflation_ratio
+        || context.footprints.len() < 2
+    {
         return None;
     }
     let evidence = findings
         .iter()
-        .filter_map(|finding| finding.restates.map(|near| seen.pair(finding, near)))
+        .filter_map(|finding| finding.restates.map(|near| context.pair(finding, near)))
         .collect();
-    let message = format!(
-        "{} claims, of which {new} new: the list is long, what it adds is not.",
-        findings.len()
-    );
-    Some(seen.warn(WarningKind::ClaimInflation, message, evidence))
+    let message = format!("Only {new} of {} claims are new in a long round.", findings.len());
+    Some(context.warn(WarningKind::ClaimInflation, message, evidence))
 }
 
-fn fake_readiness(seen: &Seen<'_>) -> Option<Warning> {
-    let premature = seen.course.len() > 1 && seen.novelty == Level::High && seen.readiness == Level::High;
-    if !premature || seen.signal != Signal::Continue {
+fn fake_readiness(context: &RoundContext<'_>) -> Option<Warning> {
+    let premature =
+        context.footprints.len() > 1 && context.novelty == Level::High && context.readiness == Level::High;
+    if !premature || context.signal != Signal::Continue {
         return None;
     }
-    let message =
-        "Ready to act by its list of actions while most claims are still new: the actions may be premature.";
-    Some(seen.warn(
+    let message = "Readiness is high while most claims are still new: the actions may be premature.";
+    Some(context.warn(
         WarningKind::FakeReadiness,
         message.to_owned(),
-        texts(&seen.round.outputs.next_actions),
+        texts(&context.round.outputs.next_actions),
     ))
 }
 
-fn question_suppression(seen: &Seen<'_>) -> Option<Warning> {
-    let questions = seen.questions;
-    let vanished = seen.open_before > 0
+fn question_suppression(context: &RoundContext<'_>) -> Option<Warning> {
+    let questions = context.questions;
+    let vanished = context.open_before > 0
         && questions.open.is_empty()
         && !questions.dropped.is_empty()
-        && seen.claims.findings.iter().any(ClaimFinding::is_new);
+        && context.claims.findings.iter().any(ClaimFinding::is_new);
     if vanished {
         let message = format!(
-            "{} open {} vanished unanswered in a round with new claims.",
+            "{} open {} disappeared without an answer in a round with new claims.",
             questions.dropped.len(),
             if questions.dropped.len() == 1 {
                 "question"
@@ -177,7 +178,7 @@ fn question_suppression(seen: &Seen<'_>) -> Option<Warning> {
                 "questions"
             }
         );
-        return Some(seen.warn(
+        return Some(context.warn(
             WarningKind::QuestionSuppression,
             message,
             texts(&questions.dropped),
@@ -186,19 +187,19 @@ fn question_suppression(seen: &Seen<'_>) -> Option<Warning> {
     if questions.hidden.is_empty() || !questions.open.is_empty() {
         return None;
     }
-    let message = "No question is listed as open, but there are questions among the claims.".to_owned();
-    Some(seen.warn(
+    let message = "No open question is listed, but some claims are questions.".to_owned();
+    Some(context.warn(
         WarningKind::QuestionSuppression,
         message,
         texts(&questions.hidden),
     ))
 }
 
-fn blocker_evasion(seen: &Seen<'_>) -> Option<Warning> {
-    if seen.blockers.evasions.is_empty() {
+fn blocker_evasion(context: &RoundContext<'_>) -> Option<Warning> {
+    if context.blockers.evasions.is_empty() {
         return None;
     }
-    let evidence = seen
+    let evidence = context
         .blockers
         .evasions
         .iter()
@@ -209,23 +210,23 @@ fn blocker_evasion(seen: &Seen<'_>) -> Option<Warning> {
             value: blocker.similarity,
         })
         .collect();
-    let message = "Sounds like a blocker that nobody calls one.".to_owned();
-    Some(seen.warn(WarningKind::BlockerEvasion, message, evidence))
+    let message = "Possible blocker that is not stated as one.".to_owned();
+    Some(context.warn(WarningKind::BlockerEvasion, message, evidence))
 }
 
-fn stale_readiness(seen: &Seen<'_>) -> Option<Warning> {
-    let ready = seen.was_ready?;
-    if seen.readiness == Level::High || seen.novelty == Level::Low || seen.empty {
+fn stale_readiness(context: &RoundContext<'_>) -> Option<Warning> {
+    let ready = context.was_ready?;
+    if context.readiness == Level::High || context.novelty == Level::Low || context.empty {
         return None;
     }
-    let new = seen.claims.findings.iter().filter(|finding| finding.is_new());
-    let evidence = texts(new.map(|finding| &seen.ledger.said[finding.said].text));
-    let message = format!("Round {ready} was ready to act; the conversation has since gone elsewhere.");
-    Some(seen.warn(WarningKind::StaleReadiness, message, evidence))
+    let new = context.claims.findings.iter().filter(|finding| finding.is_new());
+    let evidence = texts(new.map(|finding| &context.ledger.recorded[finding.index].text));
+    let message = format!("Round {ready} was ready to act, but the conversation has since moved on.");
+    Some(context.warn(WarningKind::StaleReadiness, message, evidence))
 }
 
-fn repeated_round(seen: &Seen<'_>) -> Option<Warning> {
-    let (now, before) = seen.course.split_last()?;
+fn repeated_round(context: &RoundContext<'_>) -> Option<Warning> {
+    let (now, before) = context.footprints.split_last()?;
     if now.clusters.is_empty() {
         return None;
     }
@@ -233,7 +234,7 @@ fn repeated_round(seen: &Seen<'_>) -> Option<Warning> {
         .iter()
         .rev()
         .find(|earlier| earlier.clusters == now.clusters)?;
-    let in_words = seen
+    let in_words = context
         .claims
         .findings
         .iter()
@@ -243,16 +244,16 @@ fn repeated_round(seen: &Seen<'_>) -> Option<Warning> {
     } else {
         "in other words"
     };
-    let message = format!("Says what round {} said, {how}.", same.round);
-    Some(seen.warn(
+    let message = format!("Repeats round {} {how}.", same.round);
+    Some(context.warn(
         WarningKind::RepeatedRound,
         message,
-        texts(seen.round.outputs.claims.iter().map(|claim| &claim.text)),
+        texts(context.round.outputs.claims.iter().map(|claim| &claim.text)),
     ))
 }
 
-fn alternation(seen: &Seen<'_>) -> Option<Warning> {
-    let [.., a, b, c, d] = seen.course else {
+fn alternation(context: &RoundContext<'_>) -> Option<Warning> {
+    let [.., a, b, c, d] = context.footprints else {
         return None;
     };
     let alternates = !d.clusters.is_empty()
@@ -265,32 +266,34 @@ fn alternation(seen: &Seen<'_>) -> Option<Warning> {
         return None;
     }
     let who = match (&c.agent, &d.agent) {
-        (Some(one), Some(other)) => format!("{one} and {other} answer each other"),
-        _ => "Two positions answer each other".to_owned(),
+        (Some(one), Some(other)) => format!("{one} and {other} alternate"),
+        _ => "Two positions alternate".to_owned(),
     };
     let message = format!(
-        "{who} with the same claims: rounds {}, {}, {}, {}.",
+        "{who} with the same claims in rounds {}, {}, {} and {}.",
         a.round, b.round, c.round, d.round
     );
-    let evidence = texts(seen.round.outputs.claims.iter().map(|claim| &claim.text));
-    Some(seen.warn(WarningKind::Alternation, message, evidence))
+    let evidence = texts(context.round.outputs.claims.iter().map(|claim| &claim.text));
+    Some(context.warn(WarningKind::Alternation, message, evidence))
 }
 
-fn contradiction(seen: &Seen<'_>) -> Option<Warning> {
-    let evidence: Vec<Evidence> = seen
+fn contradiction(context: &RoundContext<'_>) -> Option<Warning> {
+    let evidence: Vec<Evidence> = context
         .claims
         .findings
         .iter()
         .filter_map(|finding| {
             let differing = finding.differs.as_ref()?;
-            differing.contradicts.then(|| seen.pair(finding, differing.near))
+            differing
+                .contradicts
+                .then(|| context.pair(finding, differing.near))
         })
         .collect();
     if evidence.is_empty() {
         return None;
     }
     let message = format!(
-        "{} {} negated.",
+        "{} {} contradicted.",
         evidence.len(),
         if evidence.len() == 1 {
             "earlier claim is"
@@ -298,20 +301,20 @@ fn contradiction(seen: &Seen<'_>) -> Option<Warning> {
             "earlier claims are"
         }
     );
-    Some(seen.warn(WarningKind::Contradiction, message, evidence))
+    Some(context.warn(WarningKind::Contradiction, message, evidence))
 }
 
-fn empty_round(seen: &Seen<'_>) -> Option<Warning> {
-    if seen.empty {
-        Some(seen.warn(
+fn empty_round(context: &RoundContext<'_>) -> Option<Warning> {
+    if context.empty {
+        Some(context.warn(
             WarningKind::EmptyRound,
-            "The round says nothing, which is no evidence of anything.".to_owned(),
+            "The round is empty, so there is no evidence either way.".to_owned(),
             Vec::new(),
         ))
-    } else if seen.claims.findings.is_empty() {
-        Some(seen.warn(
+    } else if context.claims.findings.is_empty() {
+        Some(context.warn(
             WarningKind::EmptyRound,
-            "The round makes no claim.".to_owned(),
+            "The round contains no claims.".to_owned(),
             Vec::new(),
         ))
     } else {

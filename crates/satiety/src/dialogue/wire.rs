@@ -1,6 +1,5 @@
-//! The JSON shapes of a conversation, as they come in: transcript, rounds and what each round put out.
-//! Keys that are not named here are kept, never dropped, so that a transcript survives reading and writing.
-//! Nothing here scores or judges; see [`Report`](super::Report) for what goes out.
+//! The JSON input format of a conversation: transcript, rounds and the outputs of each round. Unknown keys
+//! are preserved, so that a transcript survives a round trip. [`Report`](super::Report) is the output.
 
 use std::collections::BTreeMap;
 
@@ -8,117 +7,117 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-/// Keys of the input that this version does not name, in the order of their names.
+/// Unknown keys of the input, sorted by name.
 pub type ExtraKeys = BTreeMap<String, Value>;
 
-/// A whole conversation: the seed's transcript JSON.
+/// A complete conversation in the transcript format of the seed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transcript {
-    /// Version of the transcript format, as the writer gave it.
+    /// Version of the transcript format, as given in the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The writer's id of this conversation.
+    /// Id of the conversation, as given in the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
-    /// What the conversation is about.
+    /// Topic of the conversation, shown in reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// The rounds, in the order in which they happened.
+    /// Rounds of the conversation in chronological order.
     pub rounds: Vec<Round>,
-    /// Everything else that stood there.
+    /// Unknown keys, preserved without interpretation.
     #[serde(flatten)]
     pub extra: ExtraKeys,
 }
 
-/// One round: one turn of a loop, one message, or one exchange between agents.
+/// One round: an iteration of a loop, a message, or an exchange between agents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
-    /// The writer's number of this round. Shown back; the order of the list is what counts.
+    /// Number of the round, used for display; rounds are scored in list order.
     pub round: u32,
-    /// Who spoke in this round, where that is known.
+    /// Name of the agent that spoke, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// What the round produced.
+    /// Claims, decisions, questions and actions of the round.
     #[serde(default, deserialize_with = "null_is_default")]
     pub outputs: Outputs,
-    /// What the round was given.
+    /// Inputs of the round, such as a prompt; not scored.
     #[serde(
         default,
         deserialize_with = "null_is_default",
         skip_serializing_if = "Inputs::is_empty"
     )]
     pub inputs: Inputs,
-    /// What was measured while the round ran.
+    /// Measurements of the round, such as token counts; not scored.
     #[serde(
         default,
         deserialize_with = "null_is_default",
         skip_serializing_if = "Telemetry::is_empty"
     )]
     pub telemetry: Telemetry,
-    /// Everything else that stood there.
+    /// Unknown keys, preserved without interpretation.
     #[serde(flatten)]
     pub extra: ExtraKeys,
 }
 
-/// What a round produced, sorted into kinds.
+/// Outputs of a round, grouped by kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outputs {
-    /// Statements that are put forward as true or as proposals.
+    /// Statements made as facts or proposals.
     #[serde(default, deserialize_with = "null_is_default")]
     pub claims: Vec<Claim>,
-    /// What was settled.
+    /// Decisions made in this round.
     #[serde(default, deserialize_with = "null_is_default")]
     pub decisions: Vec<String>,
-    /// What is still to be answered.
+    /// Questions that are still unanswered.
     #[serde(default, deserialize_with = "null_is_default")]
     pub open_questions: Vec<String>,
-    /// What is to be done next.
+    /// Actions to take next, such as "write the migration".
     #[serde(default, deserialize_with = "null_is_default")]
     pub next_actions: Vec<String>,
-    /// Sources: strings or objects, kept as they are.
+    /// Sources as strings or objects, preserved without interpretation.
     #[serde(
         default,
         deserialize_with = "null_is_default",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub citations: Vec<Value>,
-    /// The round in a sentence, in the writer's words.
+    /// Summary of the round in one sentence; not scored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Everything else that stood there.
+    /// Unknown keys, preserved without interpretation.
     #[serde(flatten)]
     pub extra: ExtraKeys,
 }
 
-/// One statement, and who made it where that differs from the round's speaker.
+/// One statement, with its speaker if it differs from the speaker of the round.
 ///
 /// In JSON a claim is a string, or an object with `text` and, if known, `agent`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// The statement as it was written.
+    /// Text of the statement.
     pub text: String,
-    /// Who made it; the round's agent when absent.
+    /// Speaker of the claim; defaults to the agent of the round.
     pub agent: Option<String>,
 }
 
-/// What a round was given: kept whole, not interpreted.
+/// Inputs of a round, preserved without interpretation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Inputs {
-    /// All keys.
+    /// All keys and values, as given.
     pub extra: ExtraKeys,
 }
 
-/// What was measured while a round ran: kept whole, not interpreted.
+/// Measurements of a round, preserved without interpretation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Telemetry {
-    /// All keys.
+    /// All keys and values, as given.
     pub extra: ExtraKeys,
 }
 
 impl Round {
-    /// A round with its number and output and nothing else.
+    /// Creates a round with a number and outputs only.
     pub fn new(round: u32, outputs: Outputs) -> Self {
         Self {
             round,
@@ -127,14 +126,14 @@ impl Round {
         }
     }
 
-    /// Who made the claim: its own agent, or the round's.
+    /// Speaker of a claim, or the agent of the round.
     pub(crate) fn speaker_of<'a>(&'a self, claim: &'a Claim) -> Option<&'a str> {
         claim.agent.as_deref().or(self.agent.as_deref())
     }
 }
 
 impl Claim {
-    /// A claim of whoever speaks in the round.
+    /// Creates a claim by the agent of the round.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -167,7 +166,7 @@ impl Telemetry {
     }
 }
 
-/// A claim with a name, as it stands in JSON.
+/// The object form of a claim in JSON.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NamedClaim {
@@ -184,7 +183,7 @@ impl JsonSchema for Claim {
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let named = NamedClaim::json_schema(generator);
         schemars::json_schema!({
-            "description": "What was said: its text, or the text with who said it.",
+            "description": "A statement: its text, or an object with the text and its speaker.",
             "anyOf": [{ "type": "string" }, named]
         })
     }
@@ -235,7 +234,7 @@ impl<'de> Deserialize<'de> for Claim {
     }
 }
 
-/// Writers put `null` where they mean "none"; the seed's format makes no difference between the two.
+/// Treats `null` like an absent key, as the format of the seed does.
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,5 +1,5 @@
-//! Lists that grow line by line, and how the parts of a file become one: lines of a query that stand apart are brought
-//! together, sorted, and checked for documents that come twice. In how many parts a file was read changes nothing.
+//! Builds lists line by line and joins the parts of a file: lines of a query that are not contiguous are
+//! merged, sorted and checked for duplicate documents. The result does not depend on the number of parts.
 
 use std::cmp::Ordering;
 
@@ -7,40 +7,40 @@ use super::index::{Index, Queries, position};
 use super::lists::{Dedup, Item, Lists, OrderOptions, Part, Place, Qrels, Run, Scored, Ties};
 use super::{RetrievalError, RetrievalResult, fast_parse};
 
-/// Lists that are still growing.
+/// Lists under construction.
 #[derive(Debug)]
 pub(super) struct Builder<T> {
     queries: Queries,
     part: Part<T>,
-    /// Which part of the file this is, from zero on.
+    /// Zero-based number of the part of the file.
     number: u16,
-    /// Where lines of another query begin: first item, query.
+    /// First item and query of each run of lines with the same query.
     begins: Vec<(u32, u32)>,
     marks: Vec<Mark>,
-    /// The line that needs no mark.
+    /// The line number that needs no new mark.
     next_line: u64,
 }
 
-/// From this item on, lines are counted from here. Files without gaps have one mark.
+/// Maps items to line numbers from an item on. A file without gaps needs only one mark.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     item: u32,
     line: u64,
-    /// Whether each item has a line of its own.
+    /// Whether each item is on a separate line.
     each: bool,
 }
 
-/// The lines of a query that stand together, sorted.
+/// Contiguous lines of a query, sorted.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     query: u32,
     start: u32,
     end: u32,
-    /// Whether a document comes twice that must not.
+    /// Whether it contains a duplicate document that must be reported.
     clash: bool,
 }
 
-/// A part of a file whose segments are in order.
+/// A part of a file with sorted segments.
 #[derive(Debug)]
 pub(super) struct ArrangedRuns<T> {
     queries: Queries,
@@ -48,11 +48,11 @@ pub(super) struct ArrangedRuns<T> {
     segments: Vec<Segment>,
     marks: Vec<Mark>,
     options: OrderOptions,
-    /// How many lines it had.
+    /// Number of lines of the part.
     pub(super) lines: u64,
 }
 
-/// What stands in a list, and how it is put in order.
+/// Value of an item, and how items are sorted.
 pub(super) trait Value: Copy {
     fn sort<'a>(list: &mut [Item<Self>], id: impl Fn(&Item<Self>) -> &'a [u8], ties: Ties);
 }
@@ -63,11 +63,11 @@ impl Value for i32 {
 
 impl Value for Scored {
     fn sort<'a>(list: &mut [Item<Self>], id: impl Fn(&Item<Self>) -> &'a [u8], ties: Ties) {
-        // Most runs are written best first.
+        // Most runs are already sorted.
         if list.is_sorted_by(|a, b| a.value.score > b.value.score) {
             return;
         }
-        // Stable, so that equal ranks keep the order of the file.
+        // A stable sort keeps equal ranks in file order.
         list.sort_by(|a, b| {
             let by_score = b.value.score.partial_cmp(&a.value.score);
             by_score.unwrap_or(Ordering::Equal).then_with(|| match ties {
@@ -79,7 +79,7 @@ impl Value for Scored {
 }
 
 impl<T: Value> Builder<T> {
-    /// For a part of a file.
+    /// Creates a builder for a part of a file.
     pub(super) fn new(number: u16) -> Self {
         Self {
             queries: Queries::default(),
@@ -91,26 +91,26 @@ impl<T: Value> Builder<T> {
         }
     }
 
-    /// The next document belongs to this query, like the last one or not.
+    /// Sets the query of the next document, which may be the current one.
     #[inline]
-    pub(super) fn belong_to(&mut self, query: &[u8]) -> RetrievalResult<()> {
+    pub(super) fn select_query(&mut self, query: &[u8]) -> RetrievalResult<()> {
         let current = self.begins.last();
         if current.is_some_and(|&(_, current)| self.queries.bytes(current as usize) == query) {
             return Ok(());
         }
-        self.begin(query)
+        self.begin_query(query)
     }
 
-    /// From here on, documents belong to this query.
-    pub(super) fn begin(&mut self, query: &[u8]) -> RetrievalResult<()> {
+    /// Starts a new segment of this query.
+    pub(super) fn begin_query(&mut self, query: &[u8]) -> RetrievalResult<()> {
         let query = self.queries.intern(query)?;
         self.begins.push((position(self.part.items.len())?, query));
         Ok(())
     }
 
-    /// The next document is on this line.
+    /// Sets the line of the next document.
     #[inline]
-    pub(super) fn on_line(&mut self, line: u64) -> RetrievalResult<()> {
+    pub(super) fn set_line(&mut self, line: u64) -> RetrievalResult<()> {
         if line != self.next_line {
             self.mark(line, true)?;
         }
@@ -118,8 +118,8 @@ impl<T: Value> Builder<T> {
         Ok(())
     }
 
-    /// All documents from here on are on this line.
-    pub(super) fn all_on_line(&mut self, line: u64) -> RetrievalResult<()> {
+    /// Sets the line of all following documents.
+    pub(super) fn set_shared_line(&mut self, line: u64) -> RetrievalResult<()> {
         self.next_line = 0;
         self.mark(line, false)
     }
@@ -131,14 +131,14 @@ impl<T: Value> Builder<T> {
         Ok(())
     }
 
-    /// Adds a document to the current query. Ids are at most as long as a line, which is below 64 KiB except in JSON.
+    /// Adds a document to the current query. The id must be shorter than 64 KiB.
     pub(super) fn add(&mut self, document: &[u8], value: T) -> RetrievalResult<()> {
         let offset = position(self.part.ids.len())?;
         self.part.ids.extend_from_slice(document);
         self.push(offset, fast_parse::hash(document), document.len(), value)
     }
 
-    /// Adds the document between two positions of a block to the current query.
+    /// Adds the document whose id is `block[start..end]` to the current query.
     #[inline]
     pub(super) fn add_within(
         &mut self,
@@ -152,7 +152,7 @@ impl<T: Value> Builder<T> {
         let Some(wide) = wide.filter(|_| length <= 16) else {
             return self.add(&block[start..end], value);
         };
-        // Sixteen bytes are copied faster than as many as there are.
+        // A fixed-size copy of 16 bytes is faster than a copy of variable length.
         let offset = position(self.part.ids.len())?;
         self.part.ids.extend_from_slice(wide);
         self.part.ids.truncate(offset as usize + length);
@@ -173,7 +173,7 @@ impl<T: Value> Builder<T> {
         Ok(())
     }
 
-    /// Sorts what stands together and looks for documents that come twice there.
+    /// Sorts each segment and removes or flags its duplicate documents.
     pub(super) fn arrange(mut self, lines: u64, options: OrderOptions) -> RetrievalResult<ArrangedRuns<T>> {
         let end = position(self.part.items.len())?;
         let ends = self.begins.iter().skip(1).map(|begin| begin.0).chain([end]);
@@ -202,11 +202,11 @@ impl<T: Value> Builder<T> {
     }
 }
 
-/// The same document twice: positions in a list.
+/// Positions of a duplicate document in a list.
 #[derive(Clone, Copy)]
 struct Clash(usize, usize);
 
-/// Removes documents that come twice, or tells the first; gives how many are left.
+/// Removes duplicates or returns the first one, depending on `dedup`. Returns the number of documents left.
 fn distinct<'a, T: Copy>(
     list: &mut [Item<T>],
     id: impl Fn(&Item<T>) -> &'a [u8],
@@ -235,12 +235,12 @@ fn distinct<'a, T: Copy>(
     Ok(kept)
 }
 
-/// Qrels from the parts of a file, in their order.
+/// Joins the parts of a file of judgments, in file order.
 pub(super) fn qrels(parts: Vec<ArrangedRuns<i32>>) -> RetrievalResult<Qrels> {
     join(parts).map(Qrels)
 }
 
-/// A run from the parts of a file, in their order.
+/// Joins the parts of a run, in file order.
 pub(super) fn run(parts: Vec<ArrangedRuns<Scored>>) -> RetrievalResult<Run> {
     join(parts).map(Run)
 }
@@ -252,14 +252,14 @@ fn join<T: Value>(mut parts: Vec<ArrangedRuns<T>>) -> RetrievalResult<Lists<T>> 
     for segment in parts.iter().flat_map(|part| &part.segments) {
         counts[segment.query as usize] += 1;
     }
-    let nowhere = Place {
+    let empty = Place {
         part: 0,
         start: 0,
         end: 0,
     };
-    let mut ranges = vec![nowhere; queries.len()];
+    let mut ranges = vec![empty; queries.len()];
     let mut clashes: Vec<(u32, Place)> = Vec::new();
-    let mut apart: Vec<(u32, Place)> = Vec::new();
+    let mut split: Vec<(u32, Place)> = Vec::new();
     for (number, part) in (0_u32..).zip(&parts) {
         for segment in &part.segments {
             let place = Place {
@@ -268,7 +268,7 @@ fn join<T: Value>(mut parts: Vec<ArrangedRuns<T>>) -> RetrievalResult<Lists<T>> 
                 end: segment.end,
             };
             if counts[segment.query as usize] > 1 {
-                apart.push((segment.query, place));
+                split.push((segment.query, place));
                 continue;
             }
             ranges[segment.query as usize] = place;
@@ -295,14 +295,14 @@ fn join<T: Value>(mut parts: Vec<ArrangedRuns<T>>) -> RetrievalResult<Lists<T>> 
     if lists.parts.iter().all(|part| part.items.is_empty()) {
         return Err(RetrievalError::Empty);
     }
-    clashes.extend(bring_together(&mut lists, apart, options)?);
+    clashes.extend(merge_split_queries(&mut lists, split, options)?);
     match clashes.iter().min_by_key(|clash| clash.0) {
-        Some(&(query, place)) => Err(lists.twice(query, place, &notes)),
+        Some(&(query, place)) => Err(lists.duplicate_error(query, place, &notes)),
         None => Ok(lists),
     }
 }
 
-/// One table of queries, to whose positions the segments refer afterwards.
+/// Merges the query tables of all parts and updates the segments to the merged positions.
 fn merge_queries<T>(parts: &mut [ArrangedRuns<T>]) -> RetrievalResult<Queries> {
     let Some((first, others)) = parts.split_first_mut() else {
         return Ok(Queries::default());
@@ -320,34 +320,35 @@ fn merge_queries<T>(parts: &mut [ArrangedRuns<T>]) -> RetrievalResult<Queries> {
     Ok(queries)
 }
 
-/// Copies the segments of each query that has several into a last part; gives the lists with a document twice.
-fn bring_together<T: Value>(
+/// Copies the segments of each query with several segments into a last part. Returns the lists with
+/// duplicates.
+fn merge_split_queries<T: Value>(
     lists: &mut Lists<T>,
-    mut apart: Vec<(u32, Place)>,
+    mut split: Vec<(u32, Place)>,
     options: OrderOptions,
 ) -> RetrievalResult<Vec<(u32, Place)>> {
-    // Stable, so that the first line of a document stays the first.
-    apart.sort_by_key(|segment| segment.0);
+    // A stable sort keeps the first line of a document first.
+    split.sort_by_key(|segment| segment.0);
     let number = position(lists.parts.len())?;
-    let mut together: Vec<Item<T>> = Vec::new();
+    let mut merged: Vec<Item<T>> = Vec::new();
     let mut clashes = Vec::new();
     let mut index = Index::default();
-    for segments in apart.chunk_by(|a, b| a.0 == b.0) {
-        let start = together.len();
+    for segments in split.chunk_by(|a, b| a.0 == b.0) {
+        let start = merged.len();
         for (_, place) in segments {
             let items = &lists.parts[place.part as usize].items;
-            together.extend_from_slice(&items[place.start as usize..place.end as usize]);
+            merged.extend_from_slice(&items[place.start as usize..place.end as usize]);
         }
-        let list = &mut together[start..];
+        let list = &mut merged[start..];
         T::sort(list, |item| lists.id(item), options.ties);
         let kept = distinct(list, |item| lists.id(item), &mut index, options.dedup);
         if let Ok(kept) = kept {
-            together.truncate(start + kept as usize);
+            merged.truncate(start + kept as usize);
         }
         let place = Place {
             part: number,
             start: position(start)?,
-            end: position(together.len())?,
+            end: position(merged.len())?,
         };
         for (query, _) in &segments[..1] {
             lists.ranges[*query as usize] = place;
@@ -356,19 +357,19 @@ fn bring_together<T: Value>(
             }
         }
     }
-    if !together.is_empty() {
+    if !merged.is_empty() {
         lists.parts.push(Part {
             ids: Vec::new(),
-            items: together,
+            items: merged,
         });
     }
     Ok(clashes)
 }
 
 impl<T: Value> Lists<T> {
-    /// What is wrong with a list in which a document comes twice; for each part, `notes` has the lines before it and
-    /// its marks.
-    fn twice(&self, query: u32, place: Place, notes: &[(u64, Vec<Mark>)]) -> RetrievalError {
+    /// Builds the error for a list with a duplicate. For each part, `notes` has the number of lines before it
+    /// and its marks.
+    fn duplicate_error(&self, query: u32, place: Place, notes: &[(u64, Vec<Mark>)]) -> RetrievalError {
         let mut list =
             self.parts[place.part as usize].items[place.start as usize..place.end as usize].to_vec();
         let clash = distinct(
@@ -395,7 +396,7 @@ impl<T: Value> Lists<T> {
         }
     }
 
-    /// Items are sorted by now, but their ids still lie in the order of the file.
+    /// Line number of an item. Items are sorted by now, but their ids are still in file order.
     fn line(&self, item: &Item<T>, notes: &[(u64, Vec<Mark>)]) -> Option<u64> {
         let (before, marks) = notes.get(usize::from(item.part))?;
         let items = &self.parts[usize::from(item.part)].items;

@@ -1,5 +1,5 @@
-//! Is one system really better than another on the same queries? Paired differences, two tests, an interval, and a
-//! verdict that also says what so few queries could not have shown.
+//! Statistical comparison of two systems on the same queries: paired differences, two significance tests, a
+//! confidence interval, the smallest detectable difference, and a verdict.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ use crate::stats::{
 use super::difference::{DifferenceClass, DifferenceThresholds, difference};
 use super::{Evaluation, Kind, Measure, RetrievalError, Run};
 
-/// What a comparison needs besides the values.
+/// Settings of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparisonSettings {
-    /// The error rate of the whole comparison.
+    /// Family-wise significance level of the comparison.
     pub alpha: f64,
-    /// The intervals.
+    /// Settings of the bootstrap intervals.
     pub bootstrap: BootstrapSettings,
-    /// Random sign patterns of the randomisation test, where there are too many to count.
+    /// Number of random sign patterns of the randomization test, if there are too many to enumerate.
     pub permutations: u64,
-    /// How many of the worst regressions are listed.
+    /// Number of the worst regressions to list.
     pub regressions: usize,
-    /// When lists count as different.
+    /// Thresholds of the difference classes.
     pub thresholds: DifferenceThresholds,
 }
 
@@ -42,112 +42,111 @@ impl Default for ComparisonSettings {
     }
 }
 
-/// What can be said about the treatment.
+/// Verdict about the treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is better.
+    /// Significantly better than the control.
     Better,
-    /// It is worse.
+    /// Significantly worse than the control.
     Worse,
-    /// Neither was shown.
+    /// No significant difference was found.
     NoEvidence,
 }
 
-/// Two systems, compared.
+/// Comparison of two systems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// The verdict of the first measure.
+    /// Verdict of the first measure.
     pub verdict: Verdict,
-    /// Queries that both were measured on.
+    /// Number of queries evaluated for both systems.
     pub queries: usize,
-    /// Each measure; the first decides.
+    /// Results by measure; the first one decides the verdict.
     pub measures: Vec<MeasureComparison>,
-    /// Where the treatment lost most by the first measure.
+    /// Queries with the largest losses by the first measure.
     pub regressions: Vec<QueryChange>,
-    /// How many queries are answered how differently.
+    /// Number of queries by difference class.
     pub differences: DifferenceCounts,
 }
 
-/// Two systems by one measure; differences are treatment − control.
+/// Comparison by one measure; differences are treatment − control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasureComparison {
-    /// The measure.
+    /// Measure that is compared.
     pub measure: Measure,
-    /// Queries for which it says something about both.
+    /// Number of queries with a value for both systems.
     pub queries: usize,
-    /// The control's mean over them.
+    /// Mean of the control over these queries.
     pub control: f64,
-    /// The treatment's mean over them.
+    /// Mean of the treatment over these queries.
     pub treatment: f64,
-    /// The mean difference.
+    /// Mean difference, treatment − control.
     pub difference: f64,
-    /// Its bootstrap interval, resampling queries; absent below two queries.
+    /// Bootstrap interval of the mean difference; absent with fewer than two queries.
     pub ci: Option<Interval>,
-    /// The sign-flip randomisation test, two-sided.
+    /// Two-sided p-value of the sign-flip randomization test.
     pub p_randomization: f64,
-    /// The paired t-test, two-sided; absent when all differences are the same.
+    /// Two-sided p-value of the paired t-test; absent if all differences are equal.
     pub p_t: Option<f64>,
-    /// The randomisation test after Holm, over all measures of this comparison.
+    /// p-value of the randomization test after Holm correction over all measures.
     pub p_holm: f64,
-    /// Mean difference in standard deviations of the differences; absent when they do not vary.
+    /// Mean difference divided by the standard deviation of the differences; absent if they do not vary.
     pub effect_size: Option<f64>,
-    /// Queries for which the treatment is better.
+    /// Number of queries for which the treatment is better.
     pub wins: usize,
-    /// Queries for which it is worse.
+    /// Number of queries for which the treatment is worse.
     pub losses: usize,
-    /// Queries for which nothing changed.
+    /// Number of queries without a difference.
     pub ties: usize,
-    /// The smallest true difference that so many queries would have shown four times in five; absent when the
-    /// differences do not vary.
+    /// Smallest true difference detectable with a power of 80 %; absent if the differences do not vary.
     pub detectable: Option<f64>,
-    /// What follows.
+    /// Verdict of this measure after correction.
     pub verdict: Verdict,
 }
 
-/// A query that changed.
+/// Change of one query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueryChange {
-    /// The query.
+    /// Id of the query.
     pub query: String,
-    /// The control's value.
+    /// Value of the control.
     pub control: f64,
-    /// The treatment's.
+    /// Value of the treatment.
     pub treatment: f64,
-    /// Treatment − control.
+    /// Difference, treatment − control.
     pub difference: f64,
 }
 
-/// Queries by how differently they are answered.
+/// Number of queries by difference class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DifferenceCounts {
-    /// The same.
+    /// Queries with identical results.
     pub identical: usize,
-    /// A little.
+    /// Queries with minor differences.
     pub minor: usize,
-    /// Much.
+    /// Queries with major differences.
     pub major: usize,
-    /// Altogether.
+    /// Queries with incompatible results.
     pub incompatible: usize,
 }
 
-/// Why two systems cannot be compared.
+/// Errors of a comparison.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ComparisonError {
-    /// There is nothing to compare on.
+    /// The systems share no usable query.
     #[error(transparent)]
     Retrieval(#[from] RetrievalError),
-    /// A setting that statistics cannot work with.
+    /// A setting is invalid for the statistical tests.
     #[error(transparent)]
     Statistics(#[from] StatsError),
-    /// The comparison was cancelled before it had an answer.
+    /// The comparison was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// Compares two systems that were measured with the same measures on the same judgments. Queries that count for only
-/// one of them are left out.
+/// Compares two systems evaluated with the same measures and judgments. Queries evaluated for only one of
+/// them are ignored.
 pub fn compare(
     control: (&Run, &Evaluation),
     treatment: (&Run, &Evaluation),
@@ -156,7 +155,8 @@ pub fn compare(
     compare_until(control, treatment, settings, &Cancellation::default())
 }
 
-/// As [`compare`], and ends with [`ComparisonError::Cancelled`] between two measures once the flag is set.
+/// Like [`compare`], but fails with [`ComparisonError::Cancelled`] once the flag is set. Checked before each
+/// measure.
 pub fn compare_until(
     control: (&Run, &Evaluation),
     treatment: (&Run, &Evaluation),
@@ -191,17 +191,17 @@ pub fn compare_until(
     })
 }
 
-/// Queries of one kind, compared.
+/// Comparison within a group of queries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupComparison {
-    /// The value that they have in common.
+    /// Field value that the queries of the group share.
     pub value: String,
-    /// The first measure over them; its Holm correction is over all groups.
+    /// Comparison by the first measure, with Holm correction over all groups.
     pub comparison: MeasureComparison,
 }
 
-/// Compares two systems by the first measure within groups of queries, which a field tells apart. What is found in a
-/// group is a hint where to look: the verdict is that of all queries together.
+/// Compares two systems by the first measure within groups of queries with the same field value. Group
+/// results are exploratory; the verdict is based on all queries.
 pub fn compare_groups(
     control: &Evaluation,
     treatment: &Evaluation,
@@ -226,7 +226,7 @@ pub fn compare_groups(
     Ok(found)
 }
 
-/// One measure over the pairs for which it says something about both; nothing when there are none.
+/// Compares one measure over the pairs with both values; `None` if there are none.
 fn compare_measure(
     control: &Evaluation,
     treatment: &Evaluation,
@@ -244,7 +244,7 @@ fn compare_measure(
     compare_values(control.measures()[index], &old, &new, settings).map(Some)
 }
 
-/// Corrects for having looked more than once, and says what follows.
+/// Applies the Holm correction and sets the verdicts.
 fn decide<'a>(found: impl Iterator<Item = &'a mut MeasureComparison>, alpha: f64) -> Result<(), StatsError> {
     let found: Vec<&mut MeasureComparison> = found.collect();
     if found.is_empty() {
@@ -267,7 +267,7 @@ fn decide<'a>(found: impl Iterator<Item = &'a mut MeasureComparison>, alpha: f64
     Ok(())
 }
 
-/// The differences of the first measure by query, worst first.
+/// Differences of the first measure by query, largest loss first.
 pub fn query_changes(control: &Evaluation, treatment: &Evaluation) -> Vec<QueryChange> {
     let pairs = shared_rows(control, treatment);
     let first = (0..control.measures().len()).find(|index| {
@@ -278,9 +278,9 @@ pub fn query_changes(control: &Evaluation, treatment: &Evaluation) -> Vec<QueryC
     changes(control, treatment, &pairs, first.unwrap_or(0))
 }
 
-/// Rows of the same query.
+/// Pairs of rows with the same query.
 fn shared_rows(control: &Evaluation, treatment: &Evaluation) -> Vec<(usize, usize)> {
-    // Both follow the order of the judgments, so that one walk finds all pairs.
+    // Both are in the order of the judgments, so one pass finds all pairs.
     let mut pairs = Vec::new();
     let mut others = treatment.queries().iter().enumerate().peekable();
     let wanted: rustc_hash::FxHashSet<&str> = control.queries().iter().map(String::as_str).collect();
@@ -394,21 +394,21 @@ fn count_differences(
     counts
 }
 
-/// What a gate says that lets the treatment be worse by at most a margin.
+/// Result of a non-inferiority gate with a margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// A loss beyond the margin can be excluded.
+    /// A loss beyond the margin is ruled out.
     Pass,
-    /// Some measure is worse, by more than the margin.
+    /// A measure is significantly worse, by more than the margin.
     Fail,
-    /// A loss beyond the margin by the first measure can be neither shown nor excluded.
+    /// A loss beyond the margin is neither shown nor ruled out.
     Inconclusive,
 }
 
 impl Comparison {
-    /// Judges the comparison by a margin: fails when any measure is worse (after Holm) by more than it, passes when the
-    /// interval of the first measure lies above −margin, and cannot say otherwise.
+    /// Applies a non-inferiority margin: fails if any measure is worse (after Holm) by more than the margin,
+    /// passes if the interval of the first measure is above −margin, and is inconclusive otherwise.
     pub fn gate(&self, margin: f64) -> Gate {
         let worse = |found: &MeasureComparison| found.verdict == Verdict::Worse && found.difference < -margin;
         if self.measures.iter().any(worse) {

@@ -1,5 +1,5 @@
-//! Is an evaluation corpus fit for what it is meant to show? Counts against the targets of its categories, where the
-//! judgments come from and what they cover, queries that ask the same, and the differences that so many queries can show.
+//! Validation of an evaluation corpus: query counts against category targets, sources and coverage of
+//! judgments, near-duplicate queries, and statistical power.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use crate::text::{JaccardIndex, ThresholdError, Tokenization};
 
 use super::EvalQuery;
 
-/// How many queries of a category a corpus should have, and why.
+/// Target number of queries of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CategoryTarget {
-    /// The category.
+    /// Name of the category.
     pub category: &'static str,
-    /// How many queries.
+    /// Target number of queries.
     pub queries: usize,
-    /// What it tests.
+    /// Description of the behavior that the category tests.
     pub tests: &'static str,
 }
 
@@ -27,22 +27,30 @@ pub(crate) const CATEGORY_TARGETS: [CategoryTarget; 8] = [
     target(
         "trigger-match",
         30,
-        "trigger phrases, which should be found almost always",
+        "trigger phrases, which should almost always match",
     ),
-    target("semantic-search", 50, "natural language, the core use"),
-    target("causal-query", 25, "why something was decided"),
-    target("cross-folder", 25, "answers that lie in several folders"),
+    target(
+        "semantic-search",
+        50,
+        "natural-language queries, the main use case",
+    ),
+    target("causal-query", 25, "reasons for decisions"),
+    target("cross-folder", 25, "answers spread over several folders"),
     target(
         "intent-specific",
         105,
-        "weights by intent, 15 queries for each of seven",
+        "weights by intent, 15 queries for each of seven intents",
     ),
-    target("cold-start", 15, "the first query of a session"),
-    target("multi-concept", 20, "two to five concepts at once"),
-    target("edge-case", 10, "nothing to find, very long, unusual characters"),
+    target("cold-start", 15, "first query of a session"),
+    target("multi-concept", 20, "two to five concepts in one query"),
+    target(
+        "edge-case",
+        10,
+        "no results, very long queries, unusual characters",
+    ),
 ];
 
-/// The intents of which `intent-specific` should have 15 queries each.
+/// Intents of `intent-specific`, with a target of 15 queries each.
 pub(crate) const INTENTS: [&str; 7] = [
     "add_feature",
     "fix_bug",
@@ -54,7 +62,7 @@ pub(crate) const INTENTS: [&str; 7] = [
 ];
 
 const QUERIES_PER_INTENT: usize = 15;
-/// The intents are asked for within this category.
+/// The category with a target for each intent.
 const BY_INTENT: &str = "intent-specific";
 
 const fn target(category: &'static str, queries: usize, tests: &'static str) -> CategoryTarget {
@@ -65,20 +73,20 @@ const fn target(category: &'static str, queries: usize, tests: &'static str) -> 
     }
 }
 
-/// What a corpus is checked with.
+/// Settings of a corpus check.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CorpusSettings {
-    /// The grade from which on a document is relevant.
+    /// Minimum grade of a relevant document.
     pub relevance_threshold: i32,
-    /// Standard deviation of the paired differences that later comparisons will see.
+    /// Expected standard deviation of the paired differences in comparisons.
     pub sigma: f64,
-    /// The difference that the corpus is meant to show.
+    /// Smallest difference that the corpus should be able to detect.
     pub difference: f64,
-    /// The error rate of a comparison.
+    /// Significance level of a comparison.
     pub alpha: f64,
-    /// How often a true difference should be seen.
+    /// Target probability of detecting a true difference.
     pub power: f64,
-    /// Share of common words from which on two queries ask the same.
+    /// Minimum Jaccard similarity of near-duplicate queries, above 0 and at most 1.
     pub near_duplicate: f64,
 }
 
@@ -95,88 +103,88 @@ impl Default for CorpusSettings {
     }
 }
 
-/// A checked corpus.
+/// Result of a corpus check.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CorpusReport {
-    /// Its queries.
+    /// Number of queries in the corpus.
     pub queries: usize,
-    /// Its judgments.
+    /// Number of judgments in the corpus.
     pub judgments: usize,
-    /// By category: those with a target first, in the order of the specification.
+    /// Counts by category; categories with a target come first, in specification order.
     pub categories: Vec<CategoryReport>,
-    /// By intent, within `intent-specific`.
+    /// Counts by intent within `intent-specific`.
     pub intents: Vec<CategoryReport>,
-    /// Judgments by where they come from; `unstated` where nobody said.
+    /// Number of judgments by source; `unstated` if the source is unknown.
     pub sources: BTreeMap<String, usize>,
-    /// Judgments by grade.
+    /// Number of judgments by grade.
     pub grades: BTreeMap<i32, usize>,
-    /// What the judgments cover.
+    /// Coverage of the judgments.
     pub coverage: Coverage,
-    /// Queries that ask the same as an earlier one.
+    /// Queries similar to an earlier one.
     pub near_duplicates: Vec<NearDuplicate>,
-    /// What the whole corpus can show.
+    /// Statistical power of the judged queries.
     pub power: Power,
-    /// What it was checked with.
+    /// Settings used for the check.
     pub settings: CorpusSettings,
-    /// What should be done, most important first; nothing when it is fit.
+    /// Problems to fix, most important first; empty if there are none.
     pub findings: Vec<String>,
 }
 
-/// A category or an intent.
+/// Counts of a category or an intent.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CategoryReport {
-    /// Its name.
+    /// Name of the category or intent.
     pub name: String,
-    /// How many queries it has.
+    /// Number of queries in the corpus.
     pub queries: usize,
-    /// How many it should have; absent when nothing is asked of it.
+    /// Target number of queries; absent without a target.
     pub target: Option<usize>,
-    /// The smallest difference that so many queries show; absent below two.
+    /// Smallest detectable difference; absent with fewer than two queries.
     pub detectable: Option<f64>,
 }
 
-/// What judgments cover.
+/// Coverage of the judgments.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Coverage {
-    /// Queries that nobody judged.
+    /// Ids of queries without judgments.
     pub without_judgments: Vec<String>,
-    /// Judged queries without anything relevant, edge cases aside.
+    /// Ids of judged queries without relevant documents, except edge cases.
     pub without_relevant: Vec<String>,
-    /// Documents that wait for a grade.
+    /// Number of documents without a grade yet.
     pub pending: usize,
-    /// Judgments a query.
+    /// Mean number of judgments per query.
     pub judged_per_query: f64,
-    /// Relevant documents a query.
+    /// Mean number of relevant documents per query.
     pub relevant_per_query: f64,
-    /// Different documents that somebody judged.
+    /// Number of distinct judged documents.
     pub judged_documents: usize,
-    /// Documents in the corpus, when they are known.
+    /// Number of documents in the corpus, if known.
     pub documents: Option<usize>,
-    /// Judged documents that the corpus does not have.
+    /// Ids of judged documents that are not in the corpus.
     pub unknown_documents: Vec<String>,
 }
 
-/// Two queries that ask the same.
+/// A pair of similar queries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct NearDuplicate {
-    /// The later one.
+    /// Id of the later query.
     pub query_id: String,
-    /// The earlier one.
+    /// Id of the earlier query.
     pub like: String,
-    /// Share of common words.
+    /// Jaccard similarity of the words, 0 to 1.
     pub similarity: f64,
 }
 
-/// What a number of queries can show.
+/// Statistical power of a number of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Power {
-    /// The smallest difference that is seen as often as the settings ask; absent below two queries.
+    /// Smallest difference detectable with the configured power; absent with fewer than two queries.
     pub detectable: Option<f64>,
-    /// Queries needed for the difference that the settings ask for.
+    /// Number of queries needed to detect the configured difference.
     pub needed: u64,
 }
 
-/// Checks a corpus; `documents` are the ids of its documents, when they are known.
+/// Checks a corpus. `documents` contains the ids of its documents, if known.
 pub fn check_corpus(
     queries: &[EvalQuery],
     documents: Option<&BTreeSet<String>>,
@@ -209,14 +217,14 @@ pub fn check_corpus(
     Ok(report)
 }
 
-/// Why a corpus cannot be checked: settings that mean nothing.
+/// Errors of invalid corpus settings.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CorpusError {
-    /// Sigma, difference, error rate or power.
+    /// Invalid sigma, difference, significance level or power.
     #[error(transparent)]
     Statistics(#[from] StatsError),
-    /// The share of common words.
+    /// Invalid similarity threshold.
     #[error(transparent)]
     Threshold(#[from] ThresholdError),
 }
@@ -261,7 +269,7 @@ fn categories(queries: &[EvalQuery], settings: &CorpusSettings) -> Result<Vec<Ca
             .map(|query| query.category.as_deref().unwrap_or("none")),
     );
     let mut reports = Vec::new();
-    // A corpus that knows no categories is not measured by them.
+    // A corpus without categories has no category targets.
     if counts.keys().any(|name| *name != "none") {
         for target in CATEGORY_TARGETS {
             let queries = counts.remove(target.category).unwrap_or(0);
@@ -337,7 +345,7 @@ fn coverage(queries: &[EvalQuery], documents: Option<&BTreeSet<String>>, thresho
         let mut grades = query.judgments.iter().filter_map(|judgment| judgment.relevance);
         grades.any(|grade| grade >= threshold)
     };
-    let a_query = |count: usize| count as f64 / queries.len().max(1) as f64;
+    let per_query = |count: usize| count as f64 / queries.len().max(1) as f64;
     let judged: BTreeSet<&str> = judgments(queries).map(|(document, _)| document).collect();
     let relevant = judgments(queries)
         .filter(|(_, grade)| *grade >= threshold)
@@ -345,13 +353,13 @@ fn coverage(queries: &[EvalQuery], documents: Option<&BTreeSet<String>>, thresho
     let all = queries.iter().map(|query| query.judgments.len()).sum::<usize>();
     Coverage {
         without_judgments: ids(&|query| !is_judged(query)),
-        // That nothing can be found is what some edge cases test.
+        // Some edge cases test queries without relevant documents.
         without_relevant: ids(&|query| {
             is_judged(query) && !has_relevant(query) && query.category.as_deref() != Some("edge-case")
         }),
         pending: all - judgments(queries).count(),
-        judged_per_query: a_query(judgments(queries).count()),
-        relevant_per_query: a_query(relevant),
+        judged_per_query: per_query(judgments(queries).count()),
+        relevant_per_query: per_query(relevant),
         judged_documents: judged.len(),
         documents: documents.map(BTreeSet::len),
         unknown_documents: documents.map_or_else(Vec::new, |known| {
@@ -384,45 +392,45 @@ fn near_duplicates(queries: &[EvalQuery], threshold: f64) -> Result<Vec<NearDupl
 
 fn findings(report: &CorpusReport) -> Vec<String> {
     let mut findings = Vec::new();
-    let mut tell = |count: usize, text: String| {
+    let mut report_if = |count: usize, text: String| {
         if count > 0 {
             findings.push(text);
         }
     };
     let coverage = &report.coverage;
     let unjudged = coverage.without_judgments.len();
-    tell(
+    report_if(
         unjudged,
-        format!("{unjudged} queries have no judgments: pool results for them and judge those"),
+        format!("{unjudged} queries have no judgments: pool and judge results for them"),
     );
     let unfit = coverage.without_relevant.len();
-    tell(
+    report_if(
         unfit,
-        format!("{unfit} judged queries have nothing relevant: no ranking can be told from another by them"),
+        format!("{unfit} judged queries have no relevant documents: they cannot distinguish rankings"),
     );
     let unknown = coverage.unknown_documents.len();
-    tell(
+    report_if(
         unknown,
-        format!("{unknown} judged documents are not in the corpus: no system can find them"),
+        format!("{unknown} judged documents are not in the corpus: no system can return them"),
     );
     let twins = report.near_duplicates.len();
-    tell(
+    report_if(
         twins,
-        format!("{twins} queries ask the same as another: they count twice what is one observation"),
+        format!("{twins} queries duplicate another query: they count one observation twice"),
     );
     let needed = usize::try_from(report.power.needed).unwrap_or(usize::MAX);
     let usable = report.queries - unjudged;
     let settings = &report.settings;
-    tell(
+    report_if(
         needed.saturating_sub(usable),
         format!(
-            "a difference of {} needs {needed} judged queries where differences vary by {:.4}; there are {usable}",
+            "detecting a difference of {} needs {needed} judged queries at a standard deviation of {:.4}; there are {usable}",
             settings.difference, settings.sigma
         ),
     );
     for category in report.categories.iter().chain(&report.intents) {
         let missing = category.target.unwrap_or(0).saturating_sub(category.queries);
-        tell(
+        report_if(
             missing,
             format!(
                 "{} lacks {missing} of {} queries",
@@ -432,9 +440,9 @@ fn findings(report: &CorpusReport) -> Vec<String> {
         );
     }
     let manual = report.sources.get("manual").copied().unwrap_or(0);
-    tell(
+    report_if(
         usize::from(report.judgments > 0 && manual == 0),
-        "no judgment is by a person: what users do with results shows what was shown to them".into(),
+        "no judgment was made by a person: implicit feedback only covers results that were shown".into(),
     );
     findings
 }
@@ -471,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn gaps_are_reported() {
         let queries = [
             query(
                 "1",
@@ -510,28 +518,28 @@ mod tests {
         assert_eq!((causal.queries, causal.target), (2, Some(25)));
         let other = report.categories.last().unwrap();
         assert_eq!((other.name.as_str(), other.target), ("made-up", None));
-        let told = report.findings.join("\n");
+        let findings = report.findings.join("\n");
         for part in [
             "1 queries have no judgments",
             "causal-query lacks 23 of 25",
-            "no judgment is by a person",
+            "no judgment was made by a person",
         ] {
-            assert!(told.contains(part), "{told}");
+            assert!(findings.contains(part), "{findings}");
         }
     }
 
-    /// `statsmodels.stats.power.TTestPower().solve_power(.05/.15, power=.8, alpha=.05)`: 72.58390269665837, so 73, and
-    /// for `.05/.2` 127.51583051555221, so 128; `.power(0.11670338546784942 / .15, 15, .05)`: 0.8.
+    /// `statsmodels.stats.power.TTestPower().solve_power(.05/.15, power=.8, alpha=.05)`: 72.58390269665837,
+    /// so 73, and for `.05/.2` 127.51583051555221, so 128; `.power(0.11670338546784942 / .15, 15, .05)`: 0.8.
     #[test]
     fn power_as_statsmodels_has_it() {
-        let of = |sigma| {
+        let needed = |sigma| {
             let settings = CorpusSettings {
                 sigma,
                 ..CorpusSettings::default()
             };
             check_corpus(&[], None, &settings).unwrap().power.needed
         };
-        assert_eq!((of(0.15), of(0.2)), (73, 128));
+        assert_eq!((needed(0.15), needed(0.2)), (73, 128));
         // .10/.15: 19.66…, so 20.
         let wider = CorpusSettings {
             sigma: 0.15,
@@ -548,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_mean_nothing_are_refused() {
+    fn invalid_settings_are_rejected() {
         for settings in [
             CorpusSettings {
                 sigma: 0.0,

@@ -1,8 +1,5 @@
-//! The lines that describe an evaluation corpus: queries with what is known about them and their judgments, and
-//! documents with what is known about them. Names are those of the specification, of BEIR (`_id`, `text`, `metadata`),
-//! and the usual spellings of tables.
-//!
-//! Nothing here knows where the lines come from or what they are used for.
+//! File format of an evaluation corpus: queries with judgments, and documents. Accepts the field names of the
+//! specification, of BEIR (`_id`, `text`, `metadata`) and common column names.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +15,7 @@ use super::{FileFormat, RetrievalError, RetrievalResult, Tier};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalQuery {
-    /// Its id.
+    /// Id of the query.
     #[serde(
         alias = "query_id",
         alias = "_id",
@@ -26,28 +23,28 @@ pub struct EvalQuery {
         deserialize_with = "id"
     )]
     pub query_id: String,
-    /// What was asked.
+    /// Text of the query.
     #[serde(default, alias = "text", skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// What the asker was after: `find_decision`.
+    /// Intent of the query, such as `find_decision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<String>,
-    /// Which part of the corpus it belongs to: `causal-query`.
+    /// Category of the corpus, such as `causal-query`.
     #[serde(default, alias = "eval_category", skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// The session it was asked in.
+    /// Session in which the query was sent.
     #[serde(default, alias = "session_context", skip_serializing_if = "Option::is_none")]
     pub session_context: Option<SessionContext>,
-    /// Graded documents.
+    /// Graded documents of the query.
     #[serde(default)]
     pub judgments: Vec<EvalJudgment>,
-    /// Where judgments come from that do not say so themselves.
+    /// Default source of judgments without a source.
     #[serde(default, alias = "judgment_source", skip_serializing_if = "Option::is_none")]
     pub judgment_source: Option<JudgmentSource>,
-    /// When it was harvested; absent for one that was made up.
+    /// Time at which the query was harvested; absent for synthetic queries.
     #[serde(default, alias = "harvested_at")]
     pub harvested_at: Option<String>,
-    /// The memories that together answer why something was decided.
+    /// Ids of the memories that together explain a decision.
     #[serde(
         default,
         alias = "causal_chain",
@@ -55,66 +52,66 @@ pub struct EvalQuery {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub causal_chain: Vec<String>,
-    /// Everything else.
+    /// Unknown keys, preserved without interpretation.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// The session that a query was asked in.
+/// Session context of a query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionContext {
-    /// Its id.
+    /// Id of the session.
     #[serde(default, alias = "session_id")]
     pub session_id: Option<String>,
-    /// What was in the agent's working memory.
+    /// Ids of the memories in the agent's working memory.
     #[serde(default, alias = "working_memory_ids", deserialize_with = "ids")]
     pub working_memory_ids: Vec<String>,
-    /// Which turn of the session it was, from 1.
+    /// Number of the turn in the session, from 1.
     #[serde(default, alias = "turn_number")]
     pub turn_number: Option<u32>,
 }
 
-/// A graded document.
+/// A graded document of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalJudgment {
-    /// The document.
+    /// Id of the document.
     #[serde(alias = "memory_id", alias = "doc_id", deserialize_with = "id")]
     pub memory_id: String,
-    /// 0 not relevant, 1 marginal, 2 relevant, 3 highly relevant; `null` while nobody has judged it.
+    /// Grade: 0 not relevant, 1 marginal, 2 relevant, 3 highly relevant; `null` if not yet judged.
     #[serde(deserialize_with = "Option::deserialize")]
     pub relevance: Option<i32>,
-    /// Which channels surfaced it.
+    /// Retrieval channels that returned the document.
     #[serde(default, alias = "source_channels", skip_serializing_if = "Vec::is_empty")]
     pub source_channels: Vec<String>,
-    /// Where the grade comes from, if not from where the query's judgments do.
+    /// Source of the grade; defaults to the source of the query's judgments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<JudgmentSource>,
-    /// Who or what judged.
+    /// Name of the person or program that judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotator: Option<String>,
-    /// How sure they were.
+    /// Confidence of the judgment, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
 }
 
-/// Where a grade comes from.
+/// Source of a grade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgmentSource {
-    /// A person looked.
+    /// Judged by a person.
     Manual,
-    /// What an agent did with the result.
+    /// Derived from an agent's use of the result.
     Implicit,
-    /// A rule made it from weak signals.
+    /// Derived from weak signals by a rule.
     Bootstrapped,
-    /// An agent said that the result was useful, or not.
+    /// Marked useful or not useful by an agent.
     Validated,
 }
 
 impl JudgmentSource {
-    /// Its name, as it is written.
+    /// Name of the source in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Manual => "manual",
@@ -126,7 +123,7 @@ impl JudgmentSource {
 }
 
 impl EvalQuery {
-    /// A field by its name, as text: intent, category, or any other that the line had, at its top or in `metadata`.
+    /// Value of a field as text: intent, category, session, or any other key of the line or its `metadata`.
     pub fn field(&self, name: &str) -> Option<String> {
         let known = match name {
             "intent" => self.intent.clone(),
@@ -138,7 +135,7 @@ impl EvalQuery {
         known.or_else(|| text(self.other.get(name).or_else(metadata)?))
     }
 
-    /// Whether it is the first of its session, or in the corpus as one that is.
+    /// Whether the query is the first of its session or has the category `cold-start`.
     pub fn is_cold_start(&self) -> bool {
         self.category.as_deref() == Some("cold-start")
             || self
@@ -149,10 +146,10 @@ impl EvalQuery {
     }
 }
 
-/// What is known about a document.
+/// A document of an evaluation corpus.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
-    /// Its id.
+    /// Id of the document.
     #[serde(
         alias = "_id",
         alias = "memoryId",
@@ -162,22 +159,22 @@ pub struct Document {
         deserialize_with = "id"
     )]
     pub id: String,
-    /// Its title.
+    /// Title of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its content.
+    /// Content of the document.
     #[serde(default, alias = "content", skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How important it is.
+    /// Importance tier of the document.
     #[serde(default, alias = "importanceTier", alias = "importance_tier")]
     pub tier: Option<Tier>,
-    /// Where it lies: results of one folder say much the same.
+    /// Folder or namespace; results from one folder count as similar.
     #[serde(default, alias = "specFolder", alias = "spec_folder", alias = "namespace")]
     pub folder: Option<String>,
-    /// Documents of one class are as good as each other: any of them counts, once.
+    /// Equivalence class: documents of one class are interchangeable and count once.
     #[serde(default, alias = "equivalenceClass", alias = "equivalence_class")]
     pub class: Option<String>,
-    /// The document that it is a part of; parts and whole are of one class.
+    /// Id of the parent document; a document and its parts form an equivalence class.
     #[serde(
         default,
         alias = "parentId",
@@ -187,9 +184,9 @@ pub struct Document {
     pub parent: Option<String>,
 }
 
-/// Reads lines of queries.
+/// Streaming reader of queries.
 pub type QueriesReader = CorpusReader<EvalQuery>;
-/// Reads JSON Lines, or a table with a header whose columns are the fields.
+/// Streaming reader of JSON Lines, or of a table with a header that names the fields.
 #[derive(Debug)]
 pub struct CorpusReader<T> {
     format: FileFormat,
@@ -199,7 +196,7 @@ pub struct CorpusReader<T> {
 }
 
 impl<T: for<'a> Deserialize<'a>> CorpusReader<T> {
-    /// For files of a format; what `trec_eval` reads has no fields, so that form is taken for JSON Lines.
+    /// Creates a reader for a format. `Trec` has no named fields and is treated as JSON Lines.
     pub fn new(format: FileFormat) -> Self {
         let format = match format {
             FileFormat::Trec => FileFormat::JsonLines,
@@ -213,12 +210,12 @@ impl<T: for<'a> Deserialize<'a>> CorpusReader<T> {
         }
     }
 
-    /// Takes the next piece of the file, cut anywhere, and gives out what is complete.
+    /// Reads the next chunk of the file, which may end anywhere, and passes complete records to `each`.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(T)) -> RetrievalResult<()> {
         self.take(Some(bytes), &mut each)
     }
 
-    /// Gives out a last line without an end.
+    /// Ends the file and passes a last line without a line end to `each`.
     pub fn finish(mut self, mut each: impl FnMut(T)) -> RetrievalResult<()> {
         self.take(None, &mut each)
     }
@@ -226,12 +223,14 @@ impl<T: for<'a> Deserialize<'a>> CorpusReader<T> {
     fn take(&mut self, bytes: Option<&[u8]>, each: &mut impl FnMut(T)) -> RetrievalResult<()> {
         let (format, header) = (self.format, &mut self.header);
         self.lines.push(bytes, |lines, block| {
-            lines.each(block, |number, line| one(format, header, number, line, each))
+            lines.each(block, |number, line| {
+                parse_line(format, header, number, line, each)
+            })
         })
     }
 }
 
-fn one<T: for<'a> Deserialize<'a>>(
+fn parse_line<T: for<'a> Deserialize<'a>>(
     format: FileFormat,
     header: &mut Option<Vec<String>>,
     number: u64,
@@ -257,7 +256,7 @@ fn one<T: for<'a> Deserialize<'a>>(
     if cells.len() != names.len() {
         return Err(RetrievalError::at(
             number,
-            format!("{} columns, and the header has {}", cells.len(), names.len()),
+            format!("expected {} columns, got {}", names.len(), cells.len()),
         ));
     }
     let present = names
@@ -300,7 +299,7 @@ mod tests {
     fn read<T: for<'a> Deserialize<'a>>(format: FileFormat, text: &str) -> RetrievalResult<Vec<T>> {
         let mut found = Vec::new();
         let mut reader = CorpusReader::new(format);
-        // Cut in two, so that a line arrives in pieces.
+        // Split in two, so that a line arrives in chunks.
         let (first, second) = text.as_bytes().split_at(text.len() / 2);
         reader.push(first, |one| found.push(one))?;
         reader.push(second, |one| found.push(one))?;
@@ -324,7 +323,7 @@ mod tests {
         assert_eq!(field("intent").as_deref(), Some("find_decision"));
         assert_eq!(field("team").as_deref(), Some("storage"));
         assert_eq!(field("colour"), None);
-        // What is written can be read again.
+        // Serialization round trip.
         let again = serde_json::to_string(query).unwrap();
         assert_eq!(read::<EvalQuery>(FileFormat::JsonLines, &again).unwrap(), found);
     }
@@ -355,8 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
-        for (format, text, told) in [
+    fn errors_name_line_and_field() {
+        for (format, text, expected) in [
             (
                 FileFormat::JsonLines,
                 "{\"queryId\":\"a\"}\n{\"queryId\":\"b\",\"judgments\":[{\"memoryId\":1}]}",
@@ -370,13 +369,13 @@ mod tests {
             (
                 FileFormat::Tsv,
                 "query_id\ttext\na\n",
-                "line 2: 1 columns, and the header has 2",
+                "line 2: expected 2 columns, got 1",
             ),
             (FileFormat::Csv, "text\nwhat\n", "line 2: missing field `queryId`"),
         ] {
             let error = read::<EvalQuery>(format, text).unwrap_err().to_string();
             assert!(
-                error.replace("line 2: .: ", "line 2: ").starts_with(told),
+                error.replace("line 2: .: ", "line 2: ").starts_with(expected),
                 "{error}"
             );
         }

@@ -1,5 +1,4 @@
-//! How differently two systems answer one query, in four classes that need no judgments (but look at them when there
-//! are some).
+//! Classification of the difference between two rankings of one query. Judgments are optional.
 
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
@@ -7,32 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::kendall_tau;
 
-/// How differently two lists answer.
+/// Class of the difference between two rankings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceClass {
-    /// The same to anybody who reads them.
+    /// Same results in practically the same order.
     Identical,
-    /// Some results changed places or a few were replaced; the first stays, and what it is worth too.
+    /// Some results moved or were replaced, but the first result and the reciprocal rank are stable.
     Minor,
-    /// A reader meets something else.
+    /// Different first result, low overlap or correlation, or changed reciprocal rank.
     Major,
-    /// Nothing in common, or an order no more alike than chance.
+    /// No results in common, or no positive rank correlation.
     Incompatible,
 }
 
-/// From where on a difference counts.
+/// Thresholds of the difference classes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DifferenceThresholds {
-    /// How many results of each list are looked at.
+    /// Number of results of each list to compare.
     pub depth: usize,
-    /// Rank correlation of lists that are identical.
+    /// Minimum rank correlation of identical lists.
     pub identical_correlation: f64,
-    /// Overlap of lists that are identical.
+    /// Minimum overlap of identical lists, 0 to 1.
     pub identical_overlap: f64,
     /// Rank correlation below which a difference is major.
     pub major_correlation: f64,
-    /// Overlap below which a difference is major.
+    /// Overlap below which a difference is major, 0 to 1.
     pub major_overlap: f64,
     /// Change of the reciprocal rank above which a difference is major.
     pub major_mrr: f64,
@@ -51,21 +50,22 @@ impl Default for DifferenceThresholds {
     }
 }
 
-/// How two lists differ.
+/// Difference between two rankings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// Kendall's tau-b over everything that either list has; what a list lacks comes after all that it has. Absent when
-    /// there are fewer than two documents or no order among them.
+    /// Kendall's tau-b over the union of both lists; documents missing from a list are tied at its end.
+    /// Absent with fewer than two documents or without an order.
     pub rank_correlation: Option<f64>,
-    /// Shared documents over all documents.
+    /// Number of shared documents divided by the size of the union.
     pub overlap: f64,
-    /// Whether another document comes first.
+    /// Whether the first result differs.
     pub top_changed: bool,
-    /// The class.
+    /// Class of the difference.
     pub class: DifferenceClass,
 }
 
-/// Compares the tops of two lists; `mrr_delta` is the change of the reciprocal rank, where judgments tell.
+/// Compares the top results of two lists. `mrr_delta` is the change of the reciprocal rank, if judgments are
+/// available.
 pub fn difference(
     control: &[&str],
     treatment: &[&str],
@@ -74,13 +74,13 @@ pub fn difference(
 ) -> Difference {
     let control = &control[..control.len().min(thresholds.depth)];
     let treatment = &treatment[..treatment.len().min(thresholds.depth)];
-    let after_all = thresholds.depth as f64;
+    let end = thresholds.depth as f64;
     let mut ranks: FxHashMap<&str, usize> = FxHashMap::default();
     let (mut x, mut y) = (Vec::new(), Vec::new());
     for (rank, document) in control.iter().enumerate() {
         ranks.insert(document, x.len());
         x.push(rank as f64);
-        y.push(after_all);
+        y.push(end);
     }
     let mut shared = 0;
     for (rank, document) in treatment.iter().enumerate() {
@@ -88,7 +88,7 @@ pub fn difference(
             y[at] = rank as f64;
             shared += 1;
         } else {
-            x.push(after_all);
+            x.push(end);
             y.push(rank as f64);
         }
     }
@@ -100,7 +100,7 @@ pub fn difference(
     let rank_correlation = kendall_tau(&x, &y).ok();
     let top_changed = control.first() != treatment.first();
     let same = control == treatment;
-    // Lists too short to have an order are judged by what they have in common.
+    // For lists too short to have an order, use the overlap.
     let correlation = rank_correlation.unwrap_or(if same { 1.0 } else { overlap });
     let class = if same
         || (correlation >= thresholds.identical_correlation
@@ -142,7 +142,7 @@ mod tests {
         use DifferenceClass::{Identical, Incompatible, Major, Minor};
         for (control, treatment, expected) in [
             ("a b c d e f g h i j", "a b c d e f g h i j", Identical),
-            // Only what is beyond the depth differs.
+            // Differs only beyond the depth.
             ("a b c d e f g h i j k", "a b c d e f g h i j l", Identical),
             ("", "", Identical),
             ("a", "a", Identical),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_what_the_first_find_is_worth_is_major() {
+    fn a_change_of_the_reciprocal_rank_is_major() {
         let lists = (["a", "b", "c", "d", "e", "f"], ["a", "c", "b", "d", "e", "f"]);
         let of = |delta| difference(&lists.0, &lists.1, delta, &DifferenceThresholds::default());
         // scipy.stats.kendalltau([0,1,2,3,4,5], [0,2,1,3,4,5]): 0.8666666666666666
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(of(Some(-0.5)).class, DifferenceClass::Major);
     }
 
-    /// What one list lacks is tied after its end.
+    /// Missing documents are tied at the end of a list.
     /// `scipy.stats.kendalltau([0,1,2,10], [0,1,10,2])`: 0.6666666666666669
     #[test]
     fn the_union_is_ranked() {

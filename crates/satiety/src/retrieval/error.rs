@@ -1,71 +1,71 @@
-//! What can be wrong with judgments, runs and names of measures; lines are counted from one.
+//! Errors of reading judgments and runs, and of parsing measure names. Line numbers start at one.
 
-/// The result of reading or naming something.
+/// Result with a [`RetrievalError`].
 pub type RetrievalResult<T> = Result<T, RetrievalError>;
 
-/// Why judgments or a run cannot be used.
+/// Errors of judgments, runs and measures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetrievalError {
-    /// A line that is not what it should be.
+    /// A line is invalid.
     #[error("line {line}: {reason}")]
     Line {
-        /// Which line.
+        /// Number of the line.
         line: u64,
-        /// What is wrong there.
+        /// Description of the problem.
         reason: String,
     },
-    /// A line without an end in sight.
+    /// A line exceeds the length limit.
     #[error("line {line} is longer than {limit} bytes")]
     LongLine {
-        /// Which line.
+        /// Number of the line.
         line: u64,
-        /// The most bytes that a line may have.
+        /// Maximum length of a line in bytes.
         limit: usize,
     },
-    /// The same document twice for one query.
-    #[error("{}query `{query}` has document `{document}` twice", place(*.line))]
+    /// A query has the same document twice.
+    #[error("{}duplicate document `{document}` for query `{query}`", line_prefix(*.line))]
     Duplicate {
-        /// The query.
+        /// Id of the query.
         query: String,
-        /// The document.
+        /// Id of the document.
         document: String,
-        /// The line where it comes for the second time, when it came from lines.
+        /// Line of the second occurrence, if known.
         line: Option<u64>,
     },
-    /// Nothing but white space and comments.
-    #[error("there is nothing in it")]
+    /// The input contains only whitespace and comments.
+    #[error("the input is empty")]
     Empty,
-    /// More ids than positions of 32 bits can tell apart.
-    #[error("more than 4 GiB of document ids, or 4 billion lines")]
+    /// The input exceeds 32-bit positions.
+    #[error("the input is too large: more than 4 GiB of document ids or 4 billion lines")]
     TooLarge,
-    /// A name that is no measure.
-    #[error("`{name}` is no measure: {reason}")]
+    /// The name of a measure is invalid.
+    #[error("invalid measure `{name}`: {reason}")]
     Measure {
-        /// What was typed.
+        /// The name as given.
         name: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// A measure that needs to know more than was told.
-    #[error("`{measure}` needs {missing}, and there are none")]
+    /// A measure needs facts about documents or queries that are missing.
+    #[error("cannot compute `{measure}`: {missing}")]
     NeedsFacts {
-        /// The measure.
+        /// Name of the measure.
         measure: String,
-        /// What is missing.
+        /// Description of the missing facts.
         missing: &'static str,
     },
-    /// Runs and judgments without a query in common.
-    #[error("no query of the judgments can be evaluated with this run")]
+    /// The run and the judgments share no query with a value.
+    #[error("cannot evaluate the run: it shares no usable query with the judgments")]
     NoSharedQueries,
 }
 
-fn place(line: Option<u64>) -> String {
+fn line_prefix(line: Option<u64>) -> String {
     line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
 
 impl RetrievalError {
-    /// The same, when so many lines come before the part of the file that was read.
+    /// Shifts the line number by `lines`, the number of lines before the part of the file that was read.
     pub fn after(mut self, lines: u64) -> Self {
         if let Self::Line { line, .. }
         | Self::LongLine { line, .. }

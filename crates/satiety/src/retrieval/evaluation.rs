@@ -1,4 +1,4 @@
-//! A run against judgments: a value for each query and measure, and their means with bootstrap intervals.
+//! Evaluation of a run: a value for each query and measure, and means with bootstrap intervals.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use super::lists::Index;
 use super::measure::{Discounts, Ranked};
 use super::{Kind, Measure, Qrels, RetrievalResult, Run};
 
-/// Where the tools of the field disagree.
+/// Evaluation options on which common tools differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluationOptions {
-    /// The grade from which on a document is relevant.
+    /// Minimum grade of a relevant document.
     pub relevance_threshold: i32,
-    /// What a judged query counts for which the run returns nothing.
+    /// Value of judged queries without results.
     pub missing: MissingQueries,
-    /// What a query counts without anything relevant to find.
+    /// Value of queries without relevant documents.
     pub no_relevant: NoRelevant,
-    /// What a result counts that nobody judged.
+    /// Handling of results without a judgment.
     pub unjudged: Unjudged,
 }
 
@@ -37,7 +37,7 @@ impl Default for EvaluationOptions {
 }
 
 impl EvaluationOptions {
-    /// What `trec_eval` does when nothing else is asked of it.
+    /// Default options of `trec_eval`.
     pub fn trec() -> Self {
         Self {
             relevance_threshold: 1,
@@ -48,63 +48,64 @@ impl EvaluationOptions {
     }
 }
 
-/// What a judged query counts for which the run returns nothing.
+/// Value of judged queries without results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingQueries {
-    /// Nothing was found: 0 (`trec_eval -c`). Who leaves hard queries out gains nothing.
+    /// Count as 0 (`trec_eval -c`), so that omitting hard queries does not improve the mean.
     Zero,
-    /// It is left out of the mean (`trec_eval` without `-c`).
+    /// Exclude from the mean (`trec_eval` without `-c`).
     Skip,
 }
 
-/// What a query counts without anything relevant to find.
+/// Value of queries without relevant documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoRelevant {
-    /// Nothing can be said about it; it is left out of the mean.
+    /// Exclude from the mean, because the value is undefined.
     Skip,
-    /// 0, as `trec_eval` has it.
+    /// Count as 0, like `trec_eval`.
     Zero,
 }
 
-/// What a result counts that nobody judged.
+/// Handling of results without a judgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unjudged {
-    /// As much as an irrelevant one.
+    /// Count as an irrelevant result.
     Irrelevant,
-    /// It is taken out of the list before anything is measured (`trec_eval -J`).
+    /// Remove from the list before the evaluation (`trec_eval -J`).
     Condensed,
 }
 
-/// The values of a run, one row for each query of the judgments that counts.
+/// Values of a run, with one row per evaluated query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     measures: Vec<Measure>,
     queries: Vec<String>,
     values: Vec<Option<f64>>,
-    /// Judged queries for which the run returns nothing.
+    /// Number of judged queries without results.
     pub missing: usize,
-    /// Queries of the run that are not judged, which were not measured.
+    /// Number of queries in the run without judgments; they are not evaluated.
     pub unknown: usize,
-    /// Queries without a judged document at or above the threshold.
+    /// Number of queries without a judged document at or above the threshold.
     pub without_relevant: usize,
 }
 
 /// A mean over queries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Aggregate {
-    /// The mean; absent when no query has a value.
+    /// Mean value; absent if no query has a value.
     pub mean: Option<f64>,
-    /// Its bootstrap interval; absent below two queries or when none was asked for.
+    /// Bootstrap interval of the mean; absent with fewer than two queries or if not requested.
     pub ci: Option<Interval>,
-    /// Over how many queries.
+    /// Number of queries with a value.
     pub queries: usize,
 }
 
 impl Aggregate {
-    /// The mean of values, with an interval when there are two or more and resamples are asked for.
+    /// Computes the mean, with an interval if there are at least two values and `bootstrap.resamples` is
+    /// positive.
     pub fn of(values: &[f64], bootstrap: &BootstrapSettings) -> Result<Self, StatsError> {
         let enough = values.len() > 1 && bootstrap.resamples > 0;
         Ok(Self {
@@ -123,14 +124,14 @@ impl Aggregate {
     }
 }
 
-/// Measures a run by its judgments alone. Measures that need more facts have no value.
+/// Evaluates a run with judgments only. Measures that need facts have no value.
 pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: &EvaluationOptions) -> Evaluation {
     measure(qrels, run, measures, *options, &Facts::default())
 }
 
-/// Measures a run, knowing more about documents and queries: tiers, folders, chains, and documents that are as good as
-/// each other. Of those, the first in a list counts with the best grade among them, and the others bring nothing new.
-/// Facts about single documents alone change nothing about the standard measures.
+/// Evaluates a run with facts about documents and queries: tiers, folders, causal chains and equivalence
+/// classes. The first document of a class in a list counts with the best grade of the class; the others add
+/// nothing. Other facts do not affect the standard measures.
 pub fn evaluate_with(
     qrels: &Qrels,
     run: &Run,
@@ -233,13 +234,13 @@ fn measure(
                 facts.value(*measure, name, &listed, &wanted)
             } else {
                 let value = query.value(*measure, &mut discounts);
-                // How much of nothing was judged is not a question of relevance.
+                // `judged` is undefined for an empty list, independent of relevance.
                 match options.no_relevant {
                     NoRelevant::Zero if measure.kind != Kind::Judged => value.or(Some(0.0)),
                     _ => value,
                 }
             };
-            // The sum of nothing is −0, which would be printed.
+            // An empty sum is −0; adding 0 normalizes the sign for output.
             value.map(|value| value + 0.0)
         }));
     }
@@ -248,28 +249,28 @@ fn measure(
 }
 
 impl Evaluation {
-    /// The measures, in the order of a row.
+    /// Measures in column order.
     pub fn measures(&self) -> &[Measure] {
         &self.measures
     }
 
-    /// The queries that count, in the order of the judgments.
+    /// Ids of the evaluated queries, in the order of the judgments.
     pub fn queries(&self) -> &[String] {
         &self.queries
     }
 
-    /// The values of a query; absent where the measure says nothing about it.
+    /// Values of a query; `None` for undefined measures.
     pub fn row(&self, query: usize) -> &[Option<f64>] {
         let width = self.measures.len();
         &self.values[query * width..(query + 1) * width]
     }
 
-    /// The values of a measure over all queries.
+    /// Values of a measure over all queries.
     pub fn column(&self, measure: usize) -> impl Iterator<Item = Option<f64>> + '_ {
         (0..self.queries.len()).map(move |query| self.row(query)[measure])
     }
 
-    /// Some of its queries, by their positions.
+    /// Returns the rows at the given positions.
     pub fn subset(&self, queries: &[usize]) -> Self {
         Self {
             measures: self.measures.clone(),
@@ -285,7 +286,7 @@ impl Evaluation {
         }
     }
 
-    /// Its queries by the value of a field, in the order of the values; those without one are left out.
+    /// Groups query positions by the value of a field; queries without a value are omitted.
     pub fn groups(&self, field: impl Fn(&str) -> Option<String>) -> BTreeMap<String, Vec<usize>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (position, query) in self.queries.iter().enumerate() {
@@ -296,7 +297,7 @@ impl Evaluation {
         groups
     }
 
-    /// The mean of a measure, with an interval when resamples are asked for.
+    /// Mean of a measure, with an interval if `bootstrap.resamples` is positive.
     pub fn aggregate(&self, measure: usize, bootstrap: &BootstrapSettings) -> Result<Aggregate, StatsError> {
         Aggregate::of(&self.column(measure).flatten().collect::<Vec<_>>(), bootstrap)
     }

@@ -1,11 +1,11 @@
-//! What is known about documents and queries besides judgments, ready to be asked during an evaluation: tiers, folders,
-//! classes of documents that are as good as each other, chains of decisions.
+//! Facts about documents and queries besides judgments: tiers, folders, equivalence classes of documents, and
+//! causal chains.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Document, EvalQuery, Kind, Measure, RetrievalError, Tier, memory};
 
-/// Facts for measures that need more than judgments.
+/// Facts about documents and queries, for measures that need more than judgments.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     tiers: FxHashMap<String, Tier>,
@@ -17,7 +17,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Takes a document.
+    /// Adds the facts of a document.
     pub fn add_document(&mut self, document: Document) {
         let Document {
             id,
@@ -30,7 +30,7 @@ impl Facts {
         if let Some(folder) = folder {
             self.folders.insert(id.clone(), folder);
         }
-        // A part is as good as the whole: the whole's id names their class.
+        // Parts and their parent form an equivalence class named by the id of the parent.
         if let Some(parent) = &parent {
             let number = self.class_number(class.as_ref().unwrap_or(parent));
             self.classes.entry(parent.clone()).or_insert(number);
@@ -47,7 +47,7 @@ impl Facts {
         }
     }
 
-    /// Takes a query.
+    /// Adds the facts of a query.
     pub fn add_query(&mut self, query: &EvalQuery) {
         if !query.causal_chain.is_empty() {
             self.chains
@@ -55,15 +55,17 @@ impl Facts {
         }
     }
 
-    /// Whether a measure can be computed with these; the name of what is missing if not.
+    /// Checks that the facts a measure needs are present.
     pub fn check(&self, measure: Measure) -> Result<(), RetrievalError> {
         let missing = match measure.kind {
-            Kind::ImportanceRecall | Kind::TierPrecision(_) if self.tiers.is_empty() => "tiers of documents",
-            Kind::Constitutional | Kind::ConstitutionalShare if self.constitutional.is_empty() => {
-                "documents of tier constitutional"
+            Kind::ImportanceRecall | Kind::TierPrecision(_) if self.tiers.is_empty() => {
+                "no document has a tier"
             }
-            Kind::ListSimilarity if self.folders.is_empty() => "folders of documents",
-            Kind::Chain if self.chains.is_empty() => "causal chains of queries",
+            Kind::Constitutional | Kind::ConstitutionalShare if self.constitutional.is_empty() => {
+                "no document has the tier `constitutional`"
+            }
+            Kind::ListSimilarity if self.folders.is_empty() => "no document has a folder",
+            Kind::Chain if self.chains.is_empty() => "no query has a causal chain",
             _ => return Ok(()),
         };
         Err(RetrievalError::NeedsFacts {
@@ -72,17 +74,17 @@ impl Facts {
         })
     }
 
-    /// The number of the class that a document belongs to.
+    /// Number of the equivalence class of a document.
     pub(super) fn class(&self, document: &str) -> Option<u32> {
         self.classes.get(document).copied()
     }
 
-    /// Whether any documents are as good as each other.
+    /// Whether any equivalence classes are known.
     pub(super) fn has_classes(&self) -> bool {
         !self.classes.is_empty()
     }
 
-    /// The value of a measure that needs facts; absent where it says nothing about the query.
+    /// Value of a measure that needs facts; `None` if it is undefined for the query.
     pub(super) fn value(
         &self,
         measure: Measure,
@@ -121,7 +123,7 @@ impl Facts {
                 memory::causal_chain_completeness(results, &chain, k)
             }
             Kind::ListSimilarity => {
-                // A document whose folder nobody named is like no other.
+                // A document without a folder counts as a folder of its own.
                 let folders: Vec<&str> = results
                     .iter()
                     .map(|document| self.folders.get(*document).map_or(*document, String::as_str))
@@ -146,7 +148,7 @@ impl Facts {
     }
 }
 
-/// Grades of one query where documents of a class count once: the best grade of the class, at its first member.
+/// Grades of one query in which each equivalence class counts once: its best grade, at its first member.
 #[derive(Debug, Default)]
 pub(super) struct ClassGrades {
     best: FxHashMap<u32, i32>,
@@ -154,26 +156,25 @@ pub(super) struct ClassGrades {
 }
 
 impl ClassGrades {
-    /// Forgets the last query.
+    /// Resets the state for the next query.
     pub(super) fn clear(&mut self) {
         self.best.clear();
         self.met.clear();
     }
 
-    /// Takes the grade of a judged document.
+    /// Adds the grade of a judged document.
     pub(super) fn judge(&mut self, class: u32, grade: i32) {
         let best = self.best.entry(class).or_insert(grade);
         *best = grade.max(*best);
     }
 
-    /// The best grade of each class that was judged.
+    /// Best grade of each judged class, in any order.
     pub(super) fn grades(&self) -> impl Iterator<Item = i32> {
-        // Their order does not matter to those who count or sort them.
         self.best.values().copied()
     }
 
-    /// What the next result of a class counts. One whose class came before brings nothing new: it takes its place in the
-    /// list, was judged, and is neither relevant nor irrelevant, which is what a negative grade means.
+    /// Grade of the next result of a class. Later members of a class keep their rank and count as judged, but
+    /// as neither relevant nor irrelevant, which a negative grade expresses.
     pub(super) fn meet(&mut self, class: u32) -> Option<i32> {
         let grade = self.best.get(&class).copied();
         if self.met.insert(class) {
@@ -211,10 +212,11 @@ mod tests {
         }
     }
 
-    /// a and b are parts of w; the list is b, a, x, c. The class counts once, at rank 1, with its best grade 3; a takes
-    /// rank 2 and brings nothing. So of two relevant things (the class, c) one stands at 1 and one at 4.
+    /// a and b are parts of w; the list is b, a, x, c. The class counts once, at rank 1, with its best grade
+    /// 3; a keeps rank 2 without adding anything. So the two relevant items (the class and c) are at ranks 1
+    /// and 4.
     #[test]
-    fn what_is_as_good_counts_once() {
+    fn an_equivalence_class_counts_once() {
         let (qrels, run) = read(
             "q 0 a 3\nq 0 b 2\nq 0 c 2\nq 0 x 0\n",
             "q Q0 b 1 4 t\nq Q0 a 2 3 t\nq Q0 x 3 2 t\nq Q0 c 4 1 t\n",
@@ -231,7 +233,8 @@ mod tests {
         let found = evaluate_with(&qrels, &run, &asked, &options, &facts).unwrap();
         let log = f64::log2;
         let ndcg = (7.0 + 3.0 / log(5.0)) / (7.0 + 3.0 / log(3.0));
-        // map: (1/1 + 2/4) / 2. bpref: x is the one irrelevant document, above c: (1 + (1 - 1/min(1, 2))) / 2.
+        // map: (1/1 + 2/4) / 2. bpref: x is the one irrelevant document, above c: (1 + (1 - 1/min(1, 2))) /
+        // 2.
         let expected = [1.0, 0.5, 0.5, 0.75, 1.0, ndcg, 0.5];
         for ((found, expected), measure) in found.row(0).iter().zip(expected).zip(&asked) {
             let found = found.unwrap();
@@ -240,7 +243,7 @@ mod tests {
                 "{measure}: {found}, not {expected}"
             );
         }
-        // The whole stands for its parts.
+        // The parent counts for its parts.
         let (qrels, run) = read("q 0 a 2\nq 0 b 2\n", "q Q0 w 1 1 t\n");
         let found = evaluate_with(&qrels, &run, &measures(&["recall", "p"]), &options, &facts).unwrap();
         assert_eq!(found.row(0), [Some(1.0), Some(1.0)]);
@@ -304,7 +307,8 @@ mod tests {
         ]);
         let options = EvaluationOptions::default();
         let found = evaluate_with(&qrels, &run, &asked, &options, &facts).unwrap();
-        // 4 + 3 of 4 + 4 + 3; one of two critical results is relevant; one of two constitutional memories was found.
+        // 4 + 3 of 4 + 4 + 3; one of two critical results is relevant; one of two constitutional memories was
+        // found.
         let third = 1.0 / 3.0;
         let expected = [7.0 / 11.0, 0.5, 0.0, 0.5, 2.0 * third, third];
         for ((found, expected), measure) in found.row(0).iter().zip(expected).zip(&asked) {
@@ -314,13 +318,13 @@ mod tests {
     }
 
     #[test]
-    fn a_measure_without_its_facts_is_refused() {
+    fn a_measure_without_its_facts_is_rejected() {
         let (qrels, run) = read("q 0 a 3\n", "q Q0 a 1 3 t\n");
         for (name, missing) in [
-            ("importance_recall@5", "tiers"),
-            ("constitutional@5", "constitutional"),
-            ("chain", "chains"),
-            ("ils@5", "folders"),
+            ("importance_recall@5", "no document has a tier"),
+            ("constitutional@5", "no document has the tier `constitutional`"),
+            ("chain", "no query has a causal chain"),
+            ("ils@5", "no document has a folder"),
         ] {
             let options = EvaluationOptions::default();
             let error = evaluate_with(&qrels, &run, &measures(&[name]), &options, &Facts::default());

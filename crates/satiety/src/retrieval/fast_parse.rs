@@ -1,12 +1,11 @@
-//! Eight bytes at a time: where a field ends, what digits say, and a hash that mixes short ids well. Nothing here knows
-//! what a line means.
+//! SIMD within a register, eight bytes at a time: field ends, decimal digits, and a hash for short ids.
 
 /// The high bit of every byte.
 pub(super) const HIGH: u64 = 0x8080_8080_8080_8080;
 /// The other bits of every byte.
 pub(super) const LOW: u64 = !HIGH;
 
-/// The eight bytes from a position on; behind the end, line ends follow.
+/// The eight bytes at a position, padded with line ends after the end of `bytes`.
 #[inline]
 pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -24,17 +23,17 @@ fn last_word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(chunk)
 }
 
-/// The positions of all bytes that are a space or below, which is where fields end, and the end itself. Looking at each
-/// field by itself would wait for the end of the one before.
+/// Positions of all bytes up to the space character, where fields end, and of the end itself. Finding them
+/// all at once avoids a data dependency between fields.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     positions: Vec<u32>,
 }
 
 impl Ends {
-    /// Of bytes that are fewer than 2^32.
-    pub(super) fn of(&mut self, bytes: &[u8]) -> &[u32] {
-        // Room for what is written without asking.
+    /// Finds the field ends of `bytes`, which must be shorter than 2^32.
+    pub(super) fn find(&mut self, bytes: &[u8]) -> &[u32] {
+        // Extra capacity for the unconditional writes below.
         if self.positions.len() < bytes.len() + 66 {
             self.positions.resize(bytes.len() + 66, 0);
         }
@@ -43,7 +42,8 @@ impl Ends {
         for chunk in bytes.chunks(64) {
             let mut small = small_bytes(chunk);
             let end = count + small.count_ones() as usize;
-            // Most chunks have fewer than a dozen; which number it is cannot be foretold, so all are written.
+            // Most chunks have fewer than twelve ends. Writing twelve unconditionally avoids mispredicted
+            // branches.
             let slots = &mut self.positions[count..count + 64];
             for slot in &mut slots[..12] {
                 *slot = base + small.trailing_zeros();
@@ -66,7 +66,7 @@ impl Ends {
     }
 }
 
-/// A bit for each byte of up to 64 that is a space or below.
+/// A bit for each byte of up to 64 that is at most a space.
 #[inline]
 fn small_bytes(chunk: &[u8]) -> u64 {
     let Some(chunk) = chunk.first_chunk::<64>() else {
@@ -77,14 +77,14 @@ fn small_bytes(chunk: &[u8]) -> u64 {
     let (words, _) = chunk.as_chunks::<8>();
     words.iter().enumerate().fold(0, |bits, (at, word)| {
         let word = u64::from_le_bytes(*word);
-        // A byte above the space gets its high bit from the sum or has it already.
+        // For bytes above the space, the high bit is already set or set by the addition.
         let small = !(((word & LOW) + 0x5f5f_5f5f_5f5f_5f5f) | word) & HIGH;
         // The product gathers the eight high bits in the last byte.
         bits | ((small >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * at)
     })
 }
 
-/// The first bytes of a word, up to eight of them; the others are zero.
+/// The first `count` bytes of a word; the others are zero.
 #[inline]
 pub(super) fn first(word: u64, count: usize) -> u64 {
     if count >= 8 {
@@ -94,15 +94,15 @@ pub(super) fn first(word: u64, count: usize) -> u64 {
     }
 }
 
-/// The number that one to eight digits at the beginning of a word are.
+/// Parses one to eight digits at the beginning of a word.
 #[inline]
 pub(super) fn digits(word: u64, count: usize) -> Option<u64> {
     if count == 0 || count > 8 {
         return None;
     }
-    // Leading zeros move the last digit to the last byte.
+    // Shift in leading zeros, so that the last digit is in the last byte.
     let digits = (word ^ 0x3030_3030_3030_3030) << (8 * (8 - count));
-    (is_digits(digits)).then(|| eight(digits))
+    (is_digits(digits)).then(|| parse_eight_digits(digits))
 }
 
 /// Whether every byte is from 0 to 9.
@@ -111,16 +111,17 @@ pub(super) fn is_digits(digits: u64) -> bool {
     (((digits & LOW) + 0x7676_7676_7676_7676) | digits) & HIGH == 0
 }
 
-/// The number whose eight digits are the bytes, the most significant one first: pairs, then fours, then all.
+/// Converts eight digit bytes, the most significant first, to a number by combining pairs, then fours, then
+/// all.
 #[inline]
-pub(super) fn eight(digits: u64) -> u64 {
+pub(super) fn parse_eight_digits(digits: u64) -> u64 {
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
     let outer = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
     let inner = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
     outer.wrapping_add(inner) >> 32
 }
 
-/// A hash of an id.
+/// Hash of an id.
 #[inline]
 pub(super) fn hash(id: &[u8]) -> u32 {
     let mut words = id.chunks(8).map(|chunk| {
@@ -137,7 +138,7 @@ pub(super) fn hash(id: &[u8]) -> u32 {
     })
 }
 
-/// The same hash of an id of up to sixteen bytes, as two words with zeros at the end.
+/// The same hash for an id of up to sixteen bytes, as two zero-padded words.
 #[inline]
 pub(super) fn hash_short(head: u64, next: u64, length: usize) -> u32 {
     mix(
@@ -146,12 +147,12 @@ pub(super) fn hash_short(head: u64, next: u64, length: usize) -> u32 {
     )
 }
 
-/// A wide product folded twice: every bit of the words moves every bit of the result. Without that, ids that differ only
-/// in their last letters fall into a few slots.
+/// Folds a 128-bit product twice, so that every input bit affects every output bit. Otherwise ids that differ
+/// only in their last letters would collide.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "folded")]
-fn mix(one: u64, other: u64) -> u32 {
-    let product = u128::from(one) * u128::from(other);
+fn mix(a: u64, b: u64) -> u32 {
+    let product = u128::from(a) * u128::from(b);
     let folded = (product >> 64) as u64 ^ product as u64;
     (folded ^ (folded >> 32)) as u32
 }
@@ -185,24 +186,24 @@ mod tests {
                 .chain([u32::try_from(bytes.len()).unwrap()])
                 .collect();
             let mut ends = Ends::default();
-            prop_assert_eq!(ends.of(&bytes), expected);
+            prop_assert_eq!(ends.find(&bytes), expected);
         }
 
         #[test]
-        fn digits_are_what_the_standard_library_reads(text in "[0-9]{1,8}", after in "[ -~]{0,8}") {
+        fn digits_agree_with_the_standard_library(text in "[0-9]{1,8}", after in "[ -~]{0,8}") {
             let bytes = [text.as_bytes(), after.as_bytes()].concat();
             prop_assert_eq!(digits(word(&bytes, 0), text.len()), text.parse().ok());
         }
 
         #[test]
-        fn what_is_no_digit_is_none(text in "[0-9]{0,3}[^0-9]{1,2}[0-9]{0,3}") {
+        fn other_bytes_are_none(text in "[0-9]{0,3}[^0-9]{1,2}[0-9]{0,3}") {
             let bytes = text.as_bytes();
             prop_assume!(bytes.len() <= 8);
             prop_assert_eq!(digits(word(bytes, 0), bytes.len()), None);
         }
 
         #[test]
-        fn both_hashes_are_one(id in "[a-z0-9]{0,16}") {
+        fn both_hashes_agree(id in "[a-z0-9]{0,16}") {
             let bytes = id.as_bytes();
             let part = |at: usize| first(word(bytes, at.min(bytes.len())), bytes.len().saturating_sub(at));
             prop_assert_eq!(hash(bytes), hash_short(part(0), part(8), bytes.len()));

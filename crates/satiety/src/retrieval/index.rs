@@ -1,9 +1,8 @@
-//! Small hash tables: the positions of queries by their ids, and an index of the documents of one query. Nothing here
-//! knows about files.
+//! Small hash tables: positions of queries by id, and an index of the documents of one query.
 
 use super::{RetrievalError, RetrievalResult, fast_parse};
 
-/// The ids of queries and their positions, one id after the other.
+/// Ids of queries in one buffer, with an index of their positions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queries {
     ids: Vec<u8>,
@@ -59,36 +58,36 @@ impl Queries {
     }
 }
 
-/// A small hash index that is used again for the next query without giving memory back.
+/// A small open-addressing hash index that is reused for each query without reallocation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Index {
-    /// Position + 1, or 0 where nothing is.
+    /// Hash and position + 1; position 0 marks a free slot.
     slots: Vec<(u32, u32)>,
     mask: usize,
 }
 
 impl Index {
-    /// Empties it, with room for so many.
-    pub(super) fn clear(&mut self, room: usize) {
-        // A quarter full: what is not there is nearly always told by the first slot.
-        let size = (4 * room).next_power_of_two().max(8);
+    /// Clears the index and reserves capacity for `capacity` entries.
+    pub(super) fn clear(&mut self, capacity: usize) {
+        // At most a quarter full, so that most lookups of absent entries end at the first slot.
+        let size = (4 * capacity).next_power_of_two().max(8);
         self.slots.clear();
         self.slots.resize(size, (0, 0));
         self.mask = size - 1;
     }
 
-    /// Whether one more than so many would make it slow.
+    /// Whether adding another entry to `count` entries exceeds the load limit.
     fn is_full(&self, count: usize) -> bool {
         2 * (count + 1) > self.slots.len()
     }
 
-    /// Where an equal one is.
+    /// Position of an equal entry.
     #[inline]
     pub(super) fn find(&self, hash: u32, same: impl Fn(usize) -> bool) -> Option<usize> {
         self.probe(hash, same).ok()
     }
 
-    /// Where an equal one is; when there is none, remembers this one.
+    /// Position of an equal entry; otherwise adds this one and returns `None`.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -109,7 +108,7 @@ impl Index {
         }
     }
 
-    /// The equal one, or the free slot.
+    /// Position of an equal entry, or the first free slot as the error.
     #[inline]
     fn probe(&self, hash: u32, same: impl Fn(usize) -> bool) -> Result<usize, usize> {
         let mut slot = hash as usize & self.mask;
@@ -127,14 +126,14 @@ impl Index {
 }
 
 pub(super) fn position(value: usize) -> RetrievalResult<u32> {
-    // One below the end, because an index keeps position + 1.
+    // The maximum is excluded, because the index stores position + 1.
     match u32::try_from(value) {
         Ok(value) if value < u32::MAX => Ok(value),
         _ => Err(RetrievalError::TooLarge),
     }
 }
 
-/// Readers only let UTF-8 in.
+/// Ids are valid UTF-8, because readers reject other bytes.
 pub(super) fn text(id: &[u8]) -> &str {
     std::str::from_utf8(id).unwrap_or_default()
 }

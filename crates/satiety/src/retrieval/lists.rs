@@ -1,5 +1,5 @@
-//! Documents by query, compact: ids lie one after the other in a buffer, and a document is a position in it. What is
-//! kept of a run of ten million lines is smaller than its file. Files are read in parts; each has its own buffers.
+//! Compact lists of documents by query: ids are stored in one buffer per part of the file, and documents
+//! refer to it by position. A run of ten million lines takes less memory than its file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,82 +7,82 @@ use serde::{Deserialize, Serialize};
 pub(super) use super::index::Index;
 use super::index::{Queries, text};
 
-/// Judgments: a grade for each judged document of a query.
+/// Relevance judgments: a grade for each judged document of a query.
 #[derive(Debug, Clone, Default)]
 pub struct Qrels(pub(super) Lists<i32>);
 
-/// A system's answer: documents by query, best first.
+/// A run: the ranked documents that a system returned for each query.
 #[derive(Debug, Clone, Default)]
 pub struct Run(pub(super) Lists<Scored>);
 
-/// What orders a run besides the score.
+/// Order of documents with equal scores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
-    /// Equal scores by document id, descending, as `trec_eval` does.
+    /// By document id, descending, like `trec_eval`.
     #[default]
     Trec,
-    /// Equal scores by the rank that the run states.
+    /// By the rank given in the run.
     Rank,
 }
 
-/// What to do with a document that comes twice for one query.
+/// Handling of duplicate documents of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Dedup {
-    /// Refuse: it would be counted twice.
+    /// Reject the file, because the document would count twice.
     #[default]
     Refuse,
-    /// Keep the first: the best-ranked of a run, the first line of judgments.
+    /// Keep the first occurrence: the best-ranked of a run, the first line of judgments.
     First,
 }
 
-/// How lines become lists.
+/// Options for ordering and deduplicating documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OrderOptions {
-    /// What orders equal scores.
+    /// Order of documents with equal scores.
     pub ties: Ties,
-    /// What to do with documents that come twice.
+    /// Handling of duplicate documents of a query.
     pub dedup: Dedup,
 }
 
-/// What a run says about a document.
+/// Score and rank of a document in a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scored {
-    /// `trec_eval` keeps scores as 32-bit floats; what is equal there is a tie.
+    /// 32-bit like in `trec_eval`, which determines ties.
     pub(super) score: f32,
     pub(super) rank: u32,
 }
 
 impl Qrels {
-    /// How many queries are judged.
+    /// Number of judged queries.
     pub fn queries(&self) -> usize {
         self.0.ranges.len()
     }
 
-    /// How many judgments there are.
+    /// Number of judgments over all queries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is judged.
+    /// Whether there are no judgments.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
 
-    /// The id of a query, by its position.
+    /// Id of the query at a position.
     pub fn query(&self, position: usize) -> &str {
         self.0.queries.name(position)
     }
 
-    /// The grade of a document, absent when it was not judged.
+    /// Grade of a document; `None` if it was not judged.
     pub fn grade(&self, query: &str, document: &str) -> Option<i32> {
         let list = self.0.list(self.0.queries.position(query.as_bytes())?);
         let found = list.iter().find(|item| self.0.id(item) == document.as_bytes());
         found.map(|item| item.value)
     }
 
-    /// The judged documents of a query with their grades, in the order of the file.
+    /// Judged documents of a query with their grades, in file order.
     pub fn judgments(&self, query: usize) -> impl Iterator<Item = (&str, i32)> {
         self.0
             .list(query)
@@ -96,27 +96,27 @@ impl Qrels {
 }
 
 impl Run {
-    /// How many queries it answers.
+    /// Number of queries with results.
     pub fn queries(&self) -> usize {
         self.0.ranges.len()
     }
 
-    /// The queries that it answers, in the order of the file.
+    /// Ids of the queries with results, in file order.
     pub fn query_ids(&self) -> impl Iterator<Item = &str> {
         (0..self.queries()).map(|position| self.0.queries.name(position))
     }
 
-    /// How many documents it returns, over all queries.
+    /// Number of documents over all queries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it returns nothing at all.
+    /// Whether the run contains no documents.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
 
-    /// The documents for a query, best first; nothing for a query that it does not answer.
+    /// Documents of a query, best first; empty for a query without results.
     pub fn documents(&self, query: &str) -> impl Iterator<Item = &str> {
         let position = self.0.queries.position(query.as_bytes());
         let list = position.map_or(&[][..], |position| self.0.list(position));
@@ -132,19 +132,19 @@ impl Run {
 #[derive(Debug, Clone)]
 pub(super) struct Lists<T> {
     pub(super) queries: Queries,
-    /// In the order of the file; what had to be brought together from several places comes last.
+    /// In file order; the last part holds merged lists of queries whose lines were not contiguous.
     pub(super) parts: Vec<Part<T>>,
     pub(super) ranges: Vec<Place>,
 }
 
-/// Documents that were read together, and their ids.
+/// Documents of one part of a file, and their ids.
 #[derive(Debug, Clone)]
 pub(super) struct Part<T> {
     pub(super) ids: Vec<u8>,
     pub(super) items: Vec<Item<T>>,
 }
 
-/// Where the list of a query is.
+/// Location of the list of a query.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) part: u32,
@@ -172,7 +172,7 @@ impl<T> Default for Lists<T> {
 }
 
 impl<T> Lists<T> {
-    /// The documents of a query.
+    /// Documents of a query.
     pub(super) fn list(&self, query: usize) -> &[Item<T>] {
         self.ranges.get(query).map_or(&[], |place| {
             &self.parts[place.part as usize].items[place.start as usize..place.end as usize]
@@ -188,7 +188,7 @@ impl<T> Lists<T> {
         text(self.id(item))
     }
 
-    /// How many documents there are, over all queries.
+    /// Number of documents over all queries.
     fn len(&self) -> usize {
         self.ranges
             .iter()
@@ -203,7 +203,7 @@ pub(super) struct Item<T> {
     pub(super) offset: u32,
     pub(super) hash: u32,
     pub(super) length: u16,
-    /// Whose ids it is among.
+    /// Index of the part that holds its id.
     pub(super) part: u16,
     pub(super) value: T,
 }

@@ -1,5 +1,5 @@
-//! The measures: names that say what they compute, and their values for one query. Formulas are those of `trec_eval`
-//! unless the name says otherwise; what a relevant document is comes in as a threshold.
+//! Retrieval measures: names such as `ndcg@10`, and their values for one query. Formulas follow `trec_eval`
+//! unless documented otherwise; a threshold defines which grades are relevant.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -10,56 +10,57 @@ use serde::{Deserialize, Serialize};
 
 use super::{RetrievalError, Tier};
 
-/// A measure, as in `ndcg@10`.
+/// A retrieval measure with an optional cutoff, such as `ndcg@10`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Measure {
-    /// What is computed.
+    /// Kind of the measure.
     pub kind: Kind,
-    /// How many results count; all of them when absent.
+    /// Number of results to evaluate; all if absent.
     pub cutoff: Option<NonZeroUsize>,
 }
 
-/// What a measure computes.
+/// Kind of a measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// `mrr`: one over the rank of the first relevant document (`trec_eval`: `recip_rank`).
+    /// `mrr`: reciprocal rank of the first relevant document (`trec_eval`: `recip_rank`).
     Mrr,
-    /// `ndcg`: discounted gain of 2^grade − 1, over the best possible (Burges et al. 2005).
+    /// `ndcg`: normalized discounted cumulative gain with gain 2^grade − 1 (Burges et al. 2005).
     Ndcg,
-    /// `ndcg_linear`: discounted gain of the grade itself, over the best possible (`trec_eval`: `ndcg`, `ndcg_cut`).
+    /// `ndcg_linear`: normalized discounted cumulative gain with the grade as gain (`trec_eval`: `ndcg`,
+    /// `ndcg_cut`).
     NdcgLinear,
-    /// `recall`: share of the relevant documents that were found.
+    /// `recall`: share of the relevant documents that were returned.
     Recall,
-    /// `p`: share of the results that are relevant; a short list is filled up with nothing.
+    /// `p`: share of the results that are relevant; missing results count as irrelevant.
     Precision,
-    /// `map`: mean over the relevant documents of the precision at their ranks.
+    /// `map`: average precision, the mean over the relevant documents of the precision at their ranks.
     Map,
-    /// `success`: whether anything relevant was found.
+    /// `success`: 1 if any relevant document was returned, otherwise 0.
     Success,
     /// `rbp(p)`: rank-biased precision with persistence p (Moffat and Zobel 2008).
     Rbp(f64),
-    /// `bpref`: how rarely judged irrelevant documents come before relevant ones (Buckley and Voorhees 2004).
+    /// `bpref`: binary preference of relevant over judged irrelevant documents (Buckley and Voorhees 2004).
     Bpref,
-    /// `judged`: share of the results that somebody judged; absent without results.
+    /// `judged`: share of the results with a judgment; absent without results.
     Judged,
-    /// `importance_recall`: recall in which a relevant document weighs by its tier (4, 3, 2, 1, ½).
+    /// `importance_recall`: recall with documents weighted by tier (4, 3, 2, 1, ½).
     ImportanceRecall,
     /// `tier_p(critical)`: share of the results of a tier that are relevant; absent without such results.
     TierPrecision(Tier),
-    /// `constitutional`: whether all constitutional documents were found.
+    /// `constitutional`: 1 if all constitutional documents were returned, otherwise 0.
     Constitutional,
-    /// `constitutional_share`: which share of the constitutional documents was found.
+    /// `constitutional_share`: share of the constitutional documents that were returned.
     ConstitutionalShare,
-    /// `chain`: which share of the query's causal chain was found; absent for queries without one.
+    /// `chain`: share of the query's causal chain that was returned; absent for queries without one.
     Chain,
-    /// `ils`: how alike the results are by their folders, 1 − folders / results; absent without results.
+    /// `ils`: intra-list similarity by folder, 1 − folders / results; absent without results.
     ListSimilarity,
 }
 
 impl Kind {
-    /// Whether it needs to know more than judgments: tiers, folders or chains.
+    /// Whether the measure needs tiers, folders or causal chains in addition to judgments.
     pub fn needs_facts(self) -> bool {
         matches!(
             self,
@@ -73,7 +74,7 @@ impl Kind {
     }
 }
 
-/// Every name with an example, for messages.
+/// Examples of all measures, for error messages.
 const NAMES: &str = "mrr@10, ndcg@10, ndcg_linear@10, recall@100, p@5, map, success@5, rbp(0.8), bpref, judged@10, \
      importance_recall@10, tier_p(critical)@10, constitutional@5, constitutional_share@5, chain@10, ils@10";
 
@@ -90,7 +91,7 @@ impl FromStr for Measure {
             Some((stem, cutoff)) => {
                 let cutoff = cutoff
                     .parse()
-                    .map_err(|_| wrong(format!("`{cutoff}` is no cutoff from 1 up")))?;
+                    .map_err(|_| wrong(format!("cutoff `{cutoff}` is not an integer of at least 1")))?;
                 (stem, Some(cutoff))
             }
         };
@@ -117,7 +118,7 @@ impl FromStr for Measure {
                 let found = Tier::ALL.into_iter().find(|known| known.name() == tier);
                 Kind::TierPrecision(found.ok_or_else(|| {
                     wrong(format!(
-                        "`{tier}` is no tier; known are {}",
+                        "unknown tier `{tier}` (expected one of: {})",
                         Tier::ALL.map(Tier::name).join(", ")
                     ))
                 })?)
@@ -125,13 +126,17 @@ impl FromStr for Measure {
             _ => match stem.strip_prefix("rbp(").and_then(|rest| rest.strip_suffix(')')) {
                 Some(p) => match p.parse::<f64>() {
                     Ok(p) if p > 0.0 && p < 1.0 => Kind::Rbp(p),
-                    _ => return Err(wrong(format!("`{p}` is no persistence between 0 and 1"))),
+                    _ => {
+                        return Err(wrong(format!(
+                            "persistence `{p}` is not a number between 0 and 1"
+                        )));
+                    }
                 },
-                None => return Err(wrong(format!("known are {NAMES}"))),
+                None => return Err(wrong(format!("expected one of: {NAMES}"))),
             },
         };
         if kind == Kind::Bpref && cutoff.is_some() {
-            return Err(wrong("bpref looks at the whole list and has no cutoff".into()));
+            return Err(wrong("bpref does not take a cutoff".into()));
         }
         Ok(Self { kind, cutoff })
     }
@@ -175,27 +180,26 @@ impl From<Measure> for String {
     }
 }
 
-/// What is computed when nothing is asked for: an agent reads three to five results, ten at most; twenty show the whole
-/// ranking; and how much of it was judged at all.
+/// Default measures of an evaluation. Agents read three to five results, at most ten; 20 shows more of the
+/// ranking, and `judged` the coverage of the judgments.
 pub fn default_measures() -> Vec<Measure> {
-    let of = |kind, cutoff| Measure {
+    let measure = |kind, cutoff| Measure {
         kind,
         cutoff: NonZeroUsize::new(cutoff),
     };
     vec![
-        of(Kind::Mrr, 5),
-        of(Kind::Mrr, 10),
-        of(Kind::Ndcg, 5),
-        of(Kind::Ndcg, 10),
-        of(Kind::Ndcg, 20),
-        of(Kind::Recall, 5),
-        of(Kind::Recall, 10),
-        of(Kind::Judged, 10),
+        measure(Kind::Mrr, 5),
+        measure(Kind::Mrr, 10),
+        measure(Kind::Ndcg, 5),
+        measure(Kind::Ndcg, 10),
+        measure(Kind::Ndcg, 20),
+        measure(Kind::Recall, 5),
+        measure(Kind::Recall, 10),
+        measure(Kind::Judged, 10),
     ]
 }
 
-/// What two rankings are compared by when nothing is asked for: few, because each one makes it harder for the others to show
-/// something.
+/// Default measures of a comparison. There are few of them, because each one reduces the power of the others.
 pub fn decisive_measures() -> Vec<Measure> {
     [Kind::Ndcg, Kind::Mrr, Kind::Recall]
         .map(|kind| Measure {
@@ -205,23 +209,23 @@ pub fn decisive_measures() -> Vec<Measure> {
         .to_vec()
 }
 
-/// One query, ready to be measured.
+/// Grades of one query.
 #[derive(Debug, Default)]
 pub(super) struct Ranked {
-    /// The grades of the results in their order; absent where nobody judged.
+    /// Grades of the results in rank order; `None` for unjudged results.
     pub(super) grades: Vec<Option<i32>>,
-    /// The positive grades of all judged documents, best first.
+    /// Positive grades of all judged documents, best first.
     pub(super) ideal: Vec<i32>,
-    /// Judged documents that are relevant.
+    /// Number of judged relevant documents.
     pub(super) relevant: usize,
-    /// Judged documents that are not; documents with negative grades are neither.
+    /// Number of judged irrelevant documents; negative grades are neither.
     pub(super) irrelevant: usize,
-    /// The grade from which on a document is relevant.
+    /// Minimum grade of a relevant document.
     pub(super) threshold: i32,
 }
 
 impl Ranked {
-    /// Takes the grade of a judged document.
+    /// Adds the grade of a judged document.
     #[inline]
     pub(super) fn judge(&mut self, grade: i32) {
         if grade >= self.threshold {
@@ -234,11 +238,11 @@ impl Ranked {
         }
     }
 
-    /// The value of a measure; absent where the judgments leave nothing to find.
+    /// Value of a measure; `None` if the judgments contain nothing relevant.
     pub(super) fn value(&self, measure: Measure, discounts: &mut Discounts) -> Option<f64> {
         let cutoff = measure.cutoff.map_or(usize::MAX, NonZeroUsize::get);
         let top = &self.grades[..self.grades.len().min(cutoff)];
-        // A list that is not cut is as deep as it is.
+        // Without a cutoff, the depth is the length of the list.
         let depth = measure.cutoff.map_or(top.len(), NonZeroUsize::get);
         let share = |count: usize| {
             if depth == 0 {
@@ -287,7 +291,7 @@ impl Ranked {
                 sum
             }
             Kind::Bpref => self.bpref(),
-            // Answered above, or by those who know the facts.
+            // Computed above, or from facts.
             _ => return None,
         })
     }
@@ -303,7 +307,8 @@ impl Ranked {
         sum / self.relevant as f64
     }
 
-    /// R relevant, N irrelevant judged: the mean over relevant r of 1 − min(irrelevant above r, R) / min(N, R).
+    /// With R relevant and N judged irrelevant documents: mean over relevant r of 1 − min(irrelevant above r,
+    /// R) / min(N, R).
     fn bpref(&self) -> f64 {
         let bound = self.irrelevant.min(self.relevant);
         let (mut above, mut sum) = (0_usize, 0.0);
@@ -332,7 +337,7 @@ fn exponential(grade: i32) -> f64 {
 pub(super) struct Discounts(Vec<f64>);
 
 impl Discounts {
-    /// Discounted gain of grades in their order.
+    /// Discounted cumulative gain of grades in rank order.
     fn sum(&mut self, grades: impl ExactSizeIterator<Item = Option<i32>>, gain: impl Fn(i32) -> f64) -> f64 {
         while self.0.len() < grades.len() {
             self.0.push(((self.0.len() + 2) as f64).log2());
@@ -382,27 +387,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_measure_is_told() {
-        for (name, told) in [
-            ("ndgc@10", "`ndgc@10` is no measure: known are mrr@10"),
-            ("p@0", "`p@0` is no measure: `0` is no cutoff from 1 up"),
-            ("p@", "`p@` is no measure: `` is no cutoff from 1 up"),
+    fn invalid_measures_are_rejected() {
+        for (name, expected) in [
+            ("ndgc@10", "invalid measure `ndgc@10`: expected one of: mrr@10"),
+            (
+                "p@0",
+                "invalid measure `p@0`: cutoff `0` is not an integer of at least 1",
+            ),
+            (
+                "p@",
+                "invalid measure `p@`: cutoff `` is not an integer of at least 1",
+            ),
             (
                 "rbp(1)",
-                "`rbp(1)` is no measure: `1` is no persistence between 0 and 1",
+                "invalid measure `rbp(1)`: persistence `1` is not a number between 0 and 1",
             ),
-            ("rbp", "`rbp` is no measure: known are"),
+            ("rbp", "invalid measure `rbp`: expected one of:"),
             (
                 "tier_p(vital)@5",
-                "`tier_p(vital)@5` is no measure: `vital` is no tier; known are temporary, normal",
+                "invalid measure `tier_p(vital)@5`: unknown tier `vital` (expected one of: temporary, normal",
             ),
             (
                 "bpref@5",
-                "`bpref@5` is no measure: bpref looks at the whole list",
+                "invalid measure `bpref@5`: bpref does not take a cutoff",
             ),
         ] {
             let error = name.parse::<Measure>().unwrap_err().to_string();
-            assert!(error.starts_with(told), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 

@@ -1,22 +1,22 @@
-//! Measures for an agent's memory, where documents have tiers: what must never be missed, what weighs more, whether a
-//! chain of decisions is complete. They take one query's results, best first; tiers and chains come from the caller.
+//! Measures for agent memories with importance tiers and causal chains. All functions take the results of one
+//! query, best first.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How important a memory is.
+/// Importance tier of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// For the moment.
+    /// Only of temporary interest; weight 0.5.
     Temporary,
-    /// As most are.
+    /// Default importance; weight 1.
     Normal,
-    /// More than most.
+    /// Above default importance; weight 2.
     Important,
-    /// Not to be missed.
+    /// Must not be missed; weight 3.
     Critical,
-    /// Always to be shown.
+    /// Must always be returned; weight 4.
     Constitutional,
 }
 
@@ -30,7 +30,7 @@ impl Tier {
         Self::Constitutional,
     ];
 
-    /// Its name, as it is written.
+    /// Name of the tier in files and output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Temporary => "temporary",
@@ -41,7 +41,7 @@ impl Tier {
         }
     }
 
-    /// What a memory of this tier weighs in recall.
+    /// Weight of the tier in importance-weighted recall.
     pub fn weight(self) -> f64 {
         match self {
             Self::Temporary => 0.5,
@@ -53,7 +53,7 @@ impl Tier {
     }
 }
 
-/// Recall at `k`, each relevant document weighted by its tier; absent without relevant documents.
+/// Recall at `k`, with each relevant document weighted by its tier; `None` without relevant documents.
 ///
 /// ```
 /// use satiety::retrieval::{Tier, importance_weighted_recall};
@@ -70,16 +70,16 @@ pub fn importance_weighted_recall(results: &[&str], relevant: &[(&str, Tier)], k
     (all > 0.0).then(|| weight(&|document| top.contains(&document)) / all)
 }
 
-/// How many of the constitutional memories are among the first `k`.
+/// Share of the constitutional memories among the first `k` results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Surfacing {
-    /// Whether all of them are.
+    /// Whether all constitutional memories were returned.
     pub strict: bool,
-    /// Which share of them is.
+    /// Share of the constitutional memories returned, 0 to 1.
     pub fraction: f64,
 }
 
-/// Constitutional surfacing, strict and as a fraction; absent when there are no constitutional memories.
+/// Constitutional surfacing, strict and as a fraction; `None` without constitutional memories.
 pub fn constitutional_surfacing(results: &[&str], constitutional: &[&str], k: usize) -> Option<Surfacing> {
     let fraction = share_found(results, constitutional, k)?;
     Some(Surfacing {
@@ -88,15 +88,15 @@ pub fn constitutional_surfacing(results: &[&str], constitutional: &[&str], k: us
     })
 }
 
-/// Which share of a causal chain is among the first `k`; absent for an empty chain.
+/// Share of a causal chain among the first `k` results; `None` for an empty chain.
 pub(crate) fn causal_chain_completeness(results: &[&str], chain: &[&str], k: usize) -> Option<f64> {
     share_found(results, chain, k)
 }
 
-/// Precision at `k` among the results of each tier, lowest tier first; tiers without a result are left out.
+/// Precision at `k` among the results of each tier, lowest tier first; tiers without results are omitted.
 pub(crate) fn tier_precision(results: &[(&str, Tier)], relevant: &[&str], k: usize) -> Vec<(Tier, f64)> {
     let top = &results[..results.len().min(k)];
-    let of = |tier| {
+    let precision = |tier| {
         let of_tier = || top.iter().filter(move |(_, other)| *other == tier);
         let found = of_tier()
             .filter(|(document, _)| relevant.contains(document))
@@ -104,10 +104,10 @@ pub(crate) fn tier_precision(results: &[(&str, Tier)], relevant: &[&str], k: usi
         let all = of_tier().count();
         (all > 0).then(|| (tier, found as f64 / all as f64))
     };
-    Tier::ALL.into_iter().filter_map(of).collect()
+    Tier::ALL.into_iter().filter_map(precision).collect()
 }
 
-/// How alike the first `k` results are by the groups (folders) they come from: 1 − groups / results; absent without results.
+/// Similarity of the first `k` results by group (folder): 1 − groups / results; `None` without results.
 pub(crate) fn intra_list_similarity(groups: &[&str], k: usize) -> Option<f64> {
     let top = top(groups, k);
     let distinct: std::collections::BTreeSet<&&str> = top.iter().collect();
@@ -152,10 +152,10 @@ mod tests {
 
     #[test]
     fn surfacing_is_strict_or_a_share() {
-        let of = |k| constitutional_surfacing(&RESULTS, &["b", "d"], k).unwrap();
-        assert_eq!((of(1).strict, of(1).fraction), (false, 0.0));
-        assert_eq!((of(3).strict, of(3).fraction), (false, 0.5));
-        assert_eq!((of(4).strict, of(4).fraction), (true, 1.0));
+        let at = |k| constitutional_surfacing(&RESULTS, &["b", "d"], k).unwrap();
+        assert_eq!((at(1).strict, at(1).fraction), (false, 0.0));
+        assert_eq!((at(3).strict, at(3).fraction), (false, 0.5));
+        assert_eq!((at(4).strict, at(4).fraction), (true, 1.0));
         assert_eq!(constitutional_surfacing(&RESULTS, &[], 5), None);
         assert_eq!(
             causal_chain_completeness(&RESULTS, &["a", "e", "q", "c"], 5),

@@ -1,7 +1,7 @@
-//! How good is a ranking, and is one really better than another? Judgments and runs as `trec_eval` reads them, the
-//! measures of the field under names that say what they compute, and comparisons that end in a verdict.
+//! Evaluation of rankings: relevance judgments and runs in the formats of `trec_eval`, the standard measures,
+//! and statistical comparison of two systems.
 //!
-//! Everything takes bytes or values that somebody else read. Nothing here knows about files, printing or stores.
+//! The module does no I/O: readers take bytes, everything else takes values.
 //!
 //! ```
 //! use satiety::retrieval::{EvaluationOptions, Measure, OrderOptions, QrelsReader, RunReader, evaluate};

@@ -1,7 +1,6 @@
-//! What happened inside a search: which channel brought which result, what fusion, expansion and the session changed,
-//! how long each stage took, and what repeating nothing saved. Read from the traces that a run as JSON Lines may carry.
-//!
-//! Nothing here knows where traces come from or how a search is made.
+//! Analysis of a search pipeline from traces: contribution of each channel, effects of fusion, query
+//! expansion and session boost, latency by stage, and tokens saved by deduplication. Traces are optional
+//! fields of a JSON Lines run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,31 +13,31 @@ use super::reader::Lines;
 use super::tables::{self, Id};
 use super::{Aggregate, FileFormat, Qrels, RetrievalResult};
 
-/// How a search came to its results, for one query.
+/// Trace of the search for one query.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trace {
-    /// The query.
+    /// Id of the query.
     pub query: String,
-    /// Its results, best first.
+    /// Results, best first.
     pub results: Vec<TracedResult>,
-    /// What would have been returned without the query's expansion.
+    /// Results without query expansion, if traced.
     pub without_expansion: Option<Vec<String>>,
-    /// What would have been returned without the session's boost.
+    /// Results without the session boost, if traced.
     pub without_session: Option<Vec<String>>,
-    /// The tokens of each result that was held back because the session had it already.
+    /// Token count of each result omitted because the session already has it.
     pub duplicate_tokens: Vec<u64>,
-    /// Whether anything was said about results held back.
+    /// Whether the trace reports omitted results.
     pub deduplicated: bool,
-    /// Milliseconds by stage.
+    /// Latency by stage in milliseconds.
     pub latency_ms: BTreeMap<String, f64>,
 }
 
-/// A result and where it comes from.
+/// A result with the channels that returned it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TracedResult {
-    /// The document.
+    /// Id of the document.
     pub document: String,
-    /// The channels that found it, with its rank in each, from 1, where that was told.
+    /// Channels that returned it, with its rank in each from 1, if traced.
     pub channels: BTreeMap<String, Option<u32>>,
 }
 
@@ -62,7 +61,7 @@ struct TraceLine {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ResultLine {
-    Told {
+    Detailed {
         #[serde(rename = "memoryId", alias = "memory_id", alias = "doc_id")]
         document: Id,
         #[serde(default, alias = "sourceChannels", alias = "source_channels")]
@@ -91,7 +90,7 @@ struct Removed {
 }
 
 impl Trace {
-    /// Reads a line of a run as JSON Lines; nothing when it says no more than the results.
+    /// Parses a line of a JSON Lines run; `None` if it contains only results.
     pub fn parse(number: u64, line: &[u8]) -> RetrievalResult<Option<Self>> {
         let line: TraceLine = tables::json(number, line)?;
         let texts = |ids: Vec<Id>| ids.into_iter().map(Id::text).collect::<Vec<_>>();
@@ -109,16 +108,16 @@ impl Trace {
                 .collect(),
             latency_ms: line.latency_ms,
         };
-        let says_more = found.without_expansion.is_some()
+        let has_trace = found.without_expansion.is_some()
             || found.without_session.is_some()
             || found.deduplicated
             || !found.latency_ms.is_empty()
             || found.results.iter().any(|result| !result.channels.is_empty());
-        Ok(says_more.then_some(found))
+        Ok(has_trace.then_some(found))
     }
 }
 
-/// Reads the traces of a run as JSON Lines, beside the reader of the run itself.
+/// Streaming reader of the traces in a JSON Lines run.
 #[derive(Debug)]
 pub struct TraceReader {
     lines: Lines,
@@ -135,12 +134,12 @@ impl Default for TraceReader {
 }
 
 impl TraceReader {
-    /// Takes the next piece of the file, cut anywhere.
+    /// Reads the next chunk of the file, which may end anywhere.
     pub fn push(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
         self.take(Some(bytes))
     }
 
-    /// The traces, once the file has ended; none when it tells no more than results.
+    /// Ends the file and returns the traces; empty if the run contains only results.
     pub fn finish(mut self) -> RetrievalResult<Vec<Trace>> {
         self.take(None)?;
         Ok(self.traces)
@@ -149,12 +148,12 @@ impl TraceReader {
     fn take(&mut self, bytes: Option<&[u8]>) -> RetrievalResult<()> {
         let traces = &mut self.traces;
         self.lines.push(bytes, |lines, block| {
-            lines.each(block, |number, line| keep(traces, number, line))
+            lines.each(block, |number, line| parse_line(traces, number, line))
         })
     }
 }
 
-fn keep(traces: &mut Vec<Trace>, number: u64, line: &[u8]) -> RetrievalResult<()> {
+fn parse_line(traces: &mut Vec<Trace>, number: u64, line: &[u8]) -> RetrievalResult<()> {
     if !line.trim_ascii().is_empty() {
         traces.extend(Trace::parse(number, line)?);
     }
@@ -168,7 +167,7 @@ impl ResultLine {
                 document: document.text(),
                 ..TracedResult::default()
             },
-            Self::Told { document, channels } => TracedResult {
+            Self::Detailed { document, channels } => TracedResult {
                 document: document.text(),
                 channels: match channels {
                     Channels::Ranked(ranks) => ranks,
@@ -179,61 +178,61 @@ impl ResultLine {
     }
 }
 
-/// What traces tell about a pipeline. Everything is a mean over the queries that tell it, with its interval.
+/// Metrics of a search pipeline. Each is a mean over the queries that report it, with a confidence interval.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Pipeline {
-    /// Queries with a trace.
+    /// Number of queries with a trace.
     pub queries: usize,
-    /// How many results of each query were looked at.
+    /// Number of results analyzed per query.
     pub depth: usize,
-    /// By channel: how much it contributes.
+    /// Contribution of each channel.
     pub channels: BTreeMap<String, Channel>,
-    /// Share of the results whose rank is not the one that their best channel gave them.
+    /// Share of the results whose final rank differs from their best rank in any channel.
     pub fusion_reorder_rate: Aggregate,
-    /// Share of the results that only the expanded query found.
+    /// Share of the results returned only because of query expansion.
     pub expansion_impact: Aggregate,
-    /// By stage: how long it takes.
+    /// Latency of each stage in milliseconds.
     pub latency_ms: BTreeMap<String, Latency>,
-    /// Tokens that were not sent again; absent when no query tells.
+    /// Tokens saved by deduplication; absent if no query reports it.
     pub dedup_tokens: Option<TokenSavings>,
 }
 
-/// What a channel contributes.
+/// Contribution of a channel.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Channel {
-    /// Share of the results that it found.
+    /// Share of the results that the channel returned.
     pub contribution: Aggregate,
-    /// Share of the results that no other channel found.
+    /// Share of the results that only this channel returned.
     pub unique: Aggregate,
 }
 
-/// How long a stage takes, in milliseconds.
+/// Latency of a stage in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Latency {
-    /// Queries that tell.
+    /// Number of queries with this stage.
     pub queries: usize,
-    /// The mean.
+    /// Mean latency in milliseconds.
     pub mean: f64,
-    /// Half of the queries are faster.
+    /// Median latency in milliseconds.
     pub p50: f64,
-    /// 19 of 20 are.
+    /// 95th percentile in milliseconds.
     pub p95: f64,
-    /// 99 of 100 are.
+    /// 99th percentile in milliseconds.
     pub p99: f64,
 }
 
-/// Tokens that were not sent again.
+/// Tokens saved by deduplication.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct TokenSavings {
-    /// In all.
+    /// Total number of saved tokens.
     pub total: u64,
-    /// Results that were held back.
+    /// Number of omitted results.
     pub results: usize,
-    /// For each query.
+    /// Saved tokens per query.
     pub per_query: Aggregate,
 }
 
-/// Looks at the first `depth` results of every trace.
+/// Computes pipeline metrics from the first `depth` results of every trace.
 pub fn pipeline(
     traces: &[Trace],
     depth: usize,
@@ -280,14 +279,14 @@ pub fn pipeline(
     for (stage, values) in stages {
         latency_ms.insert(stage, latency(&values)?);
     }
-    let told: Vec<&Trace> = traces.iter().filter(|trace| trace.deduplicated).collect();
-    let dedup_tokens = if told.is_empty() {
+    let reporting: Vec<&Trace> = traces.iter().filter(|trace| trace.deduplicated).collect();
+    let dedup_tokens = if reporting.is_empty() {
         None
     } else {
         let saved = |trace: &Trace| trace.duplicate_tokens.iter().sum::<u64>();
         Some(TokenSavings {
-            total: told.iter().map(|trace| saved(trace)).sum(),
-            results: told.iter().map(|trace| trace.duplicate_tokens.len()).sum(),
+            total: reporting.iter().map(|trace| saved(trace)).sum(),
+            results: reporting.iter().map(|trace| trace.duplicate_tokens.len()).sum(),
             per_query: mean_over(traces, bootstrap, |trace| {
                 trace.deduplicated.then(|| saved(trace) as f64)
             })?,
@@ -308,7 +307,7 @@ fn top(trace: &Trace, depth: usize) -> impl Iterator<Item = &TracedResult> {
     trace.results.iter().take(depth)
 }
 
-/// The first results of a trace that tells channels; one that tells none says nothing about them.
+/// The first results of a trace, if any of them names its channels.
 fn traced(trace: &Trace, depth: usize) -> Option<&[TracedResult]> {
     let results = &trace.results[..trace.results.len().min(depth)];
     results
@@ -345,20 +344,20 @@ fn latency(values: &[f64]) -> Result<Latency, StatsError> {
     })
 }
 
-/// How first queries of a session fare beside later ones.
+/// Comparison of the first queries of sessions with later ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct ColdStart {
-    /// The mean of first queries.
+    /// Mean over the first queries of sessions.
     pub cold: Aggregate,
-    /// The mean of all others.
+    /// Mean over all other queries.
     pub warm: Aggregate,
-    /// The first over the second; absent when either says nothing or the second is 0.
+    /// Cold mean divided by warm mean; absent if either is undefined or the warm mean is 0.
     pub ratio: Option<f64>,
-    /// Its interval, by resampling both; absent below two queries of either kind.
+    /// Bootstrap interval of the ratio; absent with fewer than two queries of either kind.
     pub ratio_ci: Option<stats::Interval>,
 }
 
-/// Compares values of cold queries with values of warm ones; the specification asks for a ratio of at least 0.7.
+/// Compares cold with warm queries; the specification requires a ratio of at least 0.7.
 pub fn cold_start(
     cold: &[f64],
     warm: &[f64],
@@ -374,7 +373,7 @@ pub fn cold_start(
         let resamples = 0..bootstrap.resamples;
         let replicates =
             |values: &[f64], seed| stats::bootstrap::mean_replicates(values, seed, resamples.clone());
-        // Other draws for the other sample: the two are independent.
+        // The samples are independent, so use different seeds.
         let (cold, warm) = (
             replicates(cold, bootstrap.seed)?,
             replicates(warm, bootstrap.seed ^ u64::MAX)?,
@@ -400,8 +399,8 @@ pub fn cold_start(
     })
 }
 
-/// What the session's boost does to the reciprocal rank of the first relevant result among `k`: with it − without it,
-/// over the queries whose trace tells both and for which something relevant was judged.
+/// Effect of the session boost on the reciprocal rank at `k`: with − without boost, over the queries that
+/// trace both and have a relevant judgment.
 pub fn personalization_lift(
     traces: &[Trace],
     qrels: &Qrels,
@@ -447,7 +446,7 @@ mod tests {
         .collect()
     }
 
-    /// By hand: q1 has three results, q2 two of which one tells its channel.
+    /// Computed by hand: q1 has three results; q2 has two, of which one names its channel.
     #[test]
     fn a_pipeline_by_hand() {
         let found = pipeline(&traces(), 10, &BootstrapSettings::default()).unwrap();
@@ -456,10 +455,10 @@ mod tests {
         close(mean(found.channels["vector"].contribution), (2.0 / 3.0) / 2.0);
         close(mean(found.channels["lexical"].unique), (1.0 / 3.0) / 2.0);
         close(mean(found.channels["graph"].unique), 0.5 / 2.0);
-        // Of q1's ranks 1, 2, 3 the best channels said 1, 1, 3: one moved. q2 tells no ranks.
+        // In q1 the best channel ranks of results 1, 2, 3 are 1, 1, 3: one moved. q2 has no ranks.
         close(mean(found.fusion_reorder_rate), 1.0 / 3.0);
         assert_eq!(found.fusion_reorder_rate.queries, 1);
-        // b came only with the expansion; in q2 nothing did.
+        // b was returned only because of expansion; in q2 nothing was.
         close(mean(found.expansion_impact), (1.0 / 3.0) / 2.0);
         close(found.latency_ms["candidate"].mean, 20.0);
         // numpy.quantile([10, 30], .95): 29.0
@@ -469,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_traces_says_nothing() {
+    fn a_run_without_traces_has_no_metrics() {
         assert_eq!(
             Trace::parse(1, br#"{"queryId":"q","results":["a"]}"#).unwrap(),
             None
@@ -481,7 +480,7 @@ mod tests {
 
     /// q1 moves its relevant document from 3 to 1, q2 loses it from 1 to 2; q3 has nothing relevant.
     #[test]
-    fn what_the_session_does() {
+    fn personalization_lift_by_hand() {
         let mut reader = TraceReader::default();
         let text = "{\"queryId\":\"q1\",\"results\":[\"a\"],\"withoutSession\":[\"x\",\"y\",\"a\"]}\n\n\
                     {\"queryId\":\"q2\",\"results\":[\"x\",\"b\"],\"withoutSession\":[\"b\"]}\n\
@@ -497,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn first_queries_beside_later_ones() {
+    fn cold_start_by_hand() {
         let settings = BootstrapSettings::default();
         let found = cold_start(&[0.5, 1.0, 0.0], &[1.0, 0.5], &settings).unwrap();
         assert_eq!(found.ratio, Some(0.5 / 0.75));

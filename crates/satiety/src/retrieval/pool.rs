@@ -1,5 +1,5 @@
-//! Pools for annotation: what several systems put first, together, so that no system is judged by what only another one
-//! found (depth-K pooling, as at TREC).
+//! Depth-k pooling for annotation, as at TREC: combines the top results of several systems, so that the
+//! judgments do not favor one of them.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use crate::stats::random::stream;
 
 use super::{Qrels, Run};
 
-/// A query with documents that wait for a judgment.
+/// A query with documents to judge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PooledQuery {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// Documents, in an order that tells nothing about ranks.
+    /// Documents to judge, in random order to hide their ranks.
     pub documents: Vec<PooledDocument>,
-    /// Documents of the pool that have a judgment already.
+    /// Number of documents of the pool that are already judged.
     pub judged: usize,
 }
 
-/// A document that waits for a judgment.
+/// A document to judge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PooledDocument {
-    /// The document.
+    /// Id of the document.
     pub memory_id: String,
-    /// Which runs put it first, by their positions.
+    /// Indexes of the runs with the document in their top results.
     pub runs: Vec<usize>,
-    /// The best rank that any of them gave it, from 1.
+    /// Best rank in any of these runs, from 1.
     pub best_rank: usize,
 }
 
-/// The first `depth` documents of every run, by query in the order of the first run that has it. What `judged` knows
-/// already is only counted. The order within a query is shuffled by the seed, so that annotators do not see ranks.
+/// Pools the first `depth` documents of every run by query. Documents judged in `judged` are only counted.
+/// Documents of a query are shuffled with the seed, so that annotators cannot infer ranks.
 pub fn pool(runs: &[&Run], judged: Option<&Qrels>, depth: usize, seed: u64) -> Vec<PooledQuery> {
     let mut seen = rustc_hash::FxHashSet::default();
     let mut pools = Vec::new();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn tops_come_together_once_and_without_what_is_judged() {
+    fn top_results_are_pooled_once_without_judged_documents() {
         let a = run("q1 0 a 1 3 x\nq1 0 b 2 2 x\nq1 0 c 3 1 x\nq2 0 z 1 1 x\n");
         let b = run("q1 0 b 1 3 y\nq1 0 d 2 2 y\nq3 0 w 1 1 y\n");
         let mut reader = QrelsReader::trec();
@@ -95,27 +95,27 @@ mod tests {
         assert_eq!(pools[0].judged, 1);
         let mut documents = pools[0].documents.clone();
         documents.sort_by(|a, b| a.memory_id.cmp(&b.memory_id));
-        let told: Vec<_> = documents
+        let pooled: Vec<_> = documents
             .iter()
             .map(|found| (found.memory_id.as_str(), found.runs.clone(), found.best_rank))
             .collect();
-        assert_eq!(told, [("b", vec![0, 1], 1), ("d", vec![1], 2)]);
+        assert_eq!(pooled, [("b", vec![0, 1], 1), ("d", vec![1], 2)]);
     }
 
     #[test]
     fn the_order_depends_on_the_seed_and_on_nothing_else() {
         let lines: Vec<String> = (0..50).map(|n| format!("q 0 d{n} {n} {} x", 100 - n)).collect();
         let lines = lines.join("\n");
-        let of = |seed| {
+        let order = |seed| {
             let pools = pool(&[&run(&lines)], None, 50, seed);
             let documents = pools[0].documents.iter();
             documents.map(|found| found.memory_id.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(of(1), of(1));
-        assert_ne!(of(1), of(2));
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
         let mut ranked: Vec<String> = (0..50).map(|n| format!("d{n}")).collect();
-        assert_ne!(of(1), ranked);
+        assert_ne!(order(1), ranked);
         ranked.sort();
-        assert_ne!(of(1), ranked);
+        assert_ne!(order(1), ranked);
     }
 }

@@ -1,15 +1,15 @@
-//! Numbers of a run file, read as `atof` reads them: correctly rounded, most of them without the general algorithm.
+//! Fast, correctly rounded parsing of decimal numbers in run files.
 
 use std::ops::Range;
 
 use super::fast_parse;
 
-/// As many as sixteen digits can need.
+/// Powers of ten for up to sixteen digits.
 const POWERS: [f64; 16] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 ];
 
-const WHOLE_POWERS: [u64; 9] = [
+const INTEGER_POWERS: [u64; 9] = [
     1,
     10,
     100,
@@ -21,8 +21,8 @@ const WHOLE_POWERS: [u64; 9] = [
     100_000_000,
 ];
 
-/// A decimal number. A mantissa below 2^53 divided by a power of ten up to 10^22 is correctly rounded, because both are
-/// exact (Clinger 1990); everything else goes the long way.
+/// Parses a decimal number. A mantissa below 2^53 divided by a power of ten up to 10^22 is correctly rounded,
+/// because both are exact (Clinger 1990); other numbers use the standard library.
 pub(super) fn parse(text: &[u8]) -> Option<f64> {
     let mut wide = [0; 16];
     match wide.get_mut(..text.len()) {
@@ -34,8 +34,8 @@ pub(super) fn parse(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// The decimal number between two positions of a block. Up to eight digits before the point and up to eight behind it are
-/// read eight at a time.
+/// Parses the decimal number in a range of a block. Up to eight digits on each side of the point take a fast
+/// path.
 #[inline]
 pub(super) fn parse_within(block: &[u8], range: Range<usize>) -> Option<f64> {
     match plain(block, range.start, range.end) {
@@ -54,13 +54,13 @@ fn plain(block: &[u8], start: usize, end: usize) -> Option<f64> {
     }
     let whole = (points.trailing_zeros() / 8) as usize;
     let decimals = end.checked_sub(start + whole + 1)?;
-    let mantissa = fast_parse::digits(head, whole)? * WHOLE_POWERS.get(decimals)?
+    let mantissa = fast_parse::digits(head, whole)? * INTEGER_POWERS.get(decimals)?
         + fast_parse::digits(fast_parse::word(block, start + whole + 1), decimals)?;
     (mantissa < 1 << 53).then(|| mantissa as f64 / POWERS[decimals])
 }
 
-/// A number of up to sixteen bytes, all at once: the point is taken out, leading zeros fill up, and pairs of digits
-/// become numbers together.
+/// Parses a number of up to sixteen bytes with SIMD within a register: removes the point, pads with leading
+/// zeros and combines pairs of digits.
 #[inline]
 fn short(wide: [u8; 16], length: usize) -> Option<f64> {
     const HIGH: u128 = 0x8080_8080_8080_8080_8080_8080_8080_8080;
@@ -91,7 +91,8 @@ fn short(wide: [u8; 16], length: usize) -> Option<f64> {
     if !fast_parse::is_digits(upper) || !fast_parse::is_digits(lower) {
         return None;
     }
-    let mantissa = fast_parse::eight(upper) * 100_000_000 + fast_parse::eight(lower);
+    let mantissa =
+        fast_parse::parse_eight_digits(upper) * 100_000_000 + fast_parse::parse_eight_digits(lower);
     if mantissa >= 1 << 53 {
         return None;
     }
@@ -99,7 +100,7 @@ fn short(wide: [u8; 16], length: usize) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// A mask of the first bytes.
+/// Mask of the first `count` bytes.
 #[inline]
 fn first(count: usize) -> u128 {
     if count >= 16 {
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn invalid_numbers_are_none() {
         for text in ["", "-", ".", "-.", "1.2.3", "x", "1e", "--1", "0x10"] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
@@ -134,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_reads_what_the_standard_library_reads(text in "-?[0-9]{0,12}\\.?[0-9]{0,12}") {
+        fn it_agrees_with_the_standard_library(text in "-?[0-9]{0,12}\\.?[0-9]{0,12}") {
             prop_assert_eq!(parse(text.as_bytes()), text.parse().ok());
             let within = format!("q {text} 17.5 tag and more");
             prop_assert_eq!(parse_within(within.as_bytes(), 2..2 + text.len()), text.parse().ok());

@@ -1,5 +1,4 @@
-//! Judgments and runs as tables with a header (CSV, TSV, the `qrels/*.tsv` of BEIR) and as JSON Lines, one query a line.
-//! Nothing here knows how lines are cut or what lists are for.
+//! Parsing of table rows (CSV, TSV, the `qrels/*.tsv` of BEIR) and of JSON Lines with one query per line.
 
 use serde::Deserialize;
 
@@ -22,7 +21,7 @@ const GRADE: &[&str] = &["relevance", "grade", "rel", "label", "score"];
 const SCORE: &[&str] = &["score", "sim", "similarity"];
 const RANK: &[&str] = &["rank", "position"];
 
-/// Where the columns of a table are.
+/// Positions of the columns of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
     query: usize,
@@ -32,14 +31,14 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// From the header of judgments.
+    /// Parses the header of judgments.
     pub(super) fn of_judgments(number: u64, header: &str, separator: char) -> RetrievalResult<Self> {
-        Self::of(number, header, separator, ("a grade", GRADE))
+        Self::of(number, header, separator, ("the grade", GRADE))
     }
 
-    /// From the header of a run.
+    /// Parses the header of a run.
     pub(super) fn of_run(number: u64, header: &str, separator: char) -> RetrievalResult<Self> {
-        Self::of(number, header, separator, ("a score", SCORE))
+        Self::of(number, header, separator, ("the score", SCORE))
     }
 
     fn of(number: u64, header: &str, separator: char, value: (&str, &[&str])) -> RetrievalResult<Self> {
@@ -56,7 +55,10 @@ impl Columns {
             find(names).ok_or_else(|| {
                 RetrievalError::at(
                     number,
-                    format!("the header names no column for {what} ({})", names.join(", ")),
+                    format!(
+                        "missing column for {what} (expected one of: {})",
+                        names.join(", ")
+                    ),
                 )
             })
         };
@@ -68,7 +70,7 @@ impl Columns {
         })
     }
 
-    /// Query, document, value and rank of a row.
+    /// Parses query, document, value and rank of a row.
     pub(super) fn row(&self, number: u64, line: &str, separator: char) -> RetrievalResult<Row> {
         let mut cells = cells(number, line, separator)?;
         let count = cells.len();
@@ -76,7 +78,7 @@ impl Columns {
             Some(cell) => Ok(std::mem::take(cell)),
             None => Err(RetrievalError::at(
                 number,
-                format!("{count} columns, and the header has at least {}", column + 1),
+                format!("expected at least {} columns, got {count}", column + 1),
             )),
         };
         let row = Row {
@@ -86,13 +88,13 @@ impl Columns {
             rank: self.rank.map(&mut take).transpose()?,
         };
         if row.query.is_empty() || row.document.is_empty() {
-            return Err(RetrievalError::at(number, "the query or the document is empty"));
+            return Err(RetrievalError::at(number, "query or document is empty"));
         }
         Ok(row)
     }
 }
 
-/// What a row says.
+/// Values of a row.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) query: String,
@@ -105,14 +107,14 @@ impl Row {
     pub(super) fn grade(&self, number: u64) -> RetrievalResult<i32> {
         let text = self.value.trim();
         text.parse()
-            .map_err(|_| RetrievalError::at(number, format!("the grade `{text}` is no whole number")))
+            .map_err(|_| RetrievalError::at(number, format!("grade `{text}` is not an integer")))
     }
 
     pub(super) fn score(&self, number: u64) -> RetrievalResult<f64> {
         let text = self.value.trim();
         score::parse(text.as_bytes())
             .filter(|score| !score.is_nan())
-            .ok_or_else(|| RetrievalError::at(number, format!("the score `{text}` is no number")))
+            .ok_or_else(|| RetrievalError::at(number, format!("score `{text}` is not a number")))
     }
 
     pub(super) fn rank(&self) -> Option<u32> {
@@ -120,7 +122,7 @@ impl Row {
     }
 }
 
-/// Cells of a line: quoted ones may contain the separator, and quotes twice.
+/// Cells of a line. Quoted cells of CSV may contain the separator and doubled quotation marks.
 pub(super) fn cells(number: u64, line: &str, separator: char) -> RetrievalResult<Vec<String>> {
     let mut cells = Vec::new();
     let mut rest = line.trim_end_matches('\r');
@@ -130,7 +132,7 @@ pub(super) fn cells(number: u64, line: &str, separator: char) -> RetrievalResult
             let mut inside = &rest[1..];
             loop {
                 let Some(end) = inside.find('"') else {
-                    return Err(RetrievalError::at(number, "a quotation mark is never closed"));
+                    return Err(RetrievalError::at(number, "unterminated quotation mark"));
                 };
                 cell.push_str(&inside[..end]);
                 inside = &inside[end + 1..];
@@ -155,14 +157,14 @@ pub(super) fn cells(number: u64, line: &str, separator: char) -> RetrievalResult
             None => {
                 return Err(RetrievalError::at(
                     number,
-                    "text follows a closing quotation mark",
+                    "unexpected text after a closing quotation mark",
                 ));
             }
         }
     }
 }
 
-/// A query with its judgments; what else is known about it is left alone.
+/// A query with its judgments; other keys are ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct JudgedQuery {
     #[serde(rename = "queryId", alias = "query_id")]
@@ -174,12 +176,12 @@ pub(super) struct JudgedQuery {
 pub(super) struct Judgment {
     #[serde(rename = "memoryId", alias = "memory_id", alias = "doc_id")]
     pub(super) document: Id,
-    /// `null` while nobody has judged it; a key that is missing is a mistake.
+    /// `null` for documents not yet judged; a missing key is an error.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(super) relevance: Option<i32>,
 }
 
-/// A query with its results, best first where they have no scores.
+/// A query with its results; best first if they have no scores.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnsweredQuery {
     #[serde(rename = "queryId", alias = "query_id")]
@@ -198,7 +200,7 @@ pub(super) enum Found {
     Listed(Id),
 }
 
-/// Ids are texts or whole numbers.
+/// An id: a string or an integer.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Id {
@@ -215,12 +217,12 @@ impl Id {
     }
 }
 
-/// A line of JSON.
+/// Deserializes a line of JSON.
 pub(super) fn json<'a, T: Deserialize<'a>>(number: u64, line: &'a [u8]) -> RetrievalResult<T> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let (place, cause) = (error.path().to_string(), error.inner().to_string());
-        // The position in the line is told, but it is always line 1 there.
+        // serde_json always reports line 1, because it parses a single line.
         let cause = cause.replace("line 1 ", "");
         RetrievalError::at(number, format!("{place}: {cause}"))
     })

@@ -1,7 +1,7 @@
-//! Session logs of coding agents, one JSON object a line, in the two shapes that are common:
-//! `{type: user|assistant, message: {role, content}, uuid, timestamp, isSidechain}` (Claude Code) and
-//! `{type: response_item|event_msg|session_meta, payload: {...}, timestamp}` (Codex). Lines of other types are left
-//! out: snapshots, progress and accounting say nothing.
+//! Session logs of coding agents as JSON Lines, in two common formats: `{type: user|assistant, message:
+//! {role, content}, uuid, timestamp, isSidechain}` (Claude Code) and `{type:
+//! response_item|event_msg|session_meta, payload: {...}, timestamp}` (Codex). Lines of other types, such as
+//! snapshots, progress and accounting, are ignored.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{InputError, Message, MessageLog};
 
 pub(super) fn messages(lines: &[Line<'_>]) -> Result<MessageLog, InputError> {
     let mut log = MessageLog::default();
-    // What was said stands in a log of the second shape twice, as an item and as an event; the items are complete.
+    // Codex logs contain each message twice, as an item and as an event; only the items are complete.
     let has_items = lines.iter().any(|line| {
         line.value.get("type").and_then(Value::as_str) == Some("response_item")
             && line.value.pointer("/payload/type").and_then(Value::as_str) == Some("message")
@@ -22,13 +22,13 @@ pub(super) fn messages(lines: &[Line<'_>]) -> Result<MessageLog, InputError> {
         if !line.value.is_object() {
             return Err(cursor.expected("an object"));
         }
-        let timestamp = owned(cursor.string_or_nothing("timestamp"));
+        let timestamp = owned(cursor.string_if_present("timestamp"));
         match cursor.optional_string("type")? {
             Some("user" | "assistant") => {
                 log.conversation_id = log
                     .conversation_id
-                    .or_else(|| owned(cursor.string_or_nothing("sessionId")));
-                // Notes that the program wrote into the conversation itself.
+                    .or_else(|| owned(cursor.string_if_present("sessionId")));
+                // Notes that the program inserted into the conversation.
                 if line.value.get("isMeta") == Some(&Value::Bool(true)) {
                     continue;
                 }
@@ -38,11 +38,11 @@ pub(super) fn messages(lines: &[Line<'_>]) -> Result<MessageLog, InputError> {
                 let mut message = chat::message(body)?;
                 message.timestamp = timestamp;
                 if line.value.get("isSidechain") == Some(&Value::Bool(true)) {
-                    let agent = cursor.string_or_nothing("agentId").unwrap_or("sidechain");
+                    let agent = cursor.string_if_present("agentId").unwrap_or("sidechain");
                     message.name = Some(agent.to_owned());
                 }
-                // One answer of the model is written as several lines, a block each, under one id.
-                let id = body.string_or_nothing("id").map(str::to_owned);
+                // One response of the model may span several lines with the same id, one per content block.
+                let id = body.string_if_present("id").map(str::to_owned);
                 match log.messages.last_mut() {
                     Some(last) if id.is_some() && id == previous_id => join(last, message),
                     _ => log.messages.push(message),
@@ -50,13 +50,13 @@ pub(super) fn messages(lines: &[Line<'_>]) -> Result<MessageLog, InputError> {
                 previous_id = id;
             }
             Some("summary") => {
-                log.topic = log.topic.or_else(|| owned(cursor.string_or_nothing("summary")));
+                log.topic = log.topic.or_else(|| owned(cursor.string_if_present("summary")));
             }
             Some("session_meta") => {
                 let payload = cursor.get("payload");
                 let id = payload
                     .as_ref()
-                    .and_then(|payload| payload.string_or_nothing("id"));
+                    .and_then(|payload| payload.string_if_present("id"));
                 log.conversation_id = log.conversation_id.or_else(|| owned(id));
             }
             Some("response_item") => {
@@ -91,7 +91,7 @@ fn item(payload: Cursor<'_>, timestamp: Option<String>, log: &mut MessageLog) ->
         Some("message") => {
             let mut message = chat::message(payload)?;
             message.timestamp = timestamp;
-            // What the program tells the model about its context is no part of the conversation.
+            // Context that the program passes to the model is not part of the conversation.
             if !message.text.trim_start().starts_with(['<', '#']) || message.role != super::Role::User {
                 log.messages.push(message);
             }
@@ -101,7 +101,7 @@ fn item(payload: Cursor<'_>, timestamp: Option<String>, log: &mut MessageLog) ->
                 timestamp,
                 ..Message::default()
             };
-            let name = payload.string_or_nothing("name").unwrap_or("shell");
+            let name = payload.string_if_present("name").unwrap_or("shell");
             note_tool(&mut message, Some(name), payload.value.get("arguments"));
             log.messages.push(message);
         }

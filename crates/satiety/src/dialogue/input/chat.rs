@@ -1,17 +1,19 @@
-//! Chat logs in the messages shape of the OpenAI and Anthropic interfaces: `role`, `content` as a string or as parts,
-//! tool calls beside or among the parts, several speakers by `name`.
+//! Chat logs in the message formats of the OpenAI and Anthropic APIs: `role`, `content` as a string or as
+//! parts, tool calls next to or within the parts, and several speakers by `name`.
 
 use serde_json::Value;
 
 use super::json::{self, Cursor};
 use super::{InputError, Message, MessageLog, PlanItem, Role};
 
-/// The messages of a document (a list, or an object with `messages`) or of JSON Lines, and the incomplete last line.
+/// Parses a document (a list, or an object with `messages`) or JSON Lines. Also returns the number of an
+/// incomplete last line.
 pub(super) fn messages(text: &str, growing: bool) -> Result<(MessageLog, Option<usize>), InputError> {
-    // One message a line, unless the whole text is one document.
+    // JSON Lines have one message per line; otherwise the text is one document.
     let first_line = text.trim_start().lines().next().unwrap_or_default();
-    let line_wise = serde_json::from_str::<Value>(first_line).is_ok_and(|value| value.get("role").is_some());
-    if line_wise {
+    let is_json_lines =
+        serde_json::from_str::<Value>(first_line).is_ok_and(|value| value.get("role").is_some());
+    if is_json_lines {
         let lines = json::lines(text, growing)?;
         let mut log = MessageLog::default();
         for line in &lines.values {
@@ -25,10 +27,10 @@ pub(super) fn messages(text: &str, growing: bool) -> Result<(MessageLog, Option<
     if value.is_object() {
         log.conversation_id = ["conversation_id", "id"]
             .iter()
-            .find_map(|key| owned(root.string_or_nothing(key)));
+            .find_map(|key| owned(root.string_if_present(key)));
         log.topic = ["topic", "title"]
             .iter()
-            .find_map(|key| owned(root.string_or_nothing(key)));
+            .find_map(|key| owned(root.string_if_present(key)));
         if let Some(system) = root.get("system") {
             let text = content_text(system, &mut Message::default())?;
             log.messages.push(Message {
@@ -53,7 +55,7 @@ pub(super) fn messages(text: &str, growing: bool) -> Result<(MessageLog, Option<
     Ok((log, None))
 }
 
-/// One message. `content` may be absent where there are only tool calls.
+/// Parses one message. `content` may be absent if there are only tool calls.
 pub(super) fn message(cursor: Cursor<'_>) -> Result<Message, InputError> {
     if !cursor.value.is_object() {
         return Err(cursor.expected("a message with `role` and `content`"));
@@ -64,10 +66,10 @@ pub(super) fn message(cursor: Cursor<'_>) -> Result<Message, InputError> {
         name: owned(cursor.optional_string("name")?),
         timestamp: ["timestamp", "created_at"]
             .iter()
-            .find_map(|key| owned(cursor.string_or_nothing(key))),
+            .find_map(|key| owned(cursor.string_if_present(key))),
         ..Message::default()
     };
-    // A role that is no role of the interfaces is a speaker's name.
+    // An unknown role is the name of a speaker.
     if let Some(role) = role
         && message.role == Role::Assistant
         && !matches!(role, "assistant" | "model" | "ai" | "bot")
@@ -83,7 +85,7 @@ pub(super) fn message(cursor: Cursor<'_>) -> Result<Message, InputError> {
             let named = function.as_ref().unwrap_or(&call);
             note_tool(
                 &mut message,
-                named.string_or_nothing("name"),
+                named.string_if_present("name"),
                 named.value.get("arguments"),
             );
             Ok(())
@@ -92,7 +94,7 @@ pub(super) fn message(cursor: Cursor<'_>) -> Result<Message, InputError> {
     Ok(message)
 }
 
-/// The text of a content: a string, or a list of parts of which those with text count. Tool calls go to the message.
+/// Text of a `content` value: a string, or the text parts of a list. Tool calls are added to `message`.
 pub(super) fn content_text(content: Cursor<'_>, message: &mut Message) -> Result<String, InputError> {
     if let Some(text) = content.value.as_str() {
         return Ok(text.to_owned());
@@ -125,19 +127,19 @@ fn part_text(part: Cursor<'_>, message: &mut Message) -> Result<String, InputErr
         }
         Some("refusal") => Ok(part.optional_string("refusal")?.unwrap_or_default().to_owned()),
         Some("tool_use") => {
-            note_tool(message, part.string_or_nothing("name"), part.value.get("input"));
+            note_tool(message, part.string_if_present("name"), part.value.get("input"));
             Ok(String::new())
         }
         Some("tool_result") => {
             message.role = Role::Tool;
             Ok(String::new())
         }
-        // Images, audio, files, hidden reasoning: nothing that was said.
+        // Images, audio, files and hidden reasoning contain no message text.
         Some(_) => Ok(String::new()),
     }
 }
 
-/// Records a tool call, and the plan if it sets one up: a list of objects under `todos` or `plan`, each with a text
+/// Records a tool call, and its plan if it has one: a list of objects in `todos` or `plan`, each with a text
 /// and a status.
 pub(super) fn note_tool(message: &mut Message, name: Option<&str>, arguments: Option<&Value>) {
     message.tool_calls.extend(name.map(str::to_owned));

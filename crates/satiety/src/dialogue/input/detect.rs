@@ -1,12 +1,12 @@
-//! Which of the known shapes a text has, judged by its first complete JSON value.
+//! Detection of the input format from the first complete JSON value.
 
 use serde_json::Value;
 
 use super::json::kind_of;
 use super::{InputError, InputFormat, json};
 
-/// How many lines are looked at before giving up: session logs may begin with lines that say nothing.
-const LINES: usize = 50;
+/// Number of lines to inspect: session logs may begin with lines of other types.
+const MAX_LINES: usize = 50;
 
 pub(super) fn format(text: &str) -> Result<InputFormat, InputError> {
     let first_line = text.trim_start().lines().next().unwrap_or_default();
@@ -16,7 +16,11 @@ pub(super) fn format(text: &str) -> Result<InputFormat, InputError> {
         return of_document(&value).ok_or_else(|| unknown(&value));
     }
     let mut seen = None;
-    for line in text.lines().filter(|line| !line.trim().is_empty()).take(LINES) {
+    for line in text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .take(MAX_LINES)
+    {
         let Ok(value) = serde_json::from_str::<Value>(line) else {
             continue;
         };

@@ -1,47 +1,47 @@
-//! What can be wrong with an input, with the place where it is wrong.
+//! Errors of parsing an input, with their location.
 
 use thiserror::Error;
 
-/// Why an input could not be read. Lines count from one; the caller knows the file's name.
+/// Errors of parsing an input. Line numbers start at one; the caller adds the file name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// Nothing but white space.
+    /// The input contains only whitespace.
     #[error("the input is empty")]
     Empty,
-    /// Bytes that are no text.
+    /// The input is not valid UTF-8.
     #[error("line {line}: not UTF-8 text")]
     NotUtf8 {
-        /// The line with the first wrong byte.
+        /// Line with the first invalid byte.
         line: usize,
     },
-    /// No JSON.
+    /// The input is not valid JSON.
     #[error("line {line}, column {column}: {problem}")]
     Syntax {
-        /// Where the parser stopped.
+        /// Line at which the parser stopped.
         line: usize,
-        /// Where in that line.
+        /// Column at which the parser stopped.
         column: usize,
-        /// What it stumbled over.
+        /// Message of the parser.
         problem: String,
     },
-    /// JSON of another shape than expected.
+    /// A field has an unexpected type or value.
     #[error("line {line}: {path}: {problem}")]
     Field {
-        /// The line in which the field stands.
+        /// Line of the field.
         line: usize,
-        /// The way to the field: `rounds[3].outputs.claims[2]`.
+        /// Path of the field, such as `rounds[3].outputs.claims[2]`.
         path: String,
-        /// What was expected and what was found.
+        /// The expected and actual value.
         problem: String,
     },
-    /// JSON, but none of the known shapes.
+    /// The input is JSON, but no supported format.
     #[error(
-        "neither a transcript (an object with `rounds`), a trace (lines of type `round`), a chat log (messages with \
-         `role` and `content`) nor an agent's session log: {found}"
+        "unknown input format: found {found} (expected one of: a transcript with `rounds`, a trace with lines of type \
+         `round`, a chat log with `role` and `content`, an agent's session log)"
     )]
     UnknownShape {
-        /// What stands there instead.
+        /// Description of the actual content.
         found: String,
     },
 }

@@ -1,5 +1,6 @@
-//! Messages to rounds by fixed rules: sentences become claims, questions open questions, plans and imperatives next
-//! actions, "we decided" decisions, addresses citations. No model, so the same log always gives the same rounds.
+//! Rule-based extraction of rounds from messages: sentences become claims, questions become open questions,
+//! plans and imperatives become next actions, "we decided" becomes a decision, URLs become citations. The
+//! result is deterministic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -10,13 +11,13 @@ use super::super::wire::{Claim, Inputs, Outputs, Round, Telemetry, Transcript};
 use super::{Message, MessageLog, Role};
 use crate::text::{Sentence, SentenceKind, sentences};
 
-/// Sorts a log into rounds by fixed rules.
+/// Extracts rounds from a log by fixed rules.
 pub fn extract(log: &MessageLog) -> Transcript {
     let rounds = turns(log).into_iter().map(|turn| turn.round).collect();
     transcript(log, rounds)
 }
 
-/// Rounds and what the log says about them as a whole.
+/// Combines rounds with the id and topic of the log.
 pub fn transcript(log: &MessageLog, rounds: Vec<Round>) -> Transcript {
     Transcript {
         conversation_id: log.conversation_id.clone(),
@@ -26,27 +27,27 @@ pub fn transcript(log: &MessageLog, rounds: Vec<Round>) -> Transcript {
     }
 }
 
-/// A message that makes a round.
+/// A message that forms a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn<'a> {
-    /// What was said.
+    /// The original message.
     pub message: &'a Message,
-    /// The round, its outputs sorted by rules.
+    /// The round with outputs extracted by rules.
     pub round: Round,
 }
 
 impl Turn<'_> {
-    /// The round with its text sorted by somebody else. Plan entries and citations are not a matter of opinion: they
-    /// come from the message whoever sorts.
+    /// Returns the round with outputs extracted by another method. Plan items and citations still come from
+    /// the message itself.
     pub fn sorted_as(mut self, sorted: Outputs) -> Round {
-        self.round.outputs = with_what_is_given(self.message, sorted);
+        self.round.outputs = add_plan_and_citations(self.message, sorted);
         self.round
     }
 }
 
-/// Groups a log into the messages that make rounds. Each message of an agent is a round of its own, unless the rules
-/// find nothing in it; what users asked for goes to the inputs of the round that answers, unless users are named
-/// speakers or nobody else speaks.
+/// Splits a log into rounds. Each message of an agent forms a round, unless the rules extract nothing from
+/// it. User messages become inputs of the round that answers them, unless users are named speakers or the
+/// only speakers.
 pub fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
     let speakers = speakers(log);
     let mut turns: Vec<Turn<'_>> = Vec::new();
@@ -105,7 +106,7 @@ struct Speakers {
 }
 
 impl Speakers {
-    /// Whether a user's message is a contribution of its own rather than a request.
+    /// Whether a user message is a contribution to the discussion rather than a request.
     fn users_speak(&self, message: &Message) -> bool {
         !self.has_assistant || (self.has_names && message.name.is_some())
     }
@@ -132,7 +133,7 @@ fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// What one message puts out.
+/// Extracts the outputs of one message.
 fn outputs(message: &Message) -> Outputs {
     let mut outputs = Outputs::default();
     let mut section = Section::None;
@@ -149,21 +150,21 @@ fn outputs(message: &Message) -> Outputs {
         }
         place(sentence, section, &mut outputs);
     }
-    with_what_is_given(message, outputs)
+    add_plan_and_citations(message, outputs)
 }
 
-/// Adds what stands in the message in so many words: open entries of its plan, and addresses.
-fn with_what_is_given(message: &Message, mut outputs: Outputs) -> Outputs {
+/// Adds the open plan items and the URLs of the message.
+fn add_plan_and_citations(message: &Message, mut outputs: Outputs) -> Outputs {
     for item in &message.plan {
         if !item.done && !outputs.next_actions.contains(&item.text) {
             outputs.next_actions.push(item.text.clone());
         }
     }
-    outputs.citations = addresses(&message.text).into_iter().map(Value::String).collect();
+    outputs.citations = urls(&message.text).into_iter().map(Value::String).collect();
     outputs
 }
 
-/// What the heading above says that the text is.
+/// Kind of text according to the heading above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Section {
     None,
@@ -192,7 +193,7 @@ impl Section {
     }
 }
 
-/// "Next steps:" before a list.
+/// Whether a sentence introduces a list, such as "Next steps:".
 fn is_lead_in(sentence: Sentence<'_>) -> bool {
     let text = sentence.text.trim_end_matches(['*', '_']);
     sentence.kind == SentenceKind::Prose && text.ends_with(':') && Section::of(text).is_some()
@@ -220,12 +221,12 @@ fn place(sentence: Sentence<'_>, section: Section, outputs: &mut Outputs) {
     } else if sentence.kind != SentenceKind::DoneTask && section != Section::Claims && is_action(&lower) {
         outputs.next_actions.push(text);
     } else if words >= 3 {
-        // One or two words greet, agree or label; they state nothing.
+        // One or two words are a greeting, an agreement or a label, not a claim.
         outputs.claims.push(Claim::new(text));
     }
 }
 
-/// The sentence in one line and without emphasis marks around it.
+/// The sentence on one line, without emphasis marks.
 fn clean(text: &str) -> String {
     let text = text.replace("**", "").replace("__", "");
     text.split_whitespace()
@@ -236,8 +237,8 @@ fn clean(text: &str) -> String {
         .to_owned()
 }
 
-/// A plan, or an imperative: a verb of the list first, and no verb in the next words that would make it a noun
-/// ("Test coverage is low").
+/// Whether a sentence is a plan or an imperative: it starts with a verb of the list, and no finite verb among
+/// the next words makes that a noun ("Test coverage is low").
 fn is_action(lower: &str) -> bool {
     if CUES
         .list("action")
@@ -300,8 +301,8 @@ fn ends_at_word(text: &str, phrase: &str) -> bool {
             .is_some_and(char::is_alphanumeric)
 }
 
-/// Web addresses in order of appearance, each once, without the punctuation that follows them in prose.
-fn addresses(text: &str) -> Vec<String> {
+/// Distinct URLs in order of appearance, without trailing punctuation.
+fn urls(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let starts = text.match_indices("http").map(|(at, _)| &text[at..]);
     for rest in starts.filter(|rest| rest.starts_with("http://") || rest.starts_with("https://")) {
@@ -312,7 +313,7 @@ fn addresses(text: &str) -> Vec<String> {
         while address.ends_with(')') && address.matches(')').count() > address.matches('(').count() {
             address = address[..address.len() - 1].trim_end_matches(['.', ',', ']']);
         }
-        // "[text](address)": what follows the closing bracket is not part of it.
+        // In a Markdown link with a URL as its text, the second URL is not part of the first.
         if let Some((before, _)) = address.split_once("](") {
             address = before;
         }
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_go_where_they_belong() {
+    fn sentences_are_classified() {
         let outputs = said(
             "The cache misses on cold starts. Should we warm it? We decided to ship on Monday. \
              I'll write the migration. Run the load test before lunch. Test coverage is low. OK!",
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_and_check_boxes_say_what_a_list_is() {
+    fn headings_and_check_boxes_classify_lists() {
         let outputs = said(
             "## Findings\n- Cache is cold at start\n\n**Next steps:**\n- warm the cache at boot\n- the dashboards\n\n\
              Open questions:\n- who owns the rota\n\nTasks so far\n- [ ] ask Ana\n- [x] read the logs carefully",
@@ -402,23 +403,20 @@ mod tests {
     }
 
     #[test]
-    fn code_and_quotations_are_not_said() {
+    fn code_and_quotations_are_ignored() {
         let outputs = said("Before the code here.\n```sh\nrun this now\n```\n> you said it was fine\n");
         assert_eq!(claims(&outputs), ["Before the code here."]);
         assert!(outputs.next_actions.is_empty());
     }
 
     #[test]
-    fn addresses_are_citations() {
+    fn urls_are_citations() {
         let text = "See https://a.example/x_(y). Also [docs](https://b.example/z?q=1), <https://a.example/x_(y)> http:// end";
-        assert_eq!(
-            addresses(text),
-            ["https://a.example/x_(y)", "https://b.example/z?q=1"]
-        );
+        assert_eq!(urls(text), ["https://a.example/x_(y)", "https://b.example/z?q=1"]);
     }
 
     #[test]
-    fn a_turn_sorted_anew_keeps_its_place_plan_and_addresses() {
+    fn a_turn_with_other_outputs_keeps_its_position_plan_and_urls() {
         let message = |role, text: &str| Message {
             role,
             text: text.to_owned(),

@@ -1,5 +1,5 @@
-//! JSON with errors that name line and field: typed reading for the project's own shapes, and a cursor for walking
-//! through foreign ones.
+//! JSON parsing with errors that name line and field: typed deserialization for native formats, and a cursor
+//! for foreign ones.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::InputError;
 
-/// Reads a whole document into a type. `first_line` is where the document begins in its file.
+/// Deserializes a complete document. `first_line` is the line of the file at which the document begins.
 pub(super) fn typed<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, InputError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut deserializer)
@@ -34,7 +34,7 @@ fn located(path: &str, error: &serde_json::Error, first_line: usize) -> InputErr
         InputError::Field {
             line,
             path: path.to_owned(),
-            problem: turn(problem),
+            problem: reword(problem),
         }
     } else {
         InputError::Syntax {
@@ -45,8 +45,8 @@ fn located(path: &str, error: &serde_json::Error, first_line: usize) -> InputErr
     }
 }
 
-/// "invalid type: integer `3`, expected a string" as "expected a string, found integer `3`".
-fn turn(problem: &str) -> String {
+/// Rewords "invalid type: integer `3`, expected a string" to "expected a string, found integer `3`".
+fn reword(problem: &str) -> String {
     let stripped = problem
         .strip_prefix("invalid type: ")
         .or_else(|| problem.strip_prefix("invalid value: "));
@@ -65,7 +65,7 @@ fn turn(problem: &str) -> String {
     }
 }
 
-/// The lines of a JSON Lines text that are not empty.
+/// Parsed lines of a JSON Lines text, without empty lines.
 pub(super) struct Lines<'a> {
     pub(super) values: Vec<Line<'a>>,
     pub(super) incomplete: Option<usize>,
@@ -77,15 +77,16 @@ pub(super) struct Line<'a> {
     pub(super) value: Value,
 }
 
-/// Parses every line. In a growing file a last line without line end may be cut off, and is then only reported.
+/// Parses every line. In a growing file, an invalid last line without a line end is reported instead of being
+/// an error.
 pub(super) fn lines(text: &str, growing: bool) -> Result<Lines<'_>, InputError> {
     let mut found = Lines {
         values: Vec::new(),
         incomplete: None,
     };
-    for (index, whole) in text.split_inclusive('\n').enumerate() {
+    for (index, raw) in text.split_inclusive('\n').enumerate() {
         let number = index + 1;
-        let line = whole.trim();
+        let line = raw.trim();
         if line.is_empty() {
             continue;
         }
@@ -95,14 +96,14 @@ pub(super) fn lines(text: &str, growing: bool) -> Result<Lines<'_>, InputError> 
                 text: line,
                 value,
             }),
-            Err(_) if growing && !whole.ends_with('\n') => found.incomplete = Some(number),
+            Err(_) if growing && !raw.ends_with('\n') => found.incomplete = Some(number),
             Err(error) => return Err(error),
         }
     }
     Ok(found)
 }
 
-/// A value, the line it stands in and the way to it, so that every complaint can say where.
+/// A value with its line and path, for error messages.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     pub(super) value: &'a Value,
@@ -126,7 +127,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The value under `key`; `None` when absent or null.
+    /// The value of `key`; `None` if absent or null.
     pub(super) fn get(&'a self, key: &'a str) -> Option<Self> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         Some(Self {
@@ -136,13 +137,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The string under `key`, `None` when absent or null, an error when it is something else.
+    /// The string value of `key`; `None` if absent or null, an error for other types.
     pub(super) fn optional_string(&'a self, key: &'a str) -> Result<Option<&'a str>, InputError> {
         self.get(key).map(|value| value.string()).transpose()
     }
 
-    /// The string under `key`, if it is one. For keys of foreign formats that do not matter much.
-    pub(super) fn string_or_nothing(&self, key: &str) -> Option<&'a str> {
+    /// The string value of `key`; `None` for other types. For optional keys of foreign formats.
+    pub(super) fn string_if_present(&self, key: &str) -> Option<&'a str> {
         self.value.get(key).and_then(Value::as_str)
     }
 
@@ -150,7 +151,7 @@ impl<'a> Cursor<'a> {
         self.value.as_str().ok_or_else(|| self.expected("a string"))
     }
 
-    /// Calls `each` for every element of a list.
+    /// Calls `each` for every element of a list; an error for other types.
     pub(super) fn for_each(
         &'a self,
         mut each: impl FnMut(Cursor<'_>) -> Result<(), InputError>,
@@ -179,11 +180,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What a JSON value is, in words.
+/// Name of the type of a JSON value.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "a list",

@@ -1,62 +1,62 @@
-//! Plain messages: what every log has in common, before anything is sorted into rounds.
+//! Plain messages: the common representation of all logs before extraction of rounds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The messages of one conversation, in order.
+/// Messages of one conversation in chronological order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageLog {
-    /// The writer's id of the conversation.
+    /// Id of the conversation, if the log has one.
     pub conversation_id: Option<String>,
-    /// What it is about, where the log says so.
+    /// Topic of the conversation, if the log has one.
     pub topic: Option<String>,
-    /// The messages.
+    /// Messages in chronological order.
     pub messages: Vec<Message>,
 }
 
-/// One thing said.
+/// One message of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
-    /// In which function it was said.
+    /// Role of the speaker.
     pub role: Role,
-    /// Who said it, where the log has a name.
+    /// Name of the speaker, if the log has one.
     pub name: Option<String>,
-    /// The words, without reasoning that was hidden and without results of tools.
+    /// Text of the message, without hidden reasoning and tool results.
     pub text: String,
-    /// Entries of a plan or to-do list that the message set up.
+    /// Items of a plan or to-do list created by the message.
     pub plan: Vec<PlanItem>,
-    /// Names of the tools that were called.
+    /// Names of the tools called by the message.
     pub tool_calls: Vec<String>,
-    /// When, as the log writes it.
+    /// Timestamp in the format of the log.
     pub timestamp: Option<String>,
 }
 
-/// An entry of a plan.
+/// An item of a plan or to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanItem {
-    /// What is to be done.
+    /// Text of the item.
     pub text: String,
-    /// Whether it is done.
+    /// Whether the item is completed.
     pub done: bool,
 }
 
-/// In which function something is said.
+/// Role of the speaker of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Instructions.
+    /// Instructions to the model.
     System,
-    /// Whoever asks.
+    /// The person or program that sends requests.
     User,
-    /// A model or agent.
+    /// The model or agent that responds.
     #[default]
     Assistant,
-    /// What a tool gave back.
+    /// The result of a tool call.
     Tool,
 }
 
 impl Role {
-    /// The role by its name in the usual formats; unknown names speak for themselves, like an assistant.
+    /// Maps a role name of common formats; unknown names are treated as assistants.
     pub(super) fn named(name: &str) -> Self {
         match name {
             "system" | "developer" => Self::System,

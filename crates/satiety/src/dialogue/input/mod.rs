@@ -1,9 +1,9 @@
-//! From what people have (transcripts, traces, chat logs, session logs of coding agents) to rounds. Pure functions from
-//! text to the types of [`super::wire`]; reading files is the caller's part, judging rounds is not done here.
+//! Input formats: parses transcripts, traces, chat logs and session logs of coding agents into the types of
+//! [`super::wire`]. All functions are pure; callers read the files.
 //!
-//! Two steps, so that either can be replaced: [`read`] gives rounds or, for logs of plain messages, the messages;
-//! [`extract`] turns messages into rounds with fixed rules. [`parse`] does both. Who wants to sort messages otherwise
-//! begins with [`turns`], so that the rounds are the same whoever sorts.
+//! Parsing has two steps: [`read`] returns rounds or, for logs of plain messages, the messages; [`extract`]
+//! turns messages into rounds with fixed rules. [`parse`] does both. To extract outputs with a model instead,
+//! start with [`turns`], which splits the log into the same rounds.
 
 mod agent_log;
 mod chat;
@@ -23,51 +23,52 @@ pub use message::{Message, MessageLog, PlanItem, Role};
 
 use super::wire::Transcript;
 
-/// The shapes of input that are understood.
+/// Supported formats of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputFormat {
-    /// One JSON object with `rounds`.
+    /// A JSON object with `rounds`.
     Transcript,
-    /// JSON Lines of type `transcript_header` and `round`; other types are ignored.
+    /// JSON Lines of the types `transcript_header` and `round`; other types are ignored.
     Trace,
     /// Messages with `role` and `content`: an array, an object with `messages`, or JSON Lines.
     Chat,
-    /// JSON Lines as coding agents write them for their sessions.
+    /// JSON Lines session log of a coding agent.
     AgentLog,
 }
 
-/// How to read.
+/// Options for reading an input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadOptions {
-    /// The shape of the input; found out from its first lines when absent.
+    /// Input format; detected from the first lines if absent.
     pub format: Option<InputFormat>,
-    /// Whether the input may still be written to: then an incomplete last line is reported and left out instead of
+    /// Whether the file may still be growing. An incomplete last line is then skipped and reported instead of
     /// being an error.
     pub growing: bool,
 }
 
-/// What an input contains.
+/// Result of parsing an input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input<T> {
-    /// Rounds or messages.
+    /// The rounds or messages.
     pub content: T,
-    /// The shape that it was read as.
+    /// The format that was used.
     pub format: InputFormat,
-    /// The number of the incomplete last line that was left out, if there is one.
+    /// Line number of the skipped incomplete last line, if any.
     pub incomplete_line: Option<usize>,
 }
 
-/// What was in the input: rounds as somebody sorted them, or messages that are still to be sorted into rounds.
+/// Content of an input: structured rounds, or messages that must still be turned into rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Rounds with their claims.
+    /// Rounds with claims, questions and actions.
     Rounds(Transcript),
-    /// Messages without structure.
+    /// Unstructured messages.
     Messages(MessageLog),
 }
 
-/// Reads any known shape and gives rounds, sorting messages into claims, questions and actions by fixed rules.
+/// Parses any supported format into rounds, extracting claims, questions and actions from messages by fixed
+/// rules.
 pub fn parse(bytes: &[u8], options: ReadOptions) -> Result<Input<Transcript>, InputError> {
     let input = read(bytes, options)?;
     let content = match input.content {
@@ -81,7 +82,7 @@ pub fn parse(bytes: &[u8], options: ReadOptions) -> Result<Input<Transcript>, In
     })
 }
 
-/// Reads any known shape and gives what stands there, messages unsorted.
+/// Parses any supported format without extracting rounds from messages.
 pub fn read(bytes: &[u8], options: ReadOptions) -> Result<Input<Content>, InputError> {
     let text = decode(bytes, options.growing)?;
     let format = match options.format {
@@ -113,7 +114,7 @@ pub fn read(bytes: &[u8], options: ReadOptions) -> Result<Input<Content>, InputE
     })
 }
 
-/// The text without its byte order mark. The end of a growing file may cut a character in two.
+/// Decodes UTF-8 without a byte order mark. A growing file may end within a character.
 fn decode(bytes: &[u8], growing: bool) -> Result<&str, InputError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,

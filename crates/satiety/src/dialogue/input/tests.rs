@@ -1,4 +1,4 @@
-//! Every shape once whole, and the ways in which files are broken.
+//! Every input format, and the ways in which files can be broken.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn error(text: &str) -> String {
     parse(text.as_bytes(), AUTO).unwrap_err().to_string()
 }
 
-/// Agent, claims, questions and actions of every round, for comparing at a glance.
+/// Agent, claims, questions and actions of every round as text, for comparison.
 fn shape(transcript: &Transcript) -> Vec<String> {
     transcript
         .rounds
@@ -43,7 +43,7 @@ fn shape(transcript: &Transcript) -> Vec<String> {
 }
 
 #[test]
-fn a_transcript_is_taken_as_it_is() {
+fn a_transcript_is_preserved() {
     let input = parsed(
         r#"{"version":"0.1","rounds":[{"round":2,"outputs":{"claims":["b"]}},{"round":1,"agent":"x"}],"k":1}"#,
     );
@@ -181,7 +181,7 @@ fn session_logs_of_coding_agents() {
             r#"1 assistant: [] [] ["Ship it"]"#,
             r#"2 assistant: ["The build is green now."] [] []"#,
         ],
-        "what stands there twice is said once"
+        "a message logged twice counts once"
     );
 }
 
@@ -200,7 +200,7 @@ fn events_count_where_there_are_no_items() {
 }
 
 #[test]
-fn complaints_name_line_and_field() {
+fn errors_name_line_and_field() {
     let rounds = r#"{"rounds":[{"round":1},
         {"round":2,"outputs":{"claims":["a","b",3]}}]}"#;
     assert_eq!(
@@ -224,7 +224,7 @@ fn complaints_name_line_and_field() {
     );
     assert_eq!(
         error("{\"type\":\"assistant\",\"message\":{\"role\":\"assistant\",\"content\":true}}\n"),
-        "line 1: message.content: expected a string or a list of parts, found a truth value"
+        "line 1: message.content: expected a string or a list of parts, found a boolean"
     );
     assert_eq!(
         error(r#"{"rounds":7}"#),
@@ -261,7 +261,7 @@ fn a_growing_file_may_end_in_the_middle() {
         parse(cut.as_bytes(), AUTO).is_err(),
         "a finished file must be whole"
     );
-    // A last line that is whole counts even without its line end.
+    // A complete last line counts even without a line end.
     assert_eq!(
         parse(whole.trim_end().as_bytes(), GROWING)
             .unwrap()
@@ -288,7 +288,7 @@ fn hostile_nesting_and_numbers_are_errors() {
 }
 
 #[test]
-fn a_forced_format_is_not_second_guessed() {
+fn an_explicit_format_disables_detection() {
     let forced = |format| ReadOptions {
         format: Some(format),
         growing: false,
@@ -305,7 +305,7 @@ fn a_forced_format_is_not_second_guessed() {
     );
 }
 
-/// Everything that the fuzzers start from, and everything they ever found, goes through all parsers here as well.
+/// Runs the seed corpus and all findings of the fuzzers through every parser.
 #[test]
 fn the_kept_corpus_passes_without_a_panic() {
     let corpus: [&[u8]; 12] = [
@@ -331,7 +331,7 @@ fn the_kept_corpus_passes_without_a_panic() {
     let formats: Vec<Option<InputFormat>> = std::iter::once(None).chain(formats.map(Some)).collect();
     let mut read = 0;
     for bytes in corpus {
-        // Cut anywhere, too: files are read while they are written.
+        // Truncate at every position, too: files may be read while they are written.
         for end in 0..=bytes.len() {
             for format in &formats {
                 for growing in [false, true] {

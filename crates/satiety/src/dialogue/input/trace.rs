@@ -1,4 +1,4 @@
-//! The project's own shapes: a transcript in one JSON object, or a trace of JSON Lines.
+//! The native formats: a transcript as one JSON object, or a trace as JSON Lines.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(super) fn transcript(text: &str) -> Result<Transcript, InputError> {
     Ok(transcript)
 }
 
-/// Header and rounds of a trace; the header's other keys are kept, lines of other types are not.
+/// Parses a trace. Unknown keys of the header are preserved; lines of other types are ignored.
 pub(super) fn trace(lines: &[Line<'_>]) -> Result<Transcript, InputError> {
     let mut transcript = Transcript::default();
     for line in lines {
@@ -24,7 +24,7 @@ pub(super) fn trace(lines: &[Line<'_>]) -> Result<Transcript, InputError> {
         }
         match cursor.optional_string("type")? {
             Some("transcript_header") => {
-                // A header is a transcript whose rounds come later.
+                // Parse the header as a transcript without rounds.
                 let mut header = line.value.clone();
                 if let Some(object) = header.as_object_mut() {
                     object.remove("type");
@@ -47,8 +47,8 @@ pub(super) fn trace(lines: &[Line<'_>]) -> Result<Transcript, InputError> {
     Ok(transcript)
 }
 
-/// Rounds may be written down out of order. Where a number occurs twice, the writer did not number the whole
-/// conversation, and the order of the list stands.
+/// Sorts rounds by number. If a number occurs twice, numbers do not define an order and the list is left
+/// unchanged.
 fn sort_rounds(rounds: &mut [Round]) {
     let numbers: BTreeSet<u32> = rounds.iter().map(|round| round.round).collect();
     if numbers.len() == rounds.len() {

@@ -1,5 +1,5 @@
-//! How far annotators agree beyond chance: Cohen's kappa for two, weighted by the square of the distance between grades,
-//! and Krippendorff's alpha for any number, with grades as an order. Intervals come from resampling what was judged.
+//! Inter-annotator agreement: Cohen's kappa with quadratic weights for pairs, and ordinal Krippendorff's
+//! alpha for any number of annotators. Intervals are bootstrapped over the judged results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,91 +9,94 @@ use serde::Serialize;
 use crate::stats::random::Draws;
 use crate::stats::{AgreementLevel, Interval, krippendorff_alpha, quantiles};
 
-/// Below so many resamples with a value, an interval would be chance.
-const FEWEST_RESAMPLES: usize = 100;
-/// Below so many results, resampling says nothing.
-const FEWEST_UNITS: usize = 5;
+/// Minimum number of resamples with a value for an interval.
+const MIN_RESAMPLES: usize = 100;
+/// Minimum number of results for an interval.
+const MIN_UNITS: usize = 5;
 
-/// A grade that somebody gave.
+/// A grade given by an annotator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rating {
-    /// What was judged: a query and a result.
+    /// Ids of the query and the result.
     pub unit: (String, String),
-    /// Who.
+    /// Name of the annotator.
     pub annotator: String,
-    /// The grade.
+    /// Grade of the result.
     pub grade: i32,
 }
 
-/// How far annotators agree.
+/// Inter-annotator agreement on graded results.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Agreement {
-    /// Results that at least two judged.
+    /// Number of results judged by at least two annotators.
     pub results: usize,
-    /// Grades of those.
+    /// Number of grades of these results.
     pub grades: usize,
-    /// Krippendorff's alpha: 1 is perfect, 0 what chance gives; absent when it cannot be told.
+    /// Krippendorff's alpha: 1 is perfect agreement, 0 is chance; absent if undefined.
     pub alpha: Option<f64>,
-    /// Its interval, resampling results.
+    /// Bootstrap interval of alpha over results.
     pub alpha_ci: Option<Interval>,
-    /// Each two who judged results in common.
+    /// Pairs of annotators with results in common.
     pub pairs: Vec<AnnotatorPair>,
-    /// Where they are furthest apart: query, result, and who gave which grade.
+    /// Results with the largest disagreement.
     pub furthest: Vec<Disagreement>,
-    /// What it says in words.
+    /// Interpretation of the agreement in one sentence.
     pub verdict: String,
 }
 
-/// Two annotators.
+/// Agreement of two annotators.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnnotatorPair {
-    /// The one.
+    /// Name of the first annotator.
     pub one: String,
-    /// The other.
+    /// Name of the second annotator.
     pub other: String,
-    /// Results that both judged.
+    /// Number of results judged by both.
     pub results: usize,
-    /// The share to which they gave the same grade.
+    /// Share of these results with the same grade, 0 to 1.
     pub same: f64,
-    /// Cohen's kappa, weighted by the square of the distance; absent when it cannot be told.
+    /// Cohen's kappa with quadratic weights; absent if undefined.
     pub kappa: Option<f64>,
-    /// Its interval, resampling results.
+    /// Bootstrap interval of kappa over results.
     pub kappa_ci: Option<Interval>,
-    /// How much higher the other's grades are, on average.
+    /// Mean difference of the grades, second − first annotator.
     pub shift: f64,
 }
 
-/// A result about which annotators are apart.
+/// A result with different grades.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Disagreement {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// The result.
+    /// Id of the result.
     pub memory_id: String,
-    /// Who gave which grade.
+    /// Grades by name of the annotator.
     pub grades: BTreeMap<String, i32>,
 }
 
-/// How far annotators agree; `shown` is how many disagreements to list.
-pub fn agreement(ratings: &[Rating], resamples: u64, seed: u64, shown: usize) -> Agreement {
+/// Computes the agreement of annotators and lists at most `max_disagreements` disagreements.
+pub fn agreement(ratings: &[Rating], resamples: u64, seed: u64, max_disagreements: usize) -> Agreement {
     let mut units: BTreeMap<&(String, String), BTreeMap<&str, i32>> = BTreeMap::new();
     for rating in ratings {
-        let said = units.entry(&rating.unit).or_default();
-        said.insert(&rating.annotator, rating.grade);
+        let by_annotator = units.entry(&rating.unit).or_default();
+        by_annotator.insert(&rating.annotator, rating.grade);
     }
-    units.retain(|_, said| said.len() > 1);
+    units.retain(|_, by_annotator| by_annotator.len() > 1);
     let grades: Vec<Vec<f64>> = units
         .values()
-        .map(|said| said.values().map(|grade| f64::from(*grade)).collect())
+        .map(|by_annotator| by_annotator.values().map(|grade| f64::from(*grade)).collect())
         .collect();
-    let annotators: BTreeSet<&str> = units.values().flat_map(|said| said.keys().copied()).collect();
+    let annotators: BTreeSet<&str> = units
+        .values()
+        .flat_map(|by_annotator| by_annotator.keys().copied())
+        .collect();
     let mut pairs = Vec::new();
     for one in &annotators {
         for other in annotators.range::<str, _>((std::ops::Bound::Excluded(*one), std::ops::Bound::Unbounded))
         {
             let common: Vec<(i32, i32)> = units
                 .values()
-                .filter_map(|said| Some((*said.get(one)?, *said.get(other)?)))
+                .filter_map(|by_annotator| Some((*by_annotator.get(one)?, *by_annotator.get(other)?)))
                 .collect();
             if !common.is_empty() {
                 pairs.push(pair(one, other, &common, resamples, seed));
@@ -105,9 +108,9 @@ pub fn agreement(ratings: &[Rating], resamples: u64, seed: u64, shown: usize) ->
     let alpha_ci = interval(&grades, ordinal, resamples, seed);
     let mut apart: Vec<(i32, Disagreement)> = units
         .iter()
-        .filter_map(|((query_id, memory_id), said)| {
-            let distance = said.values().max()? - said.values().min()?;
-            let grades = said
+        .filter_map(|((query_id, memory_id), by_annotator)| {
+            let distance = by_annotator.values().max()? - by_annotator.values().min()?;
+            let grades = by_annotator
                 .iter()
                 .map(|(who, grade)| ((*who).to_owned(), *grade))
                 .collect();
@@ -129,26 +132,31 @@ pub fn agreement(ratings: &[Rating], resamples: u64, seed: u64, shown: usize) ->
         alpha,
         alpha_ci,
         pairs,
-        furthest: apart.into_iter().take(shown).map(|(_, one)| one).collect(),
+        furthest: apart
+            .into_iter()
+            .take(max_disagreements)
+            .map(|(_, disagreement)| disagreement)
+            .collect(),
         verdict: verdict(grades.len(), alpha, alpha_ci),
     }
 }
 
-/// Krippendorff's own borders (2004, page 241): .8 to rely on, .667 for tentative conclusions.
+/// Interprets alpha with Krippendorff's thresholds (2004, page 241): 0.8 is reliable, 0.667 allows tentative
+/// conclusions.
 fn verdict(results: usize, alpha: Option<f64>, ci: Option<Interval>) -> String {
     match (alpha, ci) {
-        (None, _) if results == 0 => "no result was judged by two people".into(),
-        (None, _) => {
-            "all grades are the same, so that agreement cannot be told from having one answer only".into()
-        }
-        (Some(_), None) => "too few results to say how far this can be trusted".into(),
-        (Some(_), Some(ci)) if ci.low >= 0.8 => "grades can be relied on".into(),
-        (Some(_), Some(ci)) if ci.low >= 0.667 => "good enough for tentative conclusions".into(),
+        (None, _) if results == 0 => "no result was judged by two annotators".into(),
+        (None, _) => "all grades are equal, so agreement is undefined".into(),
+        (Some(_), None) => "too few results to estimate reliability".into(),
+        (Some(_), Some(ci)) if ci.low >= 0.8 => "grades are reliable".into(),
+        (Some(_), Some(ci)) if ci.low >= 0.667 => "grades allow tentative conclusions".into(),
         (Some(_), Some(ci)) if ci.high < 0.667 => {
-            "grades depend on who gave them: agree on what they mean, with the results below, and judge again"
+            "grades depend on the annotator: agree on the scale using the results below, then judge again"
                 .into()
         }
-        (Some(_), Some(_)) => "the interval is too wide to say: judge more results twice".into(),
+        (Some(_), Some(_)) => {
+            "inconclusive: the interval is too wide; have two annotators judge more results".into()
+        }
     }
 }
 
@@ -167,8 +175,8 @@ fn pair(one: &str, other: &str, common: &[(i32, i32)], resamples: u64, seed: u64
     }
 }
 
-/// Cohen's (1968) weighted kappa, with the square of the distance between grades as the weight. Absent when both gave one
-/// and the same grade throughout, or there is nothing.
+/// Cohen's weighted kappa (1968) with quadratic weights. `None` if both annotators always gave the same
+/// single grade, or without pairs.
 pub fn weighted_kappa(pairs: &[(i32, i32)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let distance = |a: i32, b: i32| f64::from(a - b).powi(2);
@@ -191,7 +199,7 @@ pub fn weighted_kappa(pairs: &[(i32, i32)]) -> Option<f64> {
     (expected > 0.0).then(|| 1.0 - observed / expected)
 }
 
-/// A percentile interval by resampling units. Resamples in which the statistic cannot be told are left out.
+/// Percentile bootstrap interval over units. Resamples with an undefined statistic are skipped.
 fn interval<T: Clone>(
     units: &[T],
     statistic: impl Fn(&[T]) -> Option<f64>,
@@ -199,7 +207,7 @@ fn interval<T: Clone>(
     seed: u64,
 ) -> Option<Interval> {
     let bound = u32::try_from(units.len()).ok()?;
-    if units.len() < FEWEST_UNITS {
+    if units.len() < MIN_UNITS {
         return None;
     }
     let mut values = Vec::new();
@@ -212,7 +220,7 @@ fn interval<T: Clone>(
         drawn.truncate(units.len());
         values.extend(statistic(&drawn));
     }
-    if values.len() < FEWEST_RESAMPLES {
+    if values.len() < MIN_RESAMPLES {
         return None;
     }
     let ends = quantiles(&values, &[0.025, 0.975]).ok()?;
@@ -236,8 +244,8 @@ mod tests {
         assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
     }
 
-    // sklearn 1.9.1: `cohen_kappa_score(ONE, OTHER, labels=[0, 1, 2, 3], weights="quadratic")`; in the second case grade 2
-    // is never given, which must not move the others together.
+    // sklearn 1.9.1: `cohen_kappa_score(ONE, OTHER, labels=[0, 1, 2, 3], weights="quadratic")`; in the second
+    // case grade 2 does not occur, which must not change the distances between the others.
     #[test]
     fn kappa_is_that_of_sklearn() {
         let pairs: Vec<(i32, i32)> = ONE.into_iter().zip(OTHER).collect();
@@ -250,7 +258,7 @@ mod tests {
     }
 
     fn ratings(rows: &[(&str, &[i32])]) -> Vec<Rating> {
-        let of = |(annotator, grades): &(&str, &[i32])| {
+        let row = |(annotator, grades): &(&str, &[i32])| {
             let annotator = (*annotator).to_owned();
             let rating = move |(at, grade): (usize, &i32)| Rating {
                 unit: ("q".into(), format!("m{at:02}")),
@@ -259,11 +267,11 @@ mod tests {
             };
             grades.iter().enumerate().map(rating).collect::<Vec<_>>()
         };
-        rows.iter().flat_map(of).collect()
+        rows.iter().flat_map(row).collect()
     }
 
     #[test]
-    fn agreement_of_a_corpus_with_pairs_intervals_and_what_to_talk_about() {
+    fn agreement_of_a_corpus_with_pairs_intervals_and_disagreements() {
         let found = agreement(
             &ratings(&[("ann", &ONE), ("bo", &OTHER), ("cy", &[3])]),
             1000,
@@ -294,10 +302,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_absent_with_a_reason() {
+    fn undefined_statistics_are_absent_with_a_reason() {
         let found = agreement(&ratings(&[("ann", &ONE)]), 1000, 0, 5);
         assert_eq!((found.results, found.alpha), (0, None));
-        assert!(found.verdict.contains("two people"), "{}", found.verdict);
+        assert!(found.verdict.contains("two annotators"), "{}", found.verdict);
         let found = agreement(&ratings(&[("ann", &[1; 9]), ("bo", &[1; 9])]), 1000, 0, 5);
         assert_eq!(
             (found.alpha, found.pairs[0].kappa, found.pairs[0].same),

@@ -1,5 +1,5 @@
-//! What a person is asked next, how far they are, and what several of them say together. The order tells nothing about
-//! ranks or systems; where somebody stopped follows from what they said.
+//! Annotation by several people: the next item, progress, and consensus. The order hides ranks and systems.
+//! Progress is derived from the recorded annotations, so that annotators can resume at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,108 +8,113 @@ use serde::{Deserialize, Serialize};
 
 use crate::retrieval::fast_parse::hash;
 
-/// A query with the results that may be judged.
+/// A query with the results to judge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolEntry {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// Results of any system, in any order.
+    /// Ids of the results of any system.
     pub memory_ids: BTreeSet<String>,
 }
 
-/// What somebody said about a result.
+/// An annotation of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// The result.
+    /// Id of the result.
     pub memory_id: String,
-    /// Who.
+    /// Name of the annotator.
     pub annotator: String,
-    /// The grade; absent where they could not say.
+    /// Grade; `None` if the annotator skipped the result.
     pub grade: Option<i32>,
 }
 
-/// Who is asked, and how.
+/// Settings of an annotation session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AnnotationSettings {
-    /// Who is asked.
+    /// Name of the annotator.
     pub annotator: String,
-    /// The share of queries that two people judge, so that their agreement can be told.
+    /// Share of queries judged by two annotators, 0 to 1, for measuring agreement.
     pub double: f64,
-    /// The seed of the order, and of what is judged twice. All annotators of a corpus should have the same one.
+    /// Seed of the order and of the selection of double judgments; must be the same for all annotators.
     pub seed: u64,
 }
 
-/// What is asked next.
+/// Next item to annotate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AnnotationItem {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// The result.
+    /// Id of the result.
     pub memory_id: String,
-    /// Which of the query's results this is for the one who is asked, from 1.
+    /// Position among the results of the query for this annotator, from 1.
     pub position: usize,
-    /// Of how many.
+    /// Number of results of the query for this annotator.
     pub of: usize,
-    /// Whether two people judge it.
+    /// Whether two annotators judge the query.
     pub double: bool,
 }
 
-/// How far it is.
+/// Progress of an annotation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AnnotationProgress {
-    /// Queries with results to judge.
+    /// Number of queries with results to judge.
     pub queries: usize,
-    /// Results to judge.
+    /// Number of results to judge.
     pub results: usize,
-    /// Results that enough people have judged.
+    /// Number of results with enough judgments.
     pub judged: usize,
-    /// Results that you judged.
+    /// Number of results judged by this annotator.
     pub yours: usize,
-    /// Results about which you could not say.
+    /// Number of results skipped by this annotator.
     pub skipped: usize,
-    /// Results that wait for you.
+    /// Number of results left for this annotator.
     pub waiting: usize,
-    /// Results that two people judge.
+    /// Number of results to be judged by two annotators.
     pub double: usize,
 }
 
-/// What several people say together.
+/// Consensus of several annotators.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Consensus {
-    /// The median grade, the lower of two in the middle.
+    /// Median grade; the lower one of an even number.
     pub grade: i32,
-    /// The share of them that gave it.
+    /// Share of the annotators that gave this grade, 0 to 1.
     pub confidence: f64,
 }
 
-/// The next result for an annotator: query by query, and none that enough others have judged.
+/// Returns the next result for an annotator, query by query, skipping results with enough judgments.
 pub fn next_annotation(
     pools: &[PoolEntry],
-    said: &[Said],
+    annotations: &[Said],
     settings: &AnnotationSettings,
 ) -> Option<AnnotationItem> {
-    let heard = PairAnswers::new(said, &settings.annotator);
+    let answers = PairAnswers::new(annotations, &settings.annotator);
     let mut order: Vec<&PoolEntry> = pools.iter().collect();
-    // Annotators who work at the same time begin with different queries.
-    let key = |pool: &PoolEntry| lot(settings.seed, &[&settings.annotator, &pool.query_id]);
-    order.sort_by_key(|pool| (!heard.began(&pool.query_id), key(pool), pool.query_id.clone()));
+    // Annotators who work in parallel start with different queries.
+    let key = |pool: &PoolEntry| random_key(settings.seed, &[&settings.annotator, &pool.query_id]);
+    order.sort_by_key(|pool| (!answers.began(&pool.query_id), key(pool), pool.query_id.clone()));
     order.into_iter().find_map(|pool| {
         let double = is_double(&pool.query_id, settings);
         let mut results: Vec<&String> = pool.memory_ids.iter().collect();
-        results.sort_by_key(|memory| (lot(settings.seed, &[&pool.query_id, memory]), memory.as_str()));
+        results.sort_by_key(|memory| {
+            (
+                random_key(settings.seed, &[&pool.query_id, memory]),
+                memory.as_str(),
+            )
+        });
         let asked: Vec<&String> = results
             .into_iter()
             .filter(|memory| {
                 let pair = (pool.query_id.as_str(), memory.as_str());
-                heard.mine.contains_key(&pair) || heard.waits(pair, double)
+                answers.mine.contains_key(&pair) || answers.is_pending(pair, double)
             })
             .collect();
         let of = asked.len();
         let at = asked
             .iter()
-            .position(|memory| heard.waits((&pool.query_id, memory), double))?;
+            .position(|memory| answers.is_pending((&pool.query_id, memory), double))?;
         Some(AnnotationItem {
             query_id: pool.query_id.clone(),
             memory_id: (*asked.get(at)?).clone(),
@@ -120,33 +125,33 @@ pub fn next_annotation(
     })
 }
 
-/// How far an annotator and the corpus are.
+/// Returns the progress of an annotator and of the corpus.
 pub fn annotation_progress(
     pools: &[PoolEntry],
-    said: &[Said],
+    annotations: &[Said],
     settings: &AnnotationSettings,
 ) -> AnnotationProgress {
-    let heard = PairAnswers::new(said, &settings.annotator);
+    let answers = PairAnswers::new(annotations, &settings.annotator);
     let mut progress = AnnotationProgress::default();
     for pool in pools.iter().filter(|pool| !pool.memory_ids.is_empty()) {
         let double = is_double(&pool.query_id, settings);
         progress.queries += 1;
         for memory in &pool.memory_ids {
             let pair = (pool.query_id.as_str(), memory.as_str());
-            let mine = heard.mine.get(&pair).copied();
-            let graded = heard.others.get(&pair).copied().unwrap_or(0) + usize::from(mine == Some(true));
+            let mine = answers.mine.get(&pair).copied();
+            let graded = answers.others.get(&pair).copied().unwrap_or(0) + usize::from(mine == Some(true));
             progress.results += 1;
             progress.double += usize::from(double);
             progress.judged += usize::from(graded > usize::from(double));
             progress.yours += usize::from(mine == Some(true));
             progress.skipped += usize::from(mine == Some(false));
-            progress.waiting += usize::from(heard.waits(pair, double));
+            progress.waiting += usize::from(answers.is_pending(pair, double));
         }
     }
     progress
 }
 
-/// What grades say together; nothing when there are none.
+/// Returns the consensus of grades; `None` without grades.
 pub fn consensus(grades: &[i32]) -> Option<Consensus> {
     let mut sorted = grades.to_vec();
     sorted.sort_unstable();
@@ -158,39 +163,39 @@ pub fn consensus(grades: &[i32]) -> Option<Consensus> {
     })
 }
 
-/// What was said, from the point of view of one annotator.
+/// Annotations from the point of view of one annotator.
 struct PairAnswers<'a> {
-    /// Whether they gave a grade.
+    /// Whether the annotator gave a grade, by query and result.
     mine: BTreeMap<(&'a str, &'a str), bool>,
-    /// How many others gave one.
+    /// Number of grades by other annotators.
     others: BTreeMap<(&'a str, &'a str), usize>,
     began: BTreeSet<&'a str>,
 }
 
 impl<'a> PairAnswers<'a> {
-    fn new(said: &'a [Said], annotator: &str) -> Self {
-        let mut heard = Self {
+    fn new(annotations: &'a [Said], annotator: &str) -> Self {
+        let mut answers = Self {
             mine: BTreeMap::new(),
             others: BTreeMap::new(),
             began: BTreeSet::new(),
         };
-        for one in said {
-            let pair = (one.query_id.as_str(), one.memory_id.as_str());
-            if one.annotator == annotator {
-                heard.mine.insert(pair, one.grade.is_some());
-                heard.began.insert(&one.query_id);
-            } else if one.grade.is_some() {
-                *heard.others.entry(pair).or_default() += 1;
+        for annotation in annotations {
+            let pair = (annotation.query_id.as_str(), annotation.memory_id.as_str());
+            if annotation.annotator == annotator {
+                answers.mine.insert(pair, annotation.grade.is_some());
+                answers.began.insert(&annotation.query_id);
+            } else if annotation.grade.is_some() {
+                *answers.others.entry(pair).or_default() += 1;
             }
         }
-        heard
+        answers
     }
 
     fn began(&self, query: &str) -> bool {
         self.began.contains(query)
     }
 
-    fn waits(&self, pair: (&str, &str), double: bool) -> bool {
+    fn is_pending(&self, pair: (&str, &str), double: bool) -> bool {
         let enough = self
             .others
             .get(&pair)
@@ -204,7 +209,7 @@ fn is_double(query: &str, settings: &AnnotationSettings) -> bool {
         < settings.double * (f64::from(u32::MAX) + 1.0)
 }
 
-fn lot(seed: u64, parts: &[&str]) -> u32 {
+fn random_key(seed: u64, parts: &[&str]) -> u32 {
     hash(format!("{seed}/{}", parts.join("/")).as_bytes())
 }
 
@@ -239,70 +244,73 @@ mod tests {
     }
 
     #[test]
-    fn one_by_one_query_by_query_until_nothing_waits() {
+    fn items_come_query_by_query_until_nothing_is_left() {
         let pools = pools(5, 6);
         let ann = settings("ann", 0.0);
-        let mut said = Vec::new();
+        let mut annotations = Vec::new();
         let mut queries: Vec<String> = Vec::new();
         let mut orders: Vec<String> = Vec::new();
-        while let Some(item) = next_annotation(&pools, &said, &ann) {
-            assert_eq!(annotation_progress(&pools, &said, &ann).waiting, 30 - said.len());
+        while let Some(item) = next_annotation(&pools, &annotations, &ann) {
+            assert_eq!(
+                annotation_progress(&pools, &annotations, &ann).waiting,
+                30 - annotations.len()
+            );
             if queries.last() != Some(&item.query_id) {
                 queries.push(item.query_id.clone());
             }
             orders.push(item.memory_id.clone());
-            assert_eq!((item.position, item.of), (said.len() % 6 + 1, 6));
-            said.push(say(&item, "ann", Some(1)));
+            assert_eq!((item.position, item.of), (annotations.len() % 6 + 1, 6));
+            annotations.push(say(&item, "ann", Some(1)));
         }
-        assert_eq!((said.len(), queries.len()), (30, 5));
+        assert_eq!((annotations.len(), queries.len()), (30, 5));
         // The order is neither that of the queries nor of the results.
         assert!(!queries.is_sorted() && !orders[..6].is_sorted());
-        let progress = annotation_progress(&pools, &said, &ann);
+        let progress = annotation_progress(&pools, &annotations, &ann);
         assert_eq!((progress.judged, progress.yours, progress.waiting), (30, 30, 0));
     }
 
     #[test]
-    fn two_people_share_the_work_and_both_judge_what_is_double() {
+    fn two_annotators_share_the_work_and_both_judge_doubles() {
         let pools = pools(40, 2);
         let (ann, bo) = (settings("ann", 0.3), settings("bo", 0.3));
         let double = annotation_progress(&pools, &[], &ann).double;
         assert!((8..=40).contains(&double), "{double}");
-        let mut said = Vec::new();
+        let mut annotations = Vec::new();
         loop {
-            let before = said.len();
+            let before = annotations.len();
             for who in [&ann, &bo] {
-                if let Some(item) = next_annotation(&pools, &said, who) {
-                    said.push(say(&item, &who.annotator, Some(2)));
+                if let Some(item) = next_annotation(&pools, &annotations, who) {
+                    annotations.push(say(&item, &who.annotator, Some(2)));
                 }
             }
-            if said.len() == before {
+            if annotations.len() == before {
                 break;
             }
         }
-        assert_eq!(said.len(), 80 + double);
-        let progress = annotation_progress(&pools, &said, &ann);
+        assert_eq!(annotations.len(), 80 + double);
+        let progress = annotation_progress(&pools, &annotations, &ann);
         assert_eq!((progress.judged, progress.waiting), (80, 0));
         assert_eq!(
-            progress.yours + annotation_progress(&pools, &said, &bo).yours,
+            progress.yours + annotation_progress(&pools, &annotations, &bo).yours,
             80 + double
         );
-        // A third one has nothing to do.
-        assert_eq!(next_annotation(&pools, &said, &settings("cy", 0.3)), None);
+        // Nothing is left for a third annotator.
+        assert_eq!(next_annotation(&pools, &annotations, &settings("cy", 0.3)), None);
     }
 
     #[test]
-    fn who_could_not_say_is_not_asked_again_and_others_are() {
+    fn a_skipped_result_is_only_shown_to_other_annotators() {
         let pools = pools(1, 1);
         let item = next_annotation(&pools, &[], &settings("ann", 0.0)).unwrap();
-        let said = [say(&item, "ann", None)];
-        assert_eq!(next_annotation(&pools, &said, &settings("ann", 0.0)), None);
-        assert!(next_annotation(&pools, &said, &settings("bo", 0.0)).is_some());
-        let progress = annotation_progress(&pools, &said, &settings("ann", 0.0));
+        let annotations = [say(&item, "ann", None)];
+        assert_eq!(next_annotation(&pools, &annotations, &settings("ann", 0.0)), None);
+        assert!(next_annotation(&pools, &annotations, &settings("bo", 0.0)).is_some());
+        let progress = annotation_progress(&pools, &annotations, &settings("ann", 0.0));
         assert_eq!((progress.judged, progress.skipped, progress.waiting), (0, 1, 0));
     }
 
     #[test]
-    fn a_query_that_was_begun_is_finished_first() {
+    fn a_started_query_is_finished_first() {
         let pools = pools(20, 3);
         let ann = settings("ann", 0.0);
         for pool in &pools {
@@ -318,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn grades_of_several_people() {
+    fn consensus_is_the_lower_median() {
         for (grades, expected) in [
             (vec![2], Some((2, 1.0))),
             (vec![1, 3], Some((1, 0.5))),

@@ -1,5 +1,5 @@
-//! How the answer of any search tool becomes a ranking: structured, JSON inside text, lines of JSON or prose; ids where they
-//! are known, otherwise the document whose words come back. Nothing here knows how a tool is called.
+//! Conversion of search tool answers to rankings. Answers may be structured, JSON inside text, JSON Lines or
+//! prose. Results are identified by id, or by text similarity to a known document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::text::Tokenization;
 
-/// Share of a document's words, or of the words that came back, that must be the other's.
-const SAME_TEXT: f64 = 0.8;
-/// Fewer words in common are a coincidence, unless that is all there is.
-const FEWEST_WORDS: usize = 3;
-/// Where lists of results usually are.
+/// Minimum share of common words, relative to the shorter text.
+const MIN_OVERLAP: f64 = 0.8;
+/// Minimum number of common words, unless the document has fewer.
+const MIN_COMMON_WORDS: usize = 3;
+/// Common keys of result lists.
 const LISTS: [&str; 9] = [
     "results",
     "items",
@@ -26,7 +26,7 @@ const LISTS: [&str; 9] = [
     "entities",
     "documents",
 ];
-/// What ids are usually called.
+/// Common keys of ids.
 const IDS: [&str; 8] = [
     "id",
     "memory_id",
@@ -37,7 +37,7 @@ const IDS: [&str; 8] = [
     "key",
     "name",
 ];
-/// What texts are usually called.
+/// Common keys of texts.
 const TEXTS: [&str; 9] = [
     "content",
     "text",
@@ -50,32 +50,32 @@ const TEXTS: [&str; 9] = [
     "title",
 ];
 
-/// Where ids and texts are in an answer: JSON Pointers in which `*` stands for every element of a list.
+/// Paths of ids and texts in an answer: JSON Pointers in which `*` matches every element of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerPaths {
-    /// Ids: `/results/*/id`.
+    /// Path of the ids, such as `/results/*/id`.
     pub id_path: Option<String>,
-    /// Texts: `/results/*/content`.
+    /// Path of the texts, such as `/results/*/content`.
     pub text_path: Option<String>,
 }
 
-/// How a well-known server is asked.
+/// Settings for calling a well-known memory server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerPreset {
-    /// What it is called here.
+    /// Name of the preset.
     pub name: String,
-    /// Which one it is.
+    /// Description of the server.
     pub about: String,
-    /// The tool.
+    /// Name of the search tool.
     pub tool: String,
-    /// The argument that takes the question.
+    /// Argument for the query.
     pub query_arg: String,
-    /// The argument that takes the number of results.
+    /// Argument for the maximum number of results.
     pub limit_arg: Option<String>,
-    /// Where ids are.
+    /// Path of the ids in the answer.
     pub id_path: Option<String>,
-    /// Where texts are.
+    /// Path of the texts in the answer.
     pub text_path: Option<String>,
 }
 
@@ -85,7 +85,7 @@ struct Presets {
     preset: Vec<AnswerPreset>,
 }
 
-/// The servers that are known by name.
+/// Built-in presets of memory servers.
 #[expect(
     clippy::expect_used,
     reason = "a file of the program, read by the tests below"
@@ -99,22 +99,22 @@ pub static PRESETS: LazyLock<Vec<AnswerPreset>> = LazyLock::new(|| {
 /// One result of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundResult {
-    /// Its id there.
+    /// Id assigned by the tool.
     pub id: Option<String>,
-    /// What it says.
+    /// Text of the result.
     pub text: Option<String>,
 }
 
-/// What an answer holds.
+/// Results parsed from an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// Best first.
+    /// Results, best first.
     pub results: Vec<FoundResult>,
-    /// Whether it was prose, cut into paragraphs.
+    /// Whether the answer was prose, split into paragraphs.
     pub prose: bool,
 }
 
-/// Reads an answer: a value, JSON inside text, lines of JSON, or prose. Nothing at all is no results.
+/// Parses an answer: a value, JSON inside text, JSON Lines, or prose. An empty answer has no results.
 pub fn read_answer(output: &Value, paths: &AnswerPaths) -> Result<Answered, String> {
     let found = |results| Answered {
         results,
@@ -145,7 +145,7 @@ pub fn read_answer(output: &Value, paths: &AnswerPaths) -> Result<Answered, Stri
         Value::Array(_) | Value::Object(_) if *paths != AnswerPaths::default() => {
             by_paths(output, paths).map(found)
         }
-        Value::Array(items) => Ok(found(items.iter().map(guessed).collect())),
+        Value::Array(items) => Ok(found(items.iter().map(guess_result).collect())),
         Value::Object(object) => {
             let list = LISTS.iter().find_map(|name| object.get(*name));
             match list {
@@ -153,15 +153,15 @@ pub fn read_answer(output: &Value, paths: &AnswerPaths) -> Result<Answered, Stri
                     read_answer(list, paths)
                 }
                 Some(_) => Ok(found(Vec::new())),
-                // A tool may wrap what it says in `result`.
+                // Some tools wrap the answer in `result` or `output`.
                 None => match object.get("result").or_else(|| object.get("output")) {
                     Some(inside) => read_answer(inside, paths),
                     None if object.is_empty() => Ok(found(Vec::new())),
-                    None => Ok(found(vec![guessed(output)])),
+                    None => Ok(found(vec![guess_result(output)])),
                 },
             }
         }
-        other => Err(format!("results are a list, not `{other}`")),
+        other => Err(format!("expected a list of results, found `{other}`")),
     }
 }
 
@@ -170,7 +170,7 @@ fn by_paths(output: &Value, paths: &AnswerPaths) -> Result<Vec<FoundResult>, Str
         let Some(path) = path else { return Ok(None) };
         let (list, rest) = path.split_once("/*").unwrap_or((path, ""));
         let at = output.pointer(list);
-        // Some servers wrap the same answer once more.
+        // Some servers wrap the answer in `result`.
         let at = at.or_else(|| output.get("result")?.pointer(list));
         match at {
             Some(Value::Array(items)) => Ok(Some(
@@ -180,8 +180,8 @@ fn by_paths(output: &Value, paths: &AnswerPaths) -> Result<Vec<FoundResult>, Str
                     .collect(),
             )),
             Some(Value::Null) => Ok(Some(Vec::new())),
-            Some(_) => Err(format!("there is no list at `{list}`")),
-            None => Err(format!("the answer has nothing at `{list}`")),
+            Some(_) => Err(format!("the value at `{list}` is not a list")),
+            None => Err(format!("the answer has no value at `{list}`")),
         }
     };
     let (ids, texts) = (column(&paths.id_path)?, column(&paths.text_path)?);
@@ -195,7 +195,7 @@ fn by_paths(output: &Value, paths: &AnswerPaths) -> Result<Vec<FoundResult>, Str
         .collect())
 }
 
-fn guessed(item: &Value) -> FoundResult {
+fn guess_result(item: &Value) -> FoundResult {
     let named = |names: &[&str]| names.iter().find_map(|name| plain(item.get(*name)?));
     match item {
         Value::String(text) => FoundResult {
@@ -209,7 +209,7 @@ fn guessed(item: &Value) -> FoundResult {
     }
 }
 
-/// A value as text; a list of texts as one.
+/// A scalar as text; a list is joined with line ends.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -222,7 +222,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// Prose, cut where a list item or a paragraph begins.
+/// Splits prose at list items and paragraphs.
 fn paragraphs(text: &str) -> Vec<FoundResult> {
     let mut parts: Vec<String> = Vec::new();
     let mut fresh = true;
@@ -257,7 +257,7 @@ fn begins_item(line: &str) -> bool {
         || (digits > 0 && after.starts_with(['.', ')']))
 }
 
-/// Documents that results can be told by: by their ids, or by what they say.
+/// Known documents, for identifying results by id or text.
 #[derive(Debug, Clone, Default)]
 pub struct KnownTexts {
     ids: Vec<String>,
@@ -267,7 +267,7 @@ pub struct KnownTexts {
 }
 
 impl KnownTexts {
-    /// Adds a document; one without words is known by its id alone.
+    /// Adds a document. Without text it can only be identified by id.
     pub fn add(&mut self, id: &str, text: &str) {
         if self.positions.contains_key(id) {
             return;
@@ -282,18 +282,19 @@ impl KnownTexts {
         }
     }
 
-    /// How many there are.
+    /// Number of documents.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The ranking that results are: known ids as they are, other results as the document whose words they have, and what
-    /// is neither under its own name, so that it keeps its place. Each once.
+    /// Converts results to a ranking of distinct ids: a known id is kept, another result is replaced by the
+    /// document with matching text, and an unknown result keeps its own id or a placeholder, so that the
+    /// ranks are preserved.
     pub fn ranking(&self, results: &[FoundResult]) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let names = results
@@ -305,7 +306,7 @@ impl KnownTexts {
 
     fn name(&self, result: &FoundResult, at: usize) -> String {
         let known = result.id.as_ref().filter(|id| self.positions.contains_key(*id));
-        let by_text = || result.text.as_deref().and_then(|text| self.like(text));
+        let by_text = || result.text.as_deref().and_then(|text| self.find_by_text(text));
         known
             .cloned()
             .or_else(|| by_text().map(ToOwned::to_owned))
@@ -313,8 +314,8 @@ impl KnownTexts {
             .unwrap_or_else(|| format!("unknown-{}", at + 1))
     }
 
-    /// The document that a text is, or has inside, or is a part of.
-    fn like(&self, text: &str) -> Option<&str> {
+    /// The document whose text equals, contains or is part of `text`.
+    fn find_by_text(&self, text: &str) -> Option<&str> {
         let words = Tokenization::Words.set(text);
         let mut common: BTreeMap<usize, usize> = BTreeMap::new();
         for word in &words {
@@ -326,13 +327,13 @@ impl KnownTexts {
         for (at, overlap) in common {
             let size = self.sizes.get(at).copied().unwrap_or(0);
             let smaller = size.min(words.len());
-            let coincidence = overlap < FEWEST_WORDS && overlap < size;
-            if coincidence || (overlap as f64) < SAME_TEXT * smaller as f64 {
+            let coincidence = overlap < MIN_COMMON_WORDS && overlap < size;
+            if coincidence || (overlap as f64) < MIN_OVERLAP * smaller as f64 {
                 continue;
             }
-            let alike = overlap as f64 / (size + words.len() - overlap) as f64;
-            if best.is_none_or(|(so_far, _)| alike > so_far) {
-                best = Some((alike, at));
+            let similarity = overlap as f64 / (size + words.len() - overlap) as f64;
+            if best.is_none_or(|(so_far, _)| similarity > so_far) {
+                best = Some((similarity, at));
             }
         }
         self.ids.get(best?.1).map(String::as_str)
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_servers_that_are_known() {
+    fn preset_paths_match_the_answers_of_their_servers() {
         let graph = json!({"entities": [{"name": "wal", "entityType": "note", "observations": ["one", "two"]}], "relations": []});
         for output in [graph.clone(), json!(graph.to_string())] {
             let found = read_answer(&output, &preset("server-memory")).unwrap();
@@ -416,9 +417,9 @@ mod tests {
         );
         let wrapped = json!({"result": {"results": [{"id": "x", "memory": "m"}]}});
         assert_eq!(ids(&wrapped, &preset("mem0")), ["x"]);
-        // An answer of another shape is an error of that query, not an empty ranking.
+        // An answer of another format is an error of that query, not an empty ranking.
         let error = read_answer(&json!({"error": "quota"}), &preset("mem0")).unwrap_err();
-        assert_eq!(error, "the answer has nothing at `/results`");
+        assert_eq!(error, "the answer has no value at `/results`");
         let mut names: Vec<&str> = PRESETS.iter().map(|preset| preset.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
@@ -432,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_told_by_what_it_says() {
+    fn prose_is_identified_by_text() {
         let mut known = KnownTexts::default();
         known.add(
             "m1",
@@ -447,7 +448,7 @@ mod tests {
         assert!(found.prose);
         let ranking = known.ranking(&found.results);
         assert_eq!(ranking, ["unknown-1", "m2", "m1", "unknown-4"]);
-        // Ids that are known count as they are; a part of a document is that document; each comes once.
+        // Known ids are kept; a part of a document counts as that document; each document occurs once.
         let result = |id: Option<&str>, text: &str| FoundResult {
             id: id.map(Into::into),
             text: Some(text.into()),

@@ -1,4 +1,4 @@
-//! Which categories of an evaluation corpus a logged query can stand for. The rules are data.
+//! Classification of logged queries into the categories of an evaluation corpus. The rules are data.
 
 use std::sync::LazyLock;
 
@@ -7,32 +7,32 @@ use serde::Deserialize;
 use crate::memory::query_terms;
 use crate::text::{Tokenization, normalize};
 
-/// A query as the log has it.
+/// A query from the query log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoggedQuery {
-    /// Its id.
+    /// Id of the query.
     pub query_id: String,
-    /// What was asked.
+    /// Text of the query.
     pub query: String,
-    /// What the asker was after.
+    /// Intent of the query, if known.
     pub intent: Option<String>,
-    /// Whether it is the first of its session.
+    /// Whether it is the first query of its session.
     pub first_of_session: bool,
-    /// How many results it had.
+    /// Number of results.
     pub results: usize,
-    /// The folders of its first results, in order.
+    /// Folders of the first results, in rank order.
     pub folders: Vec<String>,
-    /// The channels that contributed.
+    /// Retrieval channels that contributed results.
     pub channels: Vec<String>,
-    /// How often something was done with its results.
+    /// Number of feedback events on its results.
     pub events: usize,
-    /// Its category, when it belongs to the corpus already.
+    /// Category of a query that is already in the corpus.
     pub corpus_category: Option<String>,
-    /// Whether it belongs to the corpus already.
+    /// Whether the query is already in the corpus.
     pub in_corpus: bool,
 }
 
-/// What tells categories apart.
+/// Rules that define the categories.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CategoryRules {
@@ -56,7 +56,7 @@ static RULES: LazyLock<CategoryRules> = LazyLock::new(|| {
     toml::from_str(include_str!("data/categories.toml")).expect("categories.toml can be read")
 });
 
-/// The categories that a query fits, each with the reason; a query of words always fits at least one.
+/// Returns the categories that a query fits, each with a reason. Every query fits at least one.
 ///
 /// ```
 /// use satiety::retrieval::{LoggedQuery, categories_of};
@@ -68,19 +68,19 @@ pub fn categories_of(query: &LoggedQuery) -> Vec<(&'static str, String)> {
     let rules = &*RULES;
     let mut found = Vec::new();
     if let Some(reason) = edge_case(query, rules) {
-        // What cannot be answered, or hardly read, tests nothing else.
+        // An edge case is not useful for other categories.
         return vec![("edge-case", reason)];
     }
-    let through = |channel: &str| query.channels.iter().any(|name| name == channel);
-    if through("trigger") {
-        found.push(("trigger-match", "a trigger phrase brought a result".to_owned()));
+    let has_channel = |channel: &str| query.channels.iter().any(|name| name == channel);
+    if has_channel("trigger") {
+        found.push(("trigger-match", "a trigger phrase matched".to_owned()));
     }
     let words = Tokenization::Words.set(&query.query);
     let asks = rules.causal_words.iter().find(|word| words.contains(*word));
     if query.intent.as_deref() == Some("find_decision") {
-        found.push(("causal-query", "the intent is find_decision".into()));
+        found.push(("causal-query", "intent is find_decision".into()));
     } else if let Some(word) = asks {
-        found.push(("causal-query", format!("it says `{word}`")));
+        found.push(("causal-query", format!("contains `{word}`")));
     }
     let mut folders: Vec<&String> = query.folders.iter().take(rules.folder_depth).collect();
     folders.sort_unstable();
@@ -98,17 +98,17 @@ pub fn categories_of(query: &LoggedQuery) -> Vec<(&'static str, String)> {
         found.push(("multi-concept", format!("{concepts} concepts")));
     }
     if query.first_of_session {
-        found.push(("cold-start", "the first of its session".into()));
+        found.push(("cold-start", "first query of its session".into()));
     }
     if let Some(intent) = &query.intent {
-        found.push(("intent-specific", format!("the intent is {intent}")));
+        found.push(("intent-specific", format!("intent is {intent}")));
     }
-    let telling = query_terms(&query.query, false).terms.len();
-    if telling >= rules.least_words {
-        found.push(("semantic-search", format!("{telling} telling words")));
+    let content_words = query_terms(&query.query, false).terms.len();
+    if content_words >= rules.least_words {
+        found.push(("semantic-search", format!("{content_words} content words")));
     }
     if found.is_empty() {
-        found.push(("semantic-search", "nothing else fits".into()));
+        found.push(("semantic-search", "fits no other category".into()));
     }
     found
 }
@@ -121,17 +121,17 @@ fn edge_case(query: &LoggedQuery, rules: &CategoryRules) -> Option<String> {
         .filter(|character| character.is_alphanumeric() || character.is_whitespace())
         .count();
     if query.results == 0 {
-        Some("nothing was found".into())
+        Some("no results".into())
     } else if length > rules.longest_query {
         Some(format!("{length} characters"))
     } else if (plain as f64) < rules.least_plain_share * length as f64 {
-        Some("mostly signs".into())
+        Some("mostly punctuation".into())
     } else {
         None
     }
 }
 
-/// Parts of a query that have a telling word each.
+/// Number of parts of a query that contain a content word.
 fn concepts(query: &str, rules: &CategoryRules) -> usize {
     let mut text = format!(" {} ", normalize(query));
     for sign in &rules.concept_signs {
@@ -140,11 +140,11 @@ fn concepts(query: &str, rules: &CategoryRules) -> usize {
     for word in &rules.concept_words {
         text = text.replace(&format!(" {word} "), "\n");
     }
-    let says_something = |part: &&str| {
+    let has_content = |part: &&str| {
         let terms = query_terms(part, false);
         !terms.terms.is_empty() && query_terms(&format!("{part} x0x"), false).terms.len() > 1
     };
-    text.split('\n').filter(says_something).count()
+    text.split('\n').filter(has_content).count()
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
         categories_of(query).into_iter().map(|(name, _)| name).collect()
     }
 
-    fn asked(text: &str) -> LoggedQuery {
+    fn logged(text: &str) -> LoggedQuery {
         LoggedQuery {
             query: text.into(),
             results: 4,
@@ -169,57 +169,57 @@ mod tests {
         let mut reached = std::collections::BTreeSet::new();
         for (query, expected) in [
             (
-                asked("rollout plan for the new payment gateway"),
+                logged("rollout plan for the new payment gateway"),
                 vec!["semantic-search"],
             ),
-            (asked("wal"), vec!["semantic-search"]),
-            (asked("what is the rationale of retries"), vec!["causal-query"]),
-            (asked("cache and pool"), vec!["multi-concept"]),
+            (logged("wal"), vec!["semantic-search"]),
+            (logged("what is the rationale of retries"), vec!["causal-query"]),
+            (logged("cache and pool"), vec!["multi-concept"]),
             (
-                asked("cache, pool, wal, index, log, lock"),
+                logged("cache, pool, wal, index, log, lock"),
                 vec!["semantic-search"],
             ),
-            (asked("{}[]()!!??<> a"), vec!["edge-case"]),
-            (asked(&"long ".repeat(70)), vec!["edge-case"]),
+            (logged("{}[]()!!??<> a"), vec!["edge-case"]),
+            (logged(&"long ".repeat(70)), vec!["edge-case"]),
             (
                 LoggedQuery {
                     results: 0,
-                    ..asked("why is the moon here")
+                    ..logged("why is the moon here")
                 },
                 vec!["edge-case"],
             ),
             (
                 LoggedQuery {
                     channels: vec!["trigger".into()],
-                    ..asked("wal")
+                    ..logged("wal")
                 },
                 vec!["trigger-match"],
             ),
             (
                 LoggedQuery {
                     first_of_session: true,
-                    ..asked("wal")
+                    ..logged("wal")
                 },
                 vec!["cold-start"],
             ),
             (
                 LoggedQuery {
                     intent: Some("fix_bug".into()),
-                    ..asked("crash")
+                    ..logged("crash")
                 },
                 vec!["intent-specific"],
             ),
             (
                 LoggedQuery {
                     intent: Some("find_decision".into()),
-                    ..asked("sqlite")
+                    ..logged("sqlite")
                 },
                 vec!["causal-query", "intent-specific"],
             ),
             (
                 LoggedQuery {
                     folders: ["a", "b", "a", "c", "d"].map(Into::into).into(),
-                    ..asked("wal")
+                    ..logged("wal")
                 },
                 vec!["cross-folder"],
             ),
@@ -227,7 +227,7 @@ mod tests {
             (
                 LoggedQuery {
                     folders: ["a", "b", "a", "b", "a", "c"].map(Into::into).into(),
-                    ..asked("wal")
+                    ..logged("wal")
                 },
                 vec!["semantic-search"],
             ),

@@ -1,5 +1,5 @@
-//! Which logged queries make an evaluation corpus: one of those that ask the same, so many of each category, drawn by a
-//! seed. What the corpus has already counts and stays, so that doing it again changes nothing.
+//! Selection of logged queries for an evaluation corpus: removes duplicates and samples each category up to
+//! its target. Queries that are already in the corpus stay and count, so that harvesting is idempotent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use crate::retrieval::fast_parse::hash;
 use crate::retrieval::{CATEGORY_TARGETS, INTENTS};
 use crate::text::{JaccardIndex, ThresholdError, Tokenization, normalize};
 
-/// Within this category there is a target for each intent.
+/// The category with a target for each intent.
 const BY_INTENT: &str = "intent-specific";
 
-/// How to harvest.
+/// Settings of a harvest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HarvestSettings {
-    /// The share of the specification's targets to fill: 1 for 280 queries.
+    /// Share of the specification's targets to fill; 1 means 280 queries.
     pub share: f64,
-    /// Share of common words from which on two queries ask the same.
+    /// Minimum Jaccard similarity of near-duplicate queries, above 0 and at most 1.
     pub near_duplicate: f64,
-    /// What decides between queries that are as good as each other.
+    /// Seed of the random selection.
     pub seed: u64,
 }
 
@@ -35,120 +35,122 @@ impl Default for HarvestSettings {
     }
 }
 
-/// What was taken, and why nothing else was.
+/// Result of a harvest.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Harvest {
-    /// Queries for the corpus, in the order of the log.
+    /// Selected queries in log order.
     pub taken: Vec<HarvestedQuery>,
-    /// The others, in the order of the log.
+    /// Skipped queries in log order, with reasons.
     pub left_out: Vec<SkippedQuery>,
-    /// By category, and by intent within `intent-specific`.
+    /// Counts by category, and by intent within `intent-specific`.
     pub strata: Vec<Stratum>,
-    /// How it was done.
+    /// Settings used for the harvest.
     pub settings: HarvestSettings,
 }
 
-/// A query that was taken.
+/// A query selected for the corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HarvestedQuery {
-    /// Its id.
+    /// Id of the query.
     pub query_id: String,
-    /// What was asked.
+    /// Text of the query.
     pub query: String,
-    /// What the asker was after.
+    /// Intent of the query, if known.
     pub intent: Option<String>,
-    /// The category it stands for.
+    /// Category for which it was selected.
     pub category: String,
-    /// Why it can.
+    /// Reason why it fits the category.
     pub because: String,
-    /// Other queries that asked the same in the same words: what was done with their results counts for this one.
+    /// Ids of queries with the same words; their feedback counts for this query.
     pub stands_for: Vec<String>,
 }
 
-/// A query that was not taken.
+/// A query that was not selected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SkippedQuery {
-    /// Its id.
+    /// Id of the query.
     pub query_id: String,
-    /// Why.
+    /// Reason for skipping the query.
     #[serde(flatten)]
     pub because: SkipReason,
 }
 
-/// Why a query was not taken.
+/// Reason for skipping a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum SkipReason {
-    /// It belongs to the corpus already.
+    /// The query is already in the corpus.
     InCorpus,
-    /// There is nothing in it.
+    /// The query has no text.
     Empty,
-    /// Another query asks the same in the same words.
+    /// Another query has the same words.
     SameWords {
-        /// Which one.
+        /// Id of the other query.
         of: String,
     },
-    /// Another query asks nearly the same.
+    /// Another query is similar.
     NearDuplicate {
-        /// Which one.
+        /// Id of the other query.
         of: String,
-        /// Share of common words, in hundredths.
+        /// Jaccard similarity of the words in percent.
         percent: u8,
     },
-    /// Every category that it fits has enough.
+    /// Every category that it fits has reached its target.
     Enough {
-        /// Those categories.
+        /// Names of the categories that it fits.
         categories: Vec<String>,
     },
 }
 
-/// A category, or an intent within `intent-specific`.
+/// Counts of a category, or of an intent within `intent-specific`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stratum {
-    /// The category.
+    /// Name of the category.
     pub category: String,
-    /// The intent, where there is a target for each.
+    /// Name of the intent, if targets are per intent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<String>,
-    /// How many queries it should have.
+    /// Target number of queries.
     pub target: usize,
-    /// How many it had.
+    /// Number of queries already in the corpus.
     pub had: usize,
-    /// How many others fit it.
+    /// Number of other queries that fit.
     pub fitting: usize,
-    /// How many were taken.
+    /// Number of queries selected.
     pub taken: usize,
 }
 
-/// One of the queries that ask the same.
+/// A query after deduplication.
 struct Distinct<'a> {
     query: &'a LoggedQuery,
     stands_for: Vec<String>,
     fits: Vec<(&'static str, String)>,
-    /// Small is drawn first; depends on the seed and the words alone, so that a longer log changes little.
-    lot: u64,
+    /// Pseudo-random sort key. It depends only on the seed and the words, so that a longer log changes
+    /// little.
+    sort_key: u64,
 }
 
-/// Chooses queries for the corpus. Categories that can be filled least choose first; within one, chance decides.
+/// Selects queries for the corpus. The categories with the fewest candidates per open slot choose first;
+/// within a category the selection is random.
 pub fn harvest(log: &[LoggedQuery], settings: &HarvestSettings) -> Result<Harvest, ThresholdError> {
     let (distinct, mut left_out) = distinct(log, settings)?;
     let mut strata = strata(log, settings.share);
-    for one in &distinct {
-        for stratum in strata.iter_mut().filter(|stratum| stratum.fits(one)) {
+    for candidate in &distinct {
+        for stratum in strata.iter_mut().filter(|stratum| stratum.fits(candidate)) {
             stratum.fitting += 1;
         }
     }
     let mut order: Vec<usize> = (0..strata.len()).collect();
-    // A full one has nothing to choose.
-    let plenty = |stratum: &Stratum| match stratum.room() {
+    // Full categories come last.
+    let supply = |stratum: &Stratum| match stratum.remaining() {
         0 => f64::INFINITY,
-        room => stratum.fitting as f64 / room as f64,
+        remaining => stratum.fitting as f64 / remaining as f64,
     };
     order.sort_by(|&a, &b| {
         let (a, b) = (&strata[a], &strata[b]);
         let names = |stratum: &Stratum| (stratum.category.clone(), stratum.intent.clone());
-        plenty(a)
-            .total_cmp(&plenty(b))
+        supply(a)
+            .total_cmp(&supply(b))
             .then_with(|| names(a).cmp(&names(b)))
     });
     let mut chosen: BTreeMap<usize, (String, String)> = BTreeMap::new();
@@ -159,8 +161,8 @@ pub fn harvest(log: &[LoggedQuery], settings: &HarvestSettings) -> Result<Harves
         let mut fitting: Vec<usize> = (0..distinct.len())
             .filter(|index| !chosen.contains_key(index) && stratum.fits(&distinct[*index]))
             .collect();
-        fitting.sort_by_key(|&index| (distinct[index].lot, &distinct[index].query.query_id));
-        fitting.truncate(stratum.room());
+        fitting.sort_by_key(|&index| (distinct[index].sort_key, &distinct[index].query.query_id));
+        fitting.truncate(stratum.remaining());
         stratum.taken = fitting.len();
         for index in fitting {
             let fits = &distinct[index].fits;
@@ -170,21 +172,25 @@ pub fn harvest(log: &[LoggedQuery], settings: &HarvestSettings) -> Result<Harves
         }
     }
     let mut taken = Vec::new();
-    for (index, one) in distinct.into_iter().enumerate() {
-        let query_id = one.query.query_id.clone();
+    for (index, candidate) in distinct.into_iter().enumerate() {
+        let query_id = candidate.query.query_id.clone();
         match chosen.remove(&index) {
             Some((category, because)) => taken.push(HarvestedQuery {
                 query_id,
-                query: one.query.query.clone(),
-                intent: one.query.intent.clone(),
+                query: candidate.query.query.clone(),
+                intent: candidate.query.intent.clone(),
                 category,
                 because,
-                stands_for: one.stands_for,
+                stands_for: candidate.stands_for,
             }),
             None => left_out.push(SkippedQuery {
                 query_id,
                 because: SkipReason::Enough {
-                    categories: one.fits.into_iter().map(|(name, _)| name.to_owned()).collect(),
+                    categories: candidate
+                        .fits
+                        .into_iter()
+                        .map(|(name, _)| name.to_owned())
+                        .collect(),
                 },
             }),
         }
@@ -194,7 +200,7 @@ pub fn harvest(log: &[LoggedQuery], settings: &HarvestSettings) -> Result<Harves
         .enumerate()
         .map(|(at, query)| (query.query_id.as_str(), at))
         .collect();
-    left_out.sort_by_key(|one| positions.get(one.query_id.as_str()).copied());
+    left_out.sort_by_key(|skipped| positions.get(skipped.query_id.as_str()).copied());
     Ok(Harvest {
         taken,
         left_out,
@@ -204,17 +210,17 @@ pub fn harvest(log: &[LoggedQuery], settings: &HarvestSettings) -> Result<Harves
 }
 
 impl Stratum {
-    fn room(&self) -> usize {
+    fn remaining(&self) -> usize {
         self.target.saturating_sub(self.had)
     }
 
-    fn fits(&self, one: &Distinct<'_>) -> bool {
-        one.fits.iter().any(|(name, _)| *name == self.category)
-            && (self.intent.is_none() || self.intent == one.query.intent)
+    fn fits(&self, candidate: &Distinct<'_>) -> bool {
+        candidate.fits.iter().any(|(name, _)| *name == self.category)
+            && (self.intent.is_none() || self.intent == candidate.query.intent)
     }
 }
 
-/// The categories with their targets, and what the corpus has of each.
+/// Categories with their targets and current counts.
 fn strata(log: &[LoggedQuery], share: f64) -> Vec<Stratum> {
     let had = |category: &str, intent: Option<&str>| {
         let inside = log.iter().filter(|query| query.in_corpus);
@@ -226,12 +232,12 @@ fn strata(log: &[LoggedQuery], share: f64) -> Vec<Stratum> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a small count; what is no number becomes 0"
+        reason = "a small count; NaN becomes 0"
     )]
     let scaled = |target: usize| (target as f64 * share).ceil().max(0.0) as usize;
     let mut strata = Vec::new();
     for target in CATEGORY_TARGETS {
-        let one = |intent: Option<&str>, target_of: usize| Stratum {
+        let stratum = |intent: Option<&str>, target_of: usize| Stratum {
             category: target.category.into(),
             intent: intent.map(Into::into),
             target: scaled(target_of),
@@ -240,16 +246,16 @@ fn strata(log: &[LoggedQuery], share: f64) -> Vec<Stratum> {
             taken: 0,
         };
         if target.category == BY_INTENT {
-            strata.extend(INTENTS.map(|intent| one(Some(intent), target.queries / INTENTS.len())));
+            strata.extend(INTENTS.map(|intent| stratum(Some(intent), target.queries / INTENTS.len())));
         } else {
-            strata.push(one(None, target.queries));
+            strata.push(stratum(None, target.queries));
         }
     }
     strata
 }
 
-/// One of the queries that ask the same: what is in the corpus before others, then the one about which most is known,
-/// then the earlier one.
+/// Deduplicates queries. Of several with the same words, prefers one in the corpus, then the one with the
+/// most feedback, then the earliest.
 fn distinct<'a>(
     log: &'a [LoggedQuery],
     settings: &HarvestSettings,
@@ -270,20 +276,20 @@ fn distinct<'a>(
         }
         groups.entry(normal).or_default().push(query);
     }
-    // Corpus first, then those about which most is known, then by chance: the first of near duplicates stays.
+    // Of near duplicates the first is kept: corpus first, then most feedback, then random order.
     let mut heads: Vec<(&LoggedQuery, Vec<&LoggedQuery>, u64)> = Vec::new();
     for (normal, mut group) in groups {
         group.sort_by_key(|query| (!query.in_corpus, std::cmp::Reverse(query.events)));
-        let lot = lot(settings.seed, &normal);
+        let sort_key = random_key(settings.seed, &normal);
         if let Some((head, rest)) = group.split_first() {
-            heads.push((head, rest.to_vec(), lot));
+            heads.push((head, rest.to_vec(), sort_key));
         }
     }
-    heads.sort_by_key(|(head, _, lot)| (!head.in_corpus, std::cmp::Reverse(head.events), *lot));
+    heads.sort_by_key(|(head, _, sort_key)| (!head.in_corpus, std::cmp::Reverse(head.events), *sort_key));
     let mut index = JaccardIndex::new(settings.near_duplicate, Tokenization::Words)?;
     let mut known: Vec<&str> = Vec::new();
     let mut kept = Vec::new();
-    for (head, rest, lot) in heads {
+    for (head, rest, sort_key) in heads {
         let same = SkipReason::SameWords {
             of: head.query_id.clone(),
         };
@@ -312,13 +318,16 @@ fn distinct<'a>(
             stands_for: others.map(|query| query.query_id.clone()).collect(),
             fits: categories_of(head),
             query: head,
-            lot,
+            sort_key,
         });
     }
-    let order: BTreeSet<&str> = kept.iter().map(|one| one.query.query_id.as_str()).collect();
+    let order: BTreeSet<&str> = kept
+        .iter()
+        .map(|candidate| candidate.query.query_id.as_str())
+        .collect();
     let mut by_id: BTreeMap<String, Distinct<'a>> = kept
         .into_iter()
-        .map(|one| (one.query.query_id.clone(), one))
+        .map(|candidate| (candidate.query.query_id.clone(), candidate))
         .collect();
     let in_order = log.iter().filter(|query| order.contains(query.query_id.as_str()));
     let distinct = in_order
@@ -327,8 +336,8 @@ fn distinct<'a>(
     Ok((distinct, left_out))
 }
 
-/// A number for a text that looks drawn by chance and is the same for the same seed.
-fn lot(seed: u64, text: &str) -> u64 {
+/// A pseudo-random number that depends only on the seed and the text.
+fn random_key(seed: u64, text: &str) -> u64 {
     let with = |salt: &str| u64::from(hash(format!("{seed}{salt}{text}").as_bytes()));
     with("a") << 32 | with("b")
 }
@@ -360,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_those_that_ask_the_same_and_the_one_about_which_most_is_known() {
+    fn of_duplicates_the_one_with_the_most_feedback_is_selected() {
         let log = [
             query("a", "Why is SQLite locked?"),
             LoggedQuery {
@@ -387,7 +396,7 @@ mod tests {
         assert_eq!(why(&found, "a"), Some(&SkipReason::SameWords { of: "b".into() }));
         assert_eq!(found.taken[0].stands_for, ["a"]);
         assert_eq!(why(&found, "e"), Some(&SkipReason::Empty));
-        // One of the two stays, whichever the seed says, and the other tells which.
+        // The seed decides which of the two is kept; the other names it.
         let left: Vec<&SkipReason> = ["c", "d"].iter().filter_map(|id| why(&found, id)).collect();
         assert!(
             matches!(left[..], [SkipReason::NearDuplicate { percent: 77..=85, .. }]),
@@ -397,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_corpus_has_counts_and_keeps_its_likes_out() {
+    fn queries_in_the_corpus_count_and_exclude_duplicates() {
         let inside = LoggedQuery {
             in_corpus: true,
             corpus_category: Some("semantic-search".into()),
@@ -408,7 +417,7 @@ mod tests {
             query("new", "Retry budget of the payment client"),
             query("x", "wal mode of the store"),
         ];
-        // A fiftieth of the targets: one of each, and the one of this category is there.
+        // 2 % of the targets is one query of each category, and the corpus already has this one.
         let settings = HarvestSettings {
             share: 0.02,
             ..HarvestSettings::default()
@@ -475,7 +484,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn doing_it_again_changes_nothing_and_targets_are_kept(
+        fn harvesting_is_idempotent_and_keeps_targets(
             texts in proptest::collection::vec("[a-f]{1,3}( (and|why|[a-f]{1,3})){0,5}", 0..60),
             seed in 0_u64..5, share in 0.01_f64..0.2,
         ) {

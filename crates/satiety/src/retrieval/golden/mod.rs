@@ -1,8 +1,7 @@
-//! Golden data: which logged queries make a corpus, what feedback says about relevance, what a person is asked next, how
-//! far people agree, and how the answers of any system become a ranking.
+//! Golden datasets: harvesting queries from logs, judgments from feedback, annotation order, inter-annotator
+//! agreement, and conversion of tool answers to rankings.
 //!
-//! Everything is a function of what it is given; chance comes in as a seed. Nothing here knows about stores, terminals or
-//! protocols.
+//! All functions are pure and deterministic for a given seed.
 
 mod agreement;
 mod annotation;

@@ -1,5 +1,5 @@
-//! Graded judgments from what agents did with results: events in, grade, confidence and reasons out. How much each event
-//! says is data.
+//! Graded judgments from implicit feedback: converts events to a grade, a confidence and reasons. The
+//! likelihoods of the events are data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -9,40 +9,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::FeedbackKind;
 
-/// Grades go from 0 to 3.
+/// Number of grades, 0 to 3.
 const GRADES: usize = 4;
-/// The grade from which on a result is relevant.
+/// Minimum grade of a relevant result.
 const RELEVANT: usize = 2;
 
-/// Something that was done with the results of a query.
+/// A feedback event on the results of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedbackSignal {
-    /// The result; absent when it is about all of them.
+    /// Id of the result; `None` if the event concerns all results.
     pub memory_id: Option<String>,
-    /// What was done.
+    /// Kind of the event.
     pub kind: FeedbackKind,
-    /// In which session.
+    /// Id of the session.
     pub session: String,
-    /// When; only the order counts.
+    /// Time of the event; only the order matters.
     pub at: i64,
 }
 
-/// What was done says this about a result.
+/// Judgment of a result derived from feedback.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct JudgedFromFeedback {
-    /// The likeliest grade, from 0 to 3.
+    /// Most probable grade, 0 to 3.
     pub grade: i32,
-    /// How probable it is that the result is on this side of relevant (grade 2).
+    /// Probability that the grade is on the same side of the relevance threshold (grade 2).
     pub confidence: f64,
-    /// How probable each grade is.
+    /// Probability of each grade from 0 to 3.
     pub probabilities: [f64; 4],
-    /// What it follows from.
+    /// Feedback that led to the grade.
     pub reasons: Vec<String>,
-    /// Whether some of it speaks for and some against the result.
+    /// Whether the feedback contains both positive and negative signals.
     pub conflict: bool,
 }
 
-/// How much each event says.
+/// Prior and likelihoods of feedback events by grade.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignalRules {
@@ -58,13 +58,13 @@ pub struct SignalRules {
 static RULES: LazyLock<SignalRules> =
     LazyLock::new(|| toml::from_str(include_str!("data/signals.toml")).expect("signals.toml can be read"));
 
-/// The rules of this version.
+/// Returns the built-in rules.
 pub fn signal_rules() -> &'static SignalRules {
     &RULES
 }
 
-/// Judges the results of a query by what was done with them. A result with which nothing was done has no judgment: it was
-/// perhaps never looked at.
+/// Judges the results of a query from feedback. Results without feedback get no judgment, because they may
+/// not have been seen.
 ///
 /// ```
 /// use satiety::memory::FeedbackKind;
@@ -79,26 +79,26 @@ pub fn judge_from_feedback(
     signals: &[FeedbackSignal],
     rules: &SignalRules,
 ) -> BTreeMap<String, JudgedFromFeedback> {
-    // What is said again in a session says nothing new; who changes their mind about a result is heard the last time.
-    let mut heard: BTreeMap<(&str, &str), BTreeMap<FeedbackKind, i64>> = BTreeMap::new();
-    let mut asked_again: BTreeMap<&str, i64> = BTreeMap::new();
+    // Repeated events of a session count once; of contradicting ratings the last one counts.
+    let mut events: BTreeMap<(&str, &str), BTreeMap<FeedbackKind, i64>> = BTreeMap::new();
+    let mut searched_again: BTreeMap<&str, i64> = BTreeMap::new();
     for signal in signals {
         match &signal.memory_id {
             Some(memory) => {
-                let kinds = heard.entry((memory, &signal.session)).or_default();
+                let kinds = events.entry((memory, &signal.session)).or_default();
                 let at = kinds.entry(signal.kind).or_insert(signal.at);
                 *at = (*at).max(signal.at);
             }
             None if signal.kind == FeedbackKind::ReSearch => {
-                asked_again.insert(&signal.session, signal.at);
+                searched_again.insert(&signal.session, signal.at);
             }
             None => {}
         }
     }
     let mut counts: BTreeMap<&str, BTreeMap<FeedbackKind, usize>> = BTreeMap::new();
-    for ((memory, session), kinds) in &heard {
+    for ((memory, session), kinds) in &events {
         let counted = counts.entry(memory).or_default();
-        for kind in in_session(kinds, asked_again.get(session).copied()) {
+        for kind in session_signals(kinds, searched_again.get(session).copied()) {
             *counted.entry(kind).or_default() += 1;
         }
     }
@@ -109,30 +109,38 @@ pub fn judge_from_feedback(
         .collect()
 }
 
-/// What one session says about a result.
-fn in_session(kinds: &BTreeMap<FeedbackKind, i64>, asked_again: Option<i64>) -> BTreeSet<FeedbackKind> {
+/// Effective signals of one session about a result.
+fn session_signals(
+    kinds: &BTreeMap<FeedbackKind, i64>,
+    searched_again: Option<i64>,
+) -> BTreeSet<FeedbackKind> {
     use FeedbackKind::{ReSearch, ReadAfterSearch, Reference, ScrollPast, ValidateNotUseful, ValidateUseful};
-    let mut said: BTreeSet<FeedbackKind> = kinds.keys().copied().collect();
+    let mut signals: BTreeSet<FeedbackKind> = kinds.keys().copied().collect();
     match (kinds.get(&ValidateUseful), kinds.get(&ValidateNotUseful)) {
-        (Some(yes), Some(no)) if yes >= no => said.remove(&ValidateNotUseful),
-        (Some(_), Some(_)) => said.remove(&ValidateUseful),
+        (Some(yes), Some(no)) if yes >= no => signals.remove(&ValidateNotUseful),
+        (Some(_), Some(_)) => signals.remove(&ValidateUseful),
         _ => false,
     };
     let used = [ReadAfterSearch, Reference, ValidateUseful, ValidateNotUseful];
-    // It was passed over at first and then used after all.
-    if used.iter().any(|kind| said.contains(kind)) {
-        said.remove(&ScrollPast);
+    // A result that was used later does not count as skipped.
+    if used.iter().any(|kind| signals.contains(kind)) {
+        signals.remove(&ScrollPast);
     }
-    // Asking again after reading says that what was read did not do, unless somebody said whether it did.
+    // Searching again after reading counts against the result, unless there is explicit feedback on it.
     let read = kinds.get(&ReadAfterSearch);
-    let told =
-        said.contains(&ValidateUseful) || said.contains(&ValidateNotUseful) || said.contains(&Reference);
-    if !told && read.zip(asked_again).is_some_and(|(read, again)| *read <= again) {
-        said.insert(ReSearch);
+    let has_explicit = signals.contains(&ValidateUseful)
+        || signals.contains(&ValidateNotUseful)
+        || signals.contains(&Reference);
+    if !has_explicit
+        && read
+            .zip(searched_again)
+            .is_some_and(|(read, again)| *read <= again)
+    {
+        signals.insert(ReSearch);
     } else {
-        said.remove(&ReSearch);
+        signals.remove(&ReSearch);
     }
-    said
+    signals
 }
 
 fn judge(kinds: &BTreeMap<FeedbackKind, usize>, rules: &SignalRules) -> JudgedFromFeedback {
@@ -156,7 +164,7 @@ fn judge(kinds: &BTreeMap<FeedbackKind, usize>, rules: &SignalRules) -> JudgedFr
         } else {
             format!(" in {sessions} sessions")
         };
-        reasons.push(format!("{}{times}", words(*kind)));
+        reasons.push(format!("{}{times}", describe(*kind)));
     }
     let total: f64 = probabilities.iter().sum();
     for probability in &mut probabilities {
@@ -175,7 +183,7 @@ fn judge(kinds: &BTreeMap<FeedbackKind, usize>, rules: &SignalRules) -> JudgedFr
         1.0 - relevant
     };
     if pro && contra {
-        reasons.push(format!("for and against it; grade {grade} is the likeliest"));
+        reasons.push(format!("conflicting signals; grade {grade} is the most likely"));
     }
     JudgedFromFeedback {
         grade: i32::try_from(grade).unwrap_or(0),
@@ -186,14 +194,14 @@ fn judge(kinds: &BTreeMap<FeedbackKind, usize>, rules: &SignalRules) -> JudgedFr
     }
 }
 
-fn words(kind: FeedbackKind) -> &'static str {
+fn describe(kind: FeedbackKind) -> &'static str {
     match kind {
-        FeedbackKind::ValidateUseful => "called useful",
-        FeedbackKind::ValidateNotUseful => "called not useful",
+        FeedbackKind::ValidateUseful => "marked useful",
+        FeedbackKind::ValidateNotUseful => "marked not useful",
         FeedbackKind::ReadAfterSearch => "read",
-        FeedbackKind::Reference => "used word for word",
-        FeedbackKind::ScrollPast => "passed over",
-        FeedbackKind::ReSearch => "asked again after it was read",
+        FeedbackKind::Reference => "quoted verbatim",
+        FeedbackKind::ScrollPast => "skipped",
+        FeedbackKind::ReSearch => "searched again after reading",
     }
 }
 
@@ -223,7 +231,7 @@ mod tests {
 
     /// The first four rows are the specification's table (§2.1, phase B).
     #[test]
-    fn what_was_done_becomes_a_grade() {
+    fn feedback_becomes_a_grade() {
         for (signals, grade, conflict) in [
             (vec![(ReadAfterSearch, "s")], 2, false),
             (vec![(ValidateUseful, "s")], 3, false),
@@ -232,18 +240,18 @@ mod tests {
             (vec![(Reference, "s")], 2, false),
             (vec![(ReadAfterSearch, "s"), (Reference, "s")], 3, false),
             (vec![(ScrollPast, "s")], 0, false),
-            // Read, and then asked again: it did not do.
+            // Read, then searched again.
             (vec![(ReadAfterSearch, "s"), (ReSearch, "s")], 1, true),
-            // Asked again in another session says nothing about this one.
+            // A search in another session does not count.
             (vec![(ReadAfterSearch, "s"), (ReSearch, "t")], 2, false),
-            // They changed their mind.
+            // The last rating counts.
             (vec![(ValidateNotUseful, "s"), (ValidateUseful, "s")], 3, false),
             (vec![(ValidateUseful, "s"), (ValidateNotUseful, "s")], 0, false),
-            // Passed over and then read after all.
+            // Skipped, then read.
             (vec![(ScrollPast, "s"), (ReadAfterSearch, "s")], 2, false),
             // Two sessions disagree.
             (vec![(ValidateUseful, "s"), (ScrollPast, "t")], 3, true),
-            // What was said weighs more than what was done.
+            // Explicit feedback outweighs implicit feedback.
             (vec![(ReadAfterSearch, "s"), (ValidateNotUseful, "t")], 0, true),
         ] {
             let found = judged(&signals).unwrap();
@@ -265,8 +273,8 @@ mod tests {
         assert!((found.probabilities[3] - 0.054 / 0.0805).abs() < 1e-12);
         let twice = judged(&[(ValidateUseful, "s"), (ValidateUseful, "t")]).unwrap();
         assert!(twice.confidence > found.confidence);
-        assert_eq!(twice.reasons, ["called useful in 2 sessions"]);
-        // The same again in one session is no further evidence.
+        assert_eq!(twice.reasons, ["marked useful in 2 sessions"]);
+        // Repetition within a session does not add evidence.
         assert_eq!(
             judged(&[(ValidateUseful, "s"), (ValidateUseful, "s")])
                 .unwrap()
@@ -297,7 +305,7 @@ mod tests {
             events in proptest::collection::vec((0..5_usize, 0..4_u8), 1..12), seed in 0..24_usize,
         ) {
             let kinds = [ValidateUseful, ValidateNotUseful, ReadAfterSearch, Reference, ScrollPast];
-            // Each at a time of its own: who changes their mind is heard the last time.
+            // Distinct timestamps, because the last rating counts.
             let signals: Vec<FeedbackSignal> = events.iter().enumerate()
                 .map(|(at, (kind, session))| signal(kinds[*kind], &session.to_string(), i64::try_from(at).unwrap()))
                 .collect();

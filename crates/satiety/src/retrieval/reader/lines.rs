@@ -1,69 +1,69 @@
-//! Bytes that come in pieces, cut into blocks of whole lines that are text. Nothing here knows what a line means.
+//! Splits incoming chunks of bytes into blocks of complete UTF-8 lines.
 
 use crate::retrieval::{RetrievalError, RetrievalResult};
 
-/// What is known between pieces.
+/// State between chunks.
 #[derive(Debug)]
 pub(in crate::retrieval) struct Lines {
-    /// The beginning of a line whose end has not come yet.
-    begun: Vec<u8>,
+    /// Start of an incomplete line.
+    partial: Vec<u8>,
     count: Count,
-    /// Whether the very first bytes may be a mark.
-    marked: bool,
+    /// Whether the next bytes may be a byte order mark.
+    may_have_bom: bool,
 }
 
-/// Counts lines and refuses long ones.
+/// Counts lines and rejects lines that are too long.
 #[derive(Debug)]
 pub(in crate::retrieval) struct Count {
-    /// Lines that are done.
+    /// Number of completed lines.
     pub(in crate::retrieval) done: u64,
-    /// The most bytes of a line.
+    /// Maximum length of a line in bytes.
     longest: usize,
 }
 
 impl Lines {
-    pub(in crate::retrieval) fn new(longest: usize, marked: bool) -> Self {
+    pub(in crate::retrieval) fn new(longest: usize, may_have_bom: bool) -> Self {
         let count = Count { done: 0, longest };
         Self {
-            begun: Vec::new(),
+            partial: Vec::new(),
             count,
-            marked,
+            may_have_bom,
         }
     }
 
-    /// How many lines there were.
+    /// Number of lines so far.
     pub(in crate::retrieval) fn done(&self) -> u64 {
         self.count.done
     }
 
-    /// Gives out the whole lines of the next piece, without the end of the last one; without a piece, the line that has
-    /// no end. Whoever is given a block counts its lines.
+    /// Passes the complete lines of the next chunk to `take`, without the final line end. `None` marks the
+    /// end of the input and flushes a last line without a line end. `take` must count the lines of its block.
     pub(in crate::retrieval) fn push(
         &mut self,
-        piece: Option<&[u8]>,
+        chunk: Option<&[u8]>,
         mut take: impl FnMut(&mut Count, &[u8]) -> RetrievalResult<()>,
     ) -> RetrievalResult<()> {
-        let Some(mut bytes) = piece else {
-            let line = std::mem::take(&mut self.begun);
+        let Some(mut bytes) = chunk else {
+            let line = std::mem::take(&mut self.partial);
             return if line.is_empty() {
                 Ok(())
             } else {
                 self.block(&line, &mut take)
             };
         };
-        if !self.begun.is_empty() {
+        if !self.partial.is_empty() {
             let Some(end) = memchr::memchr(b'\n', bytes) else {
                 return self.keep(bytes);
             };
             self.keep(&bytes[..end])?;
-            let mut line = std::mem::take(&mut self.begun);
+            let mut line = std::mem::take(&mut self.partial);
             self.block(&line, &mut take)?;
             line.clear();
-            self.begun = line;
+            self.partial = line;
             bytes = &bytes[end + 1..];
         }
-        let whole = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
-        let (block, rest) = bytes.split_at(whole);
+        let complete = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+        let (block, rest) = bytes.split_at(complete);
         if let Some(block) = block.strip_suffix(b"\n") {
             self.block(block, &mut take)?;
         }
@@ -76,12 +76,12 @@ impl Lines {
         take: &mut impl FnMut(&mut Count, &[u8]) -> RetrievalResult<()>,
     ) -> RetrievalResult<()> {
         let mut block = block;
-        if std::mem::take(&mut self.marked) {
-            // Some editors mark UTF-8 with three bytes that belong to no id.
+        if std::mem::take(&mut self.may_have_bom) {
+            // Skip a UTF-8 byte order mark.
             block = block.strip_prefix(b"\xef\xbb\xbf").unwrap_or(block);
         }
         if let Err(error) = std::str::from_utf8(block) {
-            // What is wrong before it is told first, however the bytes came.
+            // Report earlier errors first, independent of how the input is split into chunks.
             let valid = &block[..error.valid_up_to()];
             if let Some(end) = memchr::memrchr(b'\n', valid) {
                 take(&mut self.count, &valid[..end])?;
@@ -92,16 +92,16 @@ impl Lines {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
-        if self.begun.len() + bytes.len() > self.count.longest {
+        if self.partial.len() + bytes.len() > self.count.longest {
             return Err(self.count.long(self.count.done + 1));
         }
-        self.begun.extend_from_slice(bytes);
+        self.partial.extend_from_slice(bytes);
         Ok(())
     }
 }
 
 impl Count {
-    /// The lines of a block, one after the other, with their numbers.
+    /// Calls `take` for each line of a block with its number.
     pub(in crate::retrieval) fn each(
         &mut self,
         block: &[u8],
@@ -116,7 +116,7 @@ impl Count {
         Ok(())
     }
 
-    /// The number of a line of so many bytes.
+    /// Number of the next line, which has `length` bytes.
     #[inline]
     pub(in crate::retrieval) fn next(&mut self, length: usize) -> RetrievalResult<u64> {
         self.done += 1;

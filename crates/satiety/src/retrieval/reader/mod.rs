@@ -1,5 +1,6 @@
-//! Judgments and runs from bytes that come piece by piece, in any format. At most one line is kept back. Big files can be
-//! read in parts by several readers; whoever has threads does that and joins what they read.
+//! Streaming readers of judgments and runs in all formats. They accept chunks of any size and buffer at most
+//! one line. Large files can be read in parts by several readers, for example in threads, and joined
+//! afterwards.
 
 mod lines;
 mod rows;
@@ -15,39 +16,38 @@ use super::lists::{OrderOptions, Qrels, Run, Scored, Ties};
 use super::tables::Columns;
 use super::{RetrievalError, RetrievalResult};
 
-/// How a file is written.
+/// Format of a file of judgments or results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FileFormat {
-    /// As `trec_eval` reads it.
+    /// Whitespace-separated fields, as in `trec_eval`.
     #[default]
     Trec,
-    /// With commas and a header.
+    /// Comma-separated values with a header.
     Csv,
-    /// With tabs and a header, as in BEIR.
+    /// Tab-separated values with a header, as in BEIR.
     Tsv,
-    /// A query a line, as JSON.
+    /// JSON Lines, one query per line.
     JsonLines,
 }
 
 impl FileFormat {
-    /// Whether a file can be cut between any two lines, and the parts be read by themselves: nothing in the first line
-    /// says what the others mean.
+    /// Whether a file can be split between any two lines and read in parts. Formats with a header cannot.
     pub fn has_parts(self) -> bool {
         matches!(self, Self::Trec | Self::JsonLines)
     }
 
-    /// The most bytes of a line.
+    /// Maximum length of a line in bytes.
     pub fn longest_line(self) -> usize {
         match self {
-            // Ids are kept with 16-bit lengths, and no honest line comes near.
+            // Ids are stored with 16-bit lengths.
             Self::Trec | Self::Csv | Self::Tsv => 65_535,
-            // All judgments or results of a query.
+            // A line holds all judgments or results of a query.
             Self::JsonLines => 16 << 20,
         }
     }
 }
 
-/// Reads judgments: `query iteration document grade`.
+/// Reads judgments. Lines of `trec_eval` have the fields `query iteration document grade`.
 #[derive(Debug)]
 pub struct QrelsReader {
     format: FileFormat,
@@ -62,17 +62,18 @@ pub struct QrelsReader {
 pub struct QrelsPart(ArrangedRuns<i32>);
 
 impl QrelsReader {
-    /// For files as `trec_eval` reads them.
+    /// Creates a reader for files of `trec_eval`.
     pub fn trec() -> Self {
         Self::new(FileFormat::Trec)
     }
 
-    /// For files of a format.
+    /// Creates a reader for files of a format.
     pub fn new(format: FileFormat) -> Self {
         Self::part(format, 0)
     }
 
-    /// For a part of a file whose [format has parts](FileFormat::has_parts), counted from zero.
+    /// Creates a reader for a part of a file, numbered from zero, if the [format has
+    /// parts](FileFormat::has_parts).
     pub fn part(format: FileFormat, number: u16) -> Self {
         Self {
             format,
@@ -83,17 +84,17 @@ impl QrelsReader {
         }
     }
 
-    /// Takes the next piece of the file, cut anywhere.
+    /// Reads the next chunk of the file, which may end anywhere.
     pub fn push(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
         self.take(Some(bytes))
     }
 
-    /// The judgments, once the file has ended.
+    /// Ends the file and returns the judgments.
     pub fn finish(self, options: OrderOptions) -> RetrievalResult<Qrels> {
         QrelsPart::join(vec![self.end(options)?])
     }
 
-    /// The judgments of a part, once it has ended.
+    /// Ends the part and returns its judgments.
     pub fn end(mut self, options: OrderOptions) -> RetrievalResult<QrelsPart> {
         self.take(None)?;
         self.builder.arrange(self.lines.done(), options).map(QrelsPart)
@@ -116,18 +117,18 @@ impl QrelsReader {
 }
 
 impl QrelsPart {
-    /// How many lines it had; errors of the next part count from there ([`RetrievalError::after`]).
+    /// Number of lines; add it to the lines of errors in later parts with [`RetrievalError::after`].
     pub fn lines(&self) -> u64 {
         self.0.lines
     }
 
-    /// The judgments of a whole file from its parts, in their order.
+    /// Joins the parts of a file, in file order.
     pub fn join(parts: Vec<Self>) -> RetrievalResult<Qrels> {
         builder::qrels(parts.into_iter().map(|part| part.0).collect())
     }
 }
 
-/// Reads a run: `query Q0 document rank score tag`.
+/// Reads a run. Lines of `trec_eval` have the fields `query Q0 document rank score tag`.
 #[derive(Debug)]
 pub struct RunReader {
     format: FileFormat,
@@ -135,7 +136,7 @@ pub struct RunReader {
     ends: Ends,
     builder: Builder<Scored>,
     columns: Option<Columns>,
-    /// The first line whose rank is no number, which matters only when ranks are asked for.
+    /// First line whose rank is not an integer; an error only if ranks break ties.
     unranked: Option<u64>,
 }
 
@@ -147,17 +148,18 @@ pub struct RunPart {
 }
 
 impl RunReader {
-    /// For files as `trec_eval` reads them.
+    /// Creates a reader for files of `trec_eval`.
     pub fn trec() -> Self {
         Self::new(FileFormat::Trec)
     }
 
-    /// For files of a format.
+    /// Creates a reader for files of a format.
     pub fn new(format: FileFormat) -> Self {
         Self::part(format, 0)
     }
 
-    /// For a part of a file whose [format has parts](FileFormat::has_parts), counted from zero.
+    /// Creates a reader for a part of a file, numbered from zero, if the [format has
+    /// parts](FileFormat::has_parts).
     pub fn part(format: FileFormat, number: u16) -> Self {
         Self {
             format,
@@ -169,17 +171,17 @@ impl RunReader {
         }
     }
 
-    /// Takes the next piece of the file, cut anywhere.
+    /// Reads the next chunk of the file, which may end anywhere.
     pub fn push(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
         self.take(Some(bytes))
     }
 
-    /// The run, once the file has ended: sorted, and without documents that come twice.
+    /// Ends the file and returns the run, sorted and without duplicates.
     pub fn finish(self, options: OrderOptions) -> RetrievalResult<Run> {
         RunPart::join(vec![self.end(options)?])
     }
 
-    /// The run of a part, once it has ended.
+    /// Ends the part and returns its results.
     pub fn end(mut self, options: OrderOptions) -> RetrievalResult<RunPart> {
         self.take(None)?;
         Ok(RunPart {
@@ -205,17 +207,17 @@ impl RunReader {
 }
 
 impl RunPart {
-    /// How many lines it had; errors of the next part count from there ([`RetrievalError::after`]).
+    /// Number of lines; add it to the lines of errors in later parts with [`RetrievalError::after`].
     pub fn lines(&self) -> u64 {
         self.arranged.lines
     }
 
-    /// The run of a whole file from its parts, in their order.
+    /// Joins the parts of a file, in file order.
     pub fn join(parts: Vec<Self>) -> RetrievalResult<Run> {
         let mut before = 0;
         for part in &parts {
             if let Some(line) = part.unranked {
-                return Err(RetrievalError::at(before + line, "the rank is no whole number"));
+                return Err(RetrievalError::at(before + line, "rank is not an integer"));
             }
             before += part.lines();
         }

@@ -1,4 +1,4 @@
-//! A line of a table or of JSON Lines becomes documents of a list. How cells and values are written is in `tables`.
+//! Adds lines of tables and JSON Lines to a list. The module `tables` parses cells and values.
 
 use super::FileFormat;
 use crate::retrieval::RetrievalResult;
@@ -6,7 +6,7 @@ use crate::retrieval::builder::Builder;
 use crate::retrieval::lists::Scored;
 use crate::retrieval::tables::{self, AnsweredQuery, Columns, Found, JudgedQuery};
 
-/// A line of judgments; the first one of a table is its header.
+/// Parses a line of judgments; the first line of a table is its header.
 pub(super) fn judgments(
     builder: &mut Builder<i32>,
     columns: &mut Option<Columns>,
@@ -18,8 +18,8 @@ pub(super) fn judgments(
         _ if line.trim_ascii().is_empty() => Ok(()),
         (FileFormat::JsonLines, _) => {
             let found: JudgedQuery = tables::json(number, line)?;
-            builder.begin(found.query.text().as_bytes())?;
-            builder.all_on_line(number)?;
+            builder.begin_query(found.query.text().as_bytes())?;
+            builder.set_shared_line(number)?;
             for judgment in found.judgments {
                 if let Some(relevance) = judgment.relevance {
                     builder.add(judgment.document.text().as_bytes(), relevance)?;
@@ -34,19 +34,19 @@ pub(super) fn judgments(
         (_, Some(columns)) => {
             let row = columns.row(number, text(line), separator(format))?;
             let grade = row.grade(number)?;
-            builder.belong_to(row.query.as_bytes())?;
-            builder.on_line(number)?;
+            builder.select_query(row.query.as_bytes())?;
+            builder.set_line(number)?;
             builder.add(row.document.as_bytes(), grade)
         }
     }
 }
 
-/// Lines are checked before they are given out.
+/// The line is valid UTF-8, as checked by `Lines`.
 fn text(line: &[u8]) -> &str {
     std::str::from_utf8(line).unwrap_or_default()
 }
 
-/// A line of a run; the first one of a table is its header.
+/// Parses a line of a run; the first line of a table is its header.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "trec_eval compares 32-bit scores; ranks are counted"
@@ -63,8 +63,8 @@ pub(super) fn results(
         _ if line.trim_ascii().is_empty() => Ok(()),
         (FileFormat::JsonLines, _) => {
             let found: AnsweredQuery = tables::json(number, line)?;
-            builder.begin(found.query.text().as_bytes())?;
-            builder.all_on_line(number)?;
+            builder.begin_query(found.query.text().as_bytes())?;
+            builder.set_shared_line(number)?;
             for (index, found) in found.results.into_iter().enumerate() {
                 let (document, score) = match found {
                     Found::Listed(document) => (document, None),
@@ -87,8 +87,8 @@ pub(super) fn results(
                 unranked.get_or_insert(number);
                 u32::MAX
             });
-            builder.belong_to(row.query.as_bytes())?;
-            builder.on_line(number)?;
+            builder.select_query(row.query.as_bytes())?;
+            builder.set_line(number)?;
             builder.add(row.document.as_bytes(), Scored { score, rank })
         }
     }

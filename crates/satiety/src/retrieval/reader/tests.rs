@@ -1,4 +1,4 @@
-//! What readers make of good and bad bytes, and that neither pieces nor parts matter.
+//! Readers of valid and invalid input, independent of how it is split into chunks and parts.
 
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ fn scores_that_are_equal_as_32_bit_floats_are_ties() {
 }
 
 #[test]
-fn lines_of_a_query_may_stand_apart() {
+fn lines_of_a_query_need_not_be_contiguous() {
     let text = "q1 Q0 a 1 1 t\nq2 Q0 a 1 1 t\nq1 Q0 b 2 3 t\nq2 Q0 c 1 0 t\nq1 Q0 c 3 2 t";
     let run = run(text, OrderOptions::default()).unwrap();
     assert_eq!(documents(&run, "q1"), ["b", "c", "a"]);
@@ -66,10 +66,10 @@ fn lines_of_a_query_may_stand_apart() {
 }
 
 #[test]
-fn a_document_twice_is_refused_or_kept_once() {
+fn a_duplicate_document_is_rejected_or_kept_once() {
     let text = "q Q0 a 1 1 t\nq Q0 b 2 2 t\nq Q0 a 3 3 t\n";
     let error = run(text, OrderOptions::default()).unwrap_err();
-    assert_eq!(error.to_string(), "line 3: query `q` has document `a` twice");
+    assert_eq!(error.to_string(), "line 3: duplicate document `a` for query `q`");
     let first = OrderOptions {
         dedup: Dedup::First,
         ..OrderOptions::default()
@@ -79,7 +79,7 @@ fn a_document_twice_is_refused_or_kept_once() {
     let text = "# note\nq 0 a 1\n\nq 0 b 1\nr 0 c 1\nq 0 a 1\n";
     assert_eq!(
         qrels(text).unwrap_err().to_string(),
-        "line 6: query `q` has document `a` twice"
+        "line 6: duplicate document `a` for query `q`"
     );
     let mut reader = RunReader::new(FileFormat::JsonLines);
     reader
@@ -87,38 +87,38 @@ fn a_document_twice_is_refused_or_kept_once() {
         .unwrap();
     assert_eq!(
         reader.finish(OrderOptions::default()).unwrap_err().to_string(),
-        "line 3: query `2` has document `3` twice"
+        "line 3: duplicate document `3` for query `2`"
     );
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
-    let told = |text: &str| run(text, OrderOptions::default()).unwrap_err().to_string();
+fn errors_name_the_line() {
+    let message_of = |text: &str| run(text, OrderOptions::default()).unwrap_err().to_string();
     let good = "q Q0 a 1 1 t\n";
     assert_eq!(
-        told(&format!("{good}\nq Q0 b\n")),
-        "line 3: 3 fields instead of 6 (query, Q0, document, rank, score, tag)"
+        message_of(&format!("{good}\nq Q0 b\n")),
+        "line 3: expected 6 fields (query, Q0, document, rank, score, tag), got 3"
     );
     assert_eq!(
-        told(&format!("{good}q Q0 b 1 2 t u")),
-        "line 2: 7 fields instead of 6 (query, Q0, document, rank, score, tag)"
+        message_of(&format!("{good}q Q0 b 1 2 t u")),
+        "line 2: expected 6 fields (query, Q0, document, rank, score, tag), got 7"
     );
     assert_eq!(
-        told(&format!("{good}q Q0 b 1 NaN t")),
-        "line 2: the score `NaN` is no number"
+        message_of(&format!("{good}q Q0 b 1 NaN t")),
+        "line 2: score `NaN` is not a number"
     );
     assert_eq!(
-        told(&format!("{good}q Q0 b 1 2,5 t")),
-        "line 2: the score `2,5` is no number"
+        message_of(&format!("{good}q Q0 b 1 2,5 t")),
+        "line 2: score `2,5` is not a number"
     );
-    assert_eq!(told("\n# only a comment\n"), "there is nothing in it");
+    assert_eq!(message_of("\n# only a comment\n"), "the input is empty");
     assert_eq!(
         qrels("q 0 a 1\nq 0 b high\n").unwrap_err().to_string(),
-        "line 2: the grade `high` is no whole number"
+        "line 2: grade `high` is not an integer"
     );
     assert_eq!(
         qrels("q 0 a\n").unwrap_err().to_string(),
-        "line 1: 3 fields instead of 4 (query, iteration, document, grade)"
+        "line 1: expected 4 fields (query, iteration, document, grade), got 3"
     );
     let ranked = OrderOptions {
         ties: Ties::Rank,
@@ -127,13 +127,13 @@ fn what_is_wrong_is_told_with_its_line() {
     let text = format!("{good}q Q0 b first 2 t\nq Q0 c second 2 t");
     assert_eq!(
         run(&text, ranked).unwrap_err().to_string(),
-        "line 2: the rank is no whole number"
+        "line 2: rank is not an integer"
     );
     assert_eq!(run(&text, OrderOptions::default()).unwrap().len(), 3);
 }
 
 #[test]
-fn bytes_that_are_no_text_and_endless_lines_are_refused() {
+fn invalid_utf8_and_long_lines_are_rejected() {
     let mut reader = RunReader::trec();
     let error = reader
         .push(b"q Q0 a 1 1 t\nq Q0 \xff 1 1 t\nq Q0 c 1 1 t\n")
@@ -141,7 +141,10 @@ fn bytes_that_are_no_text_and_endless_lines_are_refused() {
     assert_eq!(error.to_string(), "line 2: not UTF-8 text");
     let mut reader = RunReader::trec();
     let error = reader.push(b"q Q0 a 1 1 t\nq Q0\nq Q0 \xff 1 1 t\n").unwrap_err();
-    assert!(error.to_string().starts_with("line 2: 2 fields"), "{error}");
+    assert!(
+        error.to_string().starts_with("line 2: expected 6 fields"),
+        "{error}"
+    );
     let mut reader = RunReader::trec();
     reader.push(b"q Q0 a 1 1 t\n").unwrap();
     let error = (0..100).find_map(|_| reader.push(&[b'x'; 1000]).err()).unwrap();
@@ -207,8 +210,8 @@ fn tables_and_json_lines_say_the_same_as_plain_lines() {
 }
 
 #[test]
-fn what_is_wrong_in_a_table_is_told_with_its_line() {
-    let told = |format, text: &str| {
+fn errors_in_tables_name_the_line() {
+    let message_of = |format, text: &str| {
         let mut reader = QrelsReader::new(format);
         let pushed = reader.push(text.as_bytes());
         pushed
@@ -217,33 +220,30 @@ fn what_is_wrong_in_a_table_is_told_with_its_line() {
             .to_string()
     };
     for (text, expected) in [
-        ("a,b,c\n", "line 1: the header names no column for the query"),
+        (
+            "a,b,c\n",
+            "line 1: missing column for the query (expected one of: query-id, ",
+        ),
         (
             "qid,docid,rel\nq,a\n",
-            "line 2: 2 columns, and the header has at least 3",
+            "line 2: expected at least 3 columns, got 2",
         ),
         (
             "qid,docid,rel\nq,a,1.5\n",
-            "line 2: the grade `1.5` is no whole number",
+            "line 2: grade `1.5` is not an integer",
         ),
-        (
-            "qid,docid,rel\n\"q,a,1\n",
-            "line 2: a quotation mark is never closed",
-        ),
+        ("qid,docid,rel\n\"q,a,1\n", "line 2: unterminated quotation mark"),
         (
             "qid,docid,rel\n\"q\"x,a,1\n",
-            "line 2: text follows a closing quotation mark",
+            "line 2: unexpected text after a closing quotation mark",
         ),
-        (
-            "qid,docid,rel\n,a,1\n",
-            "line 2: the query or the document is empty",
-        ),
-        ("qid,docid,rel\n", "there is nothing in it"),
+        ("qid,docid,rel\n,a,1\n", "line 2: query or document is empty"),
+        ("qid,docid,rel\n", "the input is empty"),
     ] {
-        let found = told(FileFormat::Csv, text);
+        let found = message_of(FileFormat::Csv, text);
         assert!(found.starts_with(expected), "{found}");
     }
-    let found = told(
+    let found = message_of(
         FileFormat::JsonLines,
         "\n{\"queryId\": \"q\", \"judgments\": [{\"memoryId\": 1, \"relevance\": \"high\"}]}",
     );
@@ -251,7 +251,7 @@ fn what_is_wrong_in_a_table_is_told_with_its_line() {
         found.starts_with("line 2: judgments[0].relevance: invalid type: string \"high\""),
         "{found}"
     );
-    assert!(told(FileFormat::JsonLines, "{").starts_with("line 1: "));
+    assert!(message_of(FileFormat::JsonLines, "{").starts_with("line 1: "));
 }
 
 /// Reads a run in parts that end with these lines, as threads would.
@@ -288,14 +288,14 @@ fn errors_in_parts_have_the_lines_of_the_file() {
         }
     }
     let whole = run(text, OrderOptions::default()).unwrap_err();
-    assert_eq!(whole.to_string(), "line 5: query `q` has document `a` twice");
+    assert_eq!(whole.to_string(), "line 5: duplicate document `a` for query `q`");
 }
 
 proptest! {
     #[test]
-    fn where_the_pieces_are_cut_does_not_matter(
+    fn the_size_of_chunks_does_not_matter(
         rows in proptest::collection::vec((0_u8..4, 0_u16..500, -100_i32..100), 1..60),
-        piece in 1_usize..50,
+        chunk_size in 1_usize..50,
     ) {
         use std::fmt::Write;
         let mut text = String::new();
@@ -304,18 +304,18 @@ proptest! {
         }
         let whole = run(&text, OrderOptions::default()).unwrap();
         let mut reader = RunReader::trec();
-        for piece in text.as_bytes().chunks(piece) {
-            reader.push(piece).unwrap();
+        for chunk in text.as_bytes().chunks(chunk_size) {
+            reader.push(chunk).unwrap();
         }
-        let pieces = reader.finish(OrderOptions::default()).unwrap();
+        let chunked = reader.finish(OrderOptions::default()).unwrap();
         for query in ["q0", "q1", "q2", "q3"] {
-            prop_assert_eq!(documents(&whole, query), documents(&pieces, query));
+            prop_assert_eq!(documents(&whole, query), documents(&chunked, query));
         }
         prop_assert_eq!(whole.len(), rows.len());
     }
 
     #[test]
-    fn in_how_many_parts_a_run_is_read_does_not_matter(
+    fn the_number_of_parts_does_not_matter(
         rows in proptest::collection::vec((0_u8..4, 0_u16..40, -3_i32..3), 1..60),
         mut cuts in proptest::collection::vec(0_usize..60, 0..4),
         by_rank in any::<bool>(),
@@ -348,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn odd_spacing_says_what_plain_lines_say(
+    fn the_slow_path_agrees_with_the_fast_path(
         rows in proptest::collection::vec((0_u8..3, "[a-z]{1,20}", -5000_i32..5000, 0_usize..6), 1..30),
     ) {
         use std::fmt::Write;

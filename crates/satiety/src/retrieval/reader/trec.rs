@@ -1,6 +1,6 @@
-//! Lines as `trec_eval` reads them: fields stand between any white space, lines end with LF or CRLF, empty lines and lines
-//! that begin with `#` are left out. Nearly all lines have one space between fields and are read a word at a time; the
-//! others, and whatever is wrong, are left to a reader that takes everything as it comes.
+//! The line format of `trec_eval`: fields are separated by any whitespace, lines end with LF or CRLF, empty
+//! lines and lines that begin with `#` are ignored. A fast path parses lines with single separators eight
+//! bytes at a time; all other lines, including invalid ones, take the slow path.
 
 use super::lines::Count;
 use crate::retrieval::builder::{Builder, Value};
@@ -8,7 +8,7 @@ use crate::retrieval::fast_parse::{self, Ends};
 use crate::retrieval::lists::Scored;
 use crate::retrieval::{RetrievalError, RetrievalResult, score};
 
-/// The judgments of a block of lines.
+/// Parses a block of lines as judgments.
 pub(super) fn judgments(
     builder: &mut Builder<i32>,
     lines: &mut Count,
@@ -31,15 +31,15 @@ pub(super) fn judgments(
             continue;
         };
         let number = lines.next(plain.next - start - 1)?;
-        last.belong(builder, block, start, plain.ends[0])?;
-        builder.on_line(number)?;
+        last.select_query(builder, block, start, plain.ends[0])?;
+        builder.set_line(number)?;
         builder.add_within(block, plain.start(2), plain.ends[2], grade)?;
         cursor.pass(&plain);
     }
     Ok(())
 }
 
-/// The results of a block of lines; `unranked` becomes the first line whose rank is no number.
+/// Parses a block of lines as results; sets `unranked` to the first line whose rank is not an integer.
 pub(super) fn results(
     builder: &mut Builder<Scored>,
     unranked: &mut Option<u64>,
@@ -75,37 +75,37 @@ pub(super) fn results(
             continue;
         };
         let number = lines.next(plain.next - start - 1)?;
-        last.belong(builder, block, start, plain.ends[0])?;
-        builder.on_line(number)?;
+        last.select_query(builder, block, start, plain.ends[0])?;
+        builder.set_line(number)?;
         builder.add_within(block, plain.start(2), plain.ends[2], scored)?;
         cursor.pass(&plain);
     }
     Ok(())
 }
 
-/// A line with one space or tab between its fields and nothing odd in it.
+/// A line for the fast path: fields separated by a single space or tab.
 struct Plain<const N: usize> {
     ends: [usize; N],
-    /// Where the next line begins.
+    /// Start of the next line.
     next: usize,
-    /// How many ends it has.
+    /// Number of field ends in the line.
     count: usize,
 }
 
 impl<const N: usize> Plain<N> {
-    /// Where a field begins that is not the first.
+    /// Start of a field other than the first.
     #[inline]
     fn start(&self, field: usize) -> usize {
         self.ends[field - 1] + 1
     }
 }
 
-/// Where we are in a block.
+/// Position in a block of lines.
 struct Cursor<'a> {
     block: &'a [u8],
-    /// The ends of fields that are not passed yet.
+    /// Remaining field ends.
     ends: &'a [u32],
-    /// Where the line begins.
+    /// Start of the current line.
     start: usize,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
     fn new(ends: &'a mut Ends, block: &'a [u8]) -> Self {
         Self {
             block,
-            ends: ends.of(block),
+            ends: ends.find(block),
             start: 0,
         }
     }
@@ -122,7 +122,7 @@ impl<'a> Cursor<'a> {
         self.start > self.block.len()
     }
 
-    /// The line, when it is plain.
+    /// The current line, if it qualifies for the fast path.
     #[inline]
     fn plain<const N: usize>(&self) -> Option<Plain<N>> {
         let ends = self.ends.first_chunk::<N>()?.map(|end| end as usize);
@@ -147,7 +147,7 @@ impl<'a> Cursor<'a> {
         self.ends = self.ends.get(plain.count..).unwrap_or_default();
     }
 
-    /// The line, whatever it is; the next one is next.
+    /// Returns the current line and moves to the next one.
     fn skip(&mut self) -> &'a [u8] {
         let rest = &self.block[self.start..];
         let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
@@ -162,7 +162,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The query of the last plain line, when it is short: most lines begin like the one before.
+/// A short query id of the last fast-path line: most lines have the same query as the line before.
 #[derive(Default)]
 struct Last {
     head: u64,
@@ -171,7 +171,7 @@ struct Last {
 
 impl Last {
     #[inline]
-    fn belong<T: Value>(
+    fn select_query<T: Value>(
         &mut self,
         builder: &mut Builder<T>,
         block: &[u8],
@@ -184,7 +184,7 @@ impl Last {
             return Ok(());
         }
         *self = Self { head, length };
-        builder.belong_to(&block[start..end])
+        builder.select_query(&block[start..end])
     }
 }
 
@@ -197,7 +197,7 @@ fn grade_within(block: &[u8], start: usize, end: usize) -> Option<i32> {
     Some(if negative { -value } else { value })
 }
 
-/// A line of judgments, however it is spaced.
+/// Parses a line of judgments on the slow path.
 fn judgment(builder: &mut Builder<i32>, number: u64, line: &[u8]) -> RetrievalResult<()> {
     let mut fields = Fields(line);
     let Some(query) = fields.next() else { return Ok(()) };
@@ -210,8 +210,8 @@ fn judgment(builder: &mut Builder<i32>, number: u64, line: &[u8]) -> RetrievalRe
         return Err(RetrievalError::at(
             number,
             format!(
-                "{} instead of 4 (query, iteration, document, grade)",
-                count_of_fields(line)
+                "expected 4 fields (query, iteration, document, grade), got {}",
+                Fields(line).count()
             ),
         ));
     };
@@ -220,14 +220,14 @@ fn judgment(builder: &mut Builder<i32>, number: u64, line: &[u8]) -> RetrievalRe
         .and_then(|text| text.parse().ok())
         .ok_or_else(|| {
             let text = String::from_utf8_lossy(grade);
-            RetrievalError::at(number, format!("the grade `{text}` is no whole number"))
+            RetrievalError::at(number, format!("grade `{text}` is not an integer"))
         })?;
-    builder.belong_to(query)?;
-    builder.on_line(number)?;
+    builder.select_query(query)?;
+    builder.set_line(number)?;
     builder.add(document, grade)
 }
 
-/// A line of a run, however it is spaced.
+/// Parses a line of a run on the slow path.
 fn result(
     builder: &mut Builder<Scored>,
     unranked: &mut Option<u64>,
@@ -244,7 +244,7 @@ fn result(
     else {
         return Err(wrong_width(number, line));
     };
-    // The tag may be missing, but nothing may follow it.
+    // The tag is optional, but must be the last field.
     if fields.next().is_some() && fields.next().is_some() {
         return Err(wrong_width(number, line));
     }
@@ -254,16 +254,16 @@ fn result(
             let text = String::from_utf8_lossy(text);
             return Err(RetrievalError::at(
                 number,
-                format!("the score `{text}` is no number"),
+                format!("score `{text}` is not a number"),
             ));
         }
     };
-    let rank = whole(rank).unwrap_or_else(|| {
+    let rank = parse_rank(rank).unwrap_or_else(|| {
         unranked.get_or_insert(number);
         u32::MAX
     });
-    builder.belong_to(query)?;
-    builder.on_line(number)?;
+    builder.select_query(query)?;
+    builder.set_line(number)?;
     #[expect(clippy::cast_possible_truncation, reason = "trec_eval compares 32-bit scores")]
     let score = score as f32;
     builder.add(document, Scored { score, rank })
@@ -274,21 +274,14 @@ fn wrong_width(number: u64, line: &[u8]) -> RetrievalError {
     RetrievalError::at(
         number,
         format!(
-            "{} instead of 6 (query, Q0, document, rank, score, tag)",
-            count_of_fields(line)
+            "expected 6 fields (query, Q0, document, rank, score, tag), got {}",
+            Fields(line).count()
         ),
     )
 }
 
-fn count_of_fields(line: &[u8]) -> String {
-    match Fields(line).count() {
-        1 => "1 field".into(),
-        count => format!("{count} fields"),
-    }
-}
-
 #[inline]
-fn whole(text: &[u8]) -> Option<u32> {
+fn parse_rank(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > 9 {
         return None;
     }
@@ -298,7 +291,7 @@ fn whole(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// Fields between white space, as C's `isspace` has it.
+/// Fields separated by whitespace as defined by `isspace` in C.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -317,6 +310,6 @@ impl<'a> Iterator for Fields<'a> {
 
 #[inline]
 fn is_space(byte: u8) -> bool {
-    // Most bytes are above all of them, which one comparison tells.
+    // One comparison rejects most bytes.
     byte <= b' ' && matches!(byte, b' ' | b'\t'..=b'\r')
 }
